@@ -1,0 +1,131 @@
+//! The language in which a developer says how a release is tested and when it counts as good.
+//!
+//! A text becomes a [`Strategy`] in three steps: `raw` (what YAML says, with locations) → `parse` (values) →
+//! `validate` (the rules between them). A [`Strategy`] that exists is valid: names are resolved to indices,
+//! traffic adds up, every path through the stages ends. Nothing downstream checks again.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ReleaseId;
+
+/// A validated release strategy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Strategy {
+    pub id: ReleaseId,
+    pub name: String,
+    /// Free text of the developer (`patch`, `major`, …); carried along, never interpreted.
+    pub kind: String,
+    /// 1 to [`MAX_FUNCTIONS`].
+    pub functions: Vec<Function>,
+    /// 1 to [`MAX_STAGES`], in the order of the file; the first is where every child starts.
+    pub stages: Vec<Stage>,
+    pub on_conflict: OnConflict,
+    pub deadlines: Deadlines,
+}
+
+/// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.
+pub const MAX_FUNCTIONS: usize = 64;
+
+/// Most stages a strategy may have.
+pub const MAX_STAGES: usize = 64;
+
+/// A function and the two versions of it that are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    pub name: String,
+    pub base: Version,
+    pub new: Version,
+}
+
+/// One version of a function: a folder in `fns.zip` and the runtime it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Relative, `/`-separated, never leaves its folder.
+    pub path: String,
+    /// The runtime: `nodejs`, `python`, …
+    pub env: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub name: String,
+    pub kind: StageKind,
+    /// Index into [`Strategy::functions`].
+    pub function: usize,
+    /// Share of calls that the new version gets, in percent, 0 to 100; the base version gets the rest.
+    pub new_traffic: u8,
+    /// All must hold.
+    pub conditions: Vec<Condition>,
+    pub min_duration: Duration,
+    pub min_calls: u64,
+    pub on_success: Action,
+    pub on_failure: Action,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StageKind {
+    /// `A/B`: ends by itself once its minima are met.
+    AB,
+    /// `WaitForSignal`: waits, after its minima are met, until the manager ends it.
+    WaitForSignal,
+}
+
+/// What follows a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    Rollout,
+    Rollback,
+    /// Index into [`Strategy::stages`].
+    Stage(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Condition {
+    pub metric: Metric,
+    pub operator: Operator,
+    /// Share from 0 to 1 for [`Metric::ErrorRate`], milliseconds for [`Metric::ResponseTime`].
+    pub threshold: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Metric {
+    ErrorRate,
+    ResponseTime(Statistic),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Statistic {
+    Median,
+    Minimum,
+    Maximum,
+    /// Above 0 and below 1: `P95` is 0.95. Agents can't judge it, the manager does.
+    Quantile(f64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+}
+
+/// What happens when another unfinished release names one of the same functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum OnConflict {
+    #[default]
+    Queue,
+    Refuse,
+    Supersede,
+}
+
+/// Deadlines of this release; `None` takes the manager's configured value.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Deadlines {
+    pub offer: Option<Duration>,
+    pub setup_grace: Option<Duration>,
+    pub stage: Option<Duration>,
+}
