@@ -1,2 +1,3 @@
 pub mod model;
+pub mod store;
 pub mod strategy;

@@ -1,0 +1,173 @@
+//! The store's port: load, commit a batch, read history.
+//!
+//! The engine owns the one [`Writer`]; everybody else reads through a [`Reader`]. An adapter knows its database
+//! and these rows, nothing of releases. Two adapters exist, `sqlite` and `postgres`, and one conformance suite
+//! runs against both.
+//!
+//! Invariants of every adapter:
+//! - a commit is atomic and durable when `commit` returns `Ok`;
+//! - it happens only if the lease's epoch and sequence are those of the batch (so a second writer can't write, and
+//!   a commit of unknown outcome may be tried again as it was);
+//! - a store written by a newer version is refused before anything in it is changed.
+
+pub mod rows;
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use rows::{
+    AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow, ReleaseRow,
+    StageResultRow, WallMs,
+};
+
+/// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
+pub const LEASE_TTL: Duration = Duration::from_secs(10);
+
+/// A writer with nothing to commit renews its lease this often.
+pub const LEASE_RENEWAL: Duration = Duration::from_secs(2);
+
+/// Most rows a page of history holds.
+pub const MAX_PAGE: u32 = 1_000;
+
+/// What can go wrong with a store. The text says what happened and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Passing: no connection, disk full, a timeout. The same call may be made again.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// Somebody else writes here now, or has written.
+    #[error("the lease on the store is lost: {0}")]
+    LeaseLost(String),
+    /// Another manager holds the lease.
+    #[error("another manager ({holder}) works on this store; end it, wait {} s, or start with --standby", .retry_after.as_secs())]
+    Held { holder: String, retry_after: Duration },
+    #[error("the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed")]
+    Newer { found: i64, known: i64 },
+    /// A row that can't be read; names table, column and key.
+    #[error("bad row in table {table}, key {key}, column {column}: {why}")]
+    BadRow { table: &'static str, key: String, column: &'static str, why: String },
+    /// The database refused what was asked for a reason that trying again won't cure.
+    #[error("the store refused: {0}")]
+    Refused(String),
+}
+
+/// Receives what a store holds, table by table in the order of the methods, at start.
+///
+/// Only what the engine must hold in memory: all children, and of the releases the open ones with their members,
+/// assignments and stage results; of the others their heads.
+pub trait Loader: Send {
+    fn child(&mut self, row: ChildRow) -> Result<(), StoreError>;
+    /// Every release ever, in order of key.
+    fn release(&mut self, row: ReleaseHead) -> Result<(), StoreError>;
+    fn open_release(&mut self, row: ReleaseRow) -> Result<(), StoreError>;
+    fn members(&mut self, row: MembersRow) -> Result<(), StoreError>;
+    fn assignment(&mut self, row: AssignmentRow) -> Result<(), StoreError>;
+    fn stage_result(&mut self, row: StageResultRow) -> Result<(), StoreError>;
+    fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError>;
+    fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError>;
+}
+
+/// What the engine remembers of every release, over or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleaseHead {
+    pub release_key: u32,
+    pub id: String,
+    pub digest: Vec<u8>,
+    pub open: bool,
+}
+
+/// The only one who writes. Got by taking the lease.
+pub trait Writer: Send + fmt::Debug {
+    /// The lease as it was taken.
+    fn lease(&self) -> &LeaseRow;
+
+    /// Hands everything the engine needs to `loader`.
+    fn load<'a>(&'a mut self, loader: &'a mut dyn Loader) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Commits a batch. After `Unavailable` the outcome is unknown: call again with the same batch. An
+    /// implementation first looks whether `seq` says that the batch is already there.
+    fn commit<'a>(&'a mut self, batch: &'a Batch) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Renews the lease without writing anything else but the serving time.
+    fn renew(&mut self, served_ms: u64) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Removes audit rows older than `before_ms`, at most `limit` of them; answers how many.
+    fn prune_audit(&mut self, before_ms: WallMs, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// Gives the lease back, so that a successor needs not wait. Nothing can be committed afterwards.
+    fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Which releases to list; newest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReleaseFilter {
+    /// Only keys below this one: the page after.
+    pub before: Option<u32>,
+    pub state: Option<String>,
+    /// Only those that change this function.
+    pub function: Option<String>,
+    /// 1 to [`MAX_PAGE`].
+    pub limit: u32,
+}
+
+/// Which part of the audit trail to read, oldest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AuditFilter {
+    /// Only rows after this (seq, idx).
+    pub after: Option<(u64, u32)>,
+    pub release_key: Option<u32>,
+    /// 1 to [`MAX_PAGE`].
+    pub limit: u32,
+}
+
+/// Which deployments to read, by (function, child_key).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DeploymentFilter {
+    pub function: Option<String>,
+    pub child_key: Option<u32>,
+    /// Only rows after this (function, child_key).
+    pub after: Option<(String, u32)>,
+    /// 1 to [`MAX_PAGE`].
+    pub limit: u32,
+}
+
+/// Reads what is committed. Cheap to share; used concurrently.
+pub trait Reader: Send + Sync + fmt::Debug {
+    fn release<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ReleaseRow>, StoreError>>;
+    fn releases<'a>(
+        &'a self,
+        filter: &'a ReleaseFilter,
+    ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>>;
+    fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
+    fn members(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<MembersRow>, StoreError>>;
+    fn assignment(
+        &self,
+        release_key: u32,
+        child_key: u32,
+    ) -> BoxFuture<'_, Result<Option<AssignmentRow>, StoreError>>;
+    /// In order of child_key, only keys above `after`; `limit` 1 to [`MAX_PAGE`].
+    fn assignments(
+        &self,
+        release_key: u32,
+        after: Option<u32>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<AssignmentRow>, StoreError>>;
+    /// Of children `from..=to`, in order of (child_key, attempt, stage).
+    fn stage_results(
+        &self,
+        release_key: u32,
+        from: u32,
+        to: u32,
+    ) -> BoxFuture<'_, Result<Vec<StageResultRow>, StoreError>>;
+    fn deployments<'a>(
+        &'a self,
+        filter: &'a DeploymentFilter,
+    ) -> BoxFuture<'a, Result<Vec<DeploymentRow>, StoreError>>;
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditRow>, StoreError>>;
+    /// The (seq, idx) of the newest audit row.
+    fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>>;
+    /// Answers if the store does.
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}

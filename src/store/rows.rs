@@ -1,0 +1,200 @@
+//! What is kept: one struct a table, the same for every database.
+//!
+//! Rows are plain data. The engine makes them from its state and reads them back at start; adapters only carry
+//! them. Columns that people and queries look at are columns; the rest of a state machine is JSON in `detail`,
+//! so that a field can be added without a migration.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970, UTC. For people only: no rule depends on it.
+pub type WallMs = i64;
+
+/// `children`: one row a registered child.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChildRow {
+    /// Primary key.
+    pub child_key: u32,
+    /// Unique.
+    pub id: String,
+    /// `agent` or `rm`.
+    pub kind: String,
+    pub name: Option<String>,
+    /// The GeoJSON exactly as the child sent it.
+    pub area: Option<String>,
+    /// Number of agents it speaks for, itself included.
+    pub agents: u32,
+    pub born_ms: WallMs,
+    /// Last call known; may lag by some minutes.
+    pub seen_ms: WallMs,
+    /// JSON object: capabilities, labels, cordon, …
+    pub detail: String,
+}
+
+/// `releases`: one row a release, kept after its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReleaseRow {
+    /// Primary key; the order of submission.
+    pub release_key: u32,
+    /// Unique.
+    pub id: String,
+    /// `Planned`, `Running`, `Paused`, `RollingBack`, `Done`, `DoneWithFailures`, `Aborted`, …
+    pub state: String,
+    /// True while the engine must hold it in memory: it is not over, or an undo of it is not confirmed.
+    pub open: bool,
+    /// SHA-256 over the parsed strategy and the functions: same id and digest is the same release.
+    pub digest: Vec<u8>,
+    /// Names an `archives` row.
+    pub archive: Vec<u8>,
+    /// The YAML as the developer sent it.
+    pub strategy: String,
+    /// Names of the functions it changes, JSON array of strings.
+    pub functions: String,
+    pub submitted_ms: WallMs,
+    pub updated_ms: WallMs,
+    pub ended_ms: Option<WallMs>,
+    /// JSON object: attempt, clock, facts, reason, counts.
+    pub detail: String,
+}
+
+/// `members`: who takes part in a release, stored once, in slices. Primary key (release_key, slice).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MembersRow {
+    pub release_key: u32,
+    pub slice: u32,
+    /// Child keys, ascending, packed by the engine.
+    pub keys: Vec<u8>,
+}
+
+/// `assignments`: a child in a release, from the moment it acts. Primary key (release_key, child_key).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AssignmentRow {
+    pub release_key: u32,
+    pub child_key: u32,
+    /// 0 `No`, 1 `Todo`, 2 `Doing`, 3 `Done`, 4 `Failed`.
+    pub status: i16,
+    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `excluded`.
+    pub outcome: Option<String>,
+    pub attempt: i16,
+    /// Index of the current stage.
+    pub stage: i16,
+    /// 0 to 6 as on the wire.
+    pub stage_status: i16,
+    pub updated_ms: WallMs,
+    /// JSON object: the rest of the state machine.
+    pub detail: String,
+}
+
+/// `stage_results`: what a child reported of a stage. Primary key (release_key, child_key, attempt, stage).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageResultRow {
+    pub release_key: u32,
+    pub child_key: u32,
+    pub attempt: i16,
+    pub stage: i16,
+    /// 0 to 6 as on the wire; 2 while the numbers are preliminary.
+    pub status: i16,
+    pub at_ms: WallMs,
+    /// A digest of the summary: a repeat has the same.
+    pub digest: i64,
+    /// The summary in the wire's spelling, JSON.
+    pub summary: String,
+}
+
+/// `deployments`: what a child runs of a function, as far as is known. Primary key (child_key, function).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeploymentRow {
+    pub child_key: u32,
+    pub function: String,
+    /// The release that changed it last.
+    pub release_key: u32,
+    /// `base`, `new` or `unknown`.
+    pub variant: String,
+    /// The folder of that version.
+    pub path: String,
+    pub at_ms: WallMs,
+}
+
+/// `archives`: a `fns.zip`, frozen when its release was submitted. Primary key digest; never updated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArchiveRow {
+    pub digest: Vec<u8>,
+    pub bytes: Bytes,
+}
+
+/// `audit`: what happened, in order. Primary key (seq, idx). Kept for a configured time, never read at start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// The commit it belongs to.
+    pub seq: u64,
+    /// Its place in the commit.
+    pub idx: u32,
+    pub at_ms: WallMs,
+    /// Indexed; `None` for what concerns no release.
+    pub release_key: Option<u32>,
+    /// Who did it: `child`, `timer`, `operator:NAME`, …
+    pub actor: String,
+    /// A JSON array of events: all that one commit did to one release by one actor.
+    pub events: String,
+}
+
+/// `outbox`: an effect that is still to be carried out. Primary key id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutboxRow {
+    pub id: u64,
+    /// Who carries it out: `webhook`, …
+    pub kind: String,
+    pub at_ms: WallMs,
+    /// JSON.
+    pub payload: String,
+}
+
+/// `lease`: a single row; who writes, and how far the writing has got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRow {
+    /// Raised by everybody who takes the lease.
+    pub epoch: u64,
+    /// Raised by every commit.
+    pub seq: u64,
+    /// Host, boot, process and start time of the holder, so that a dead one is recognised.
+    pub holder: String,
+    /// Milliseconds a manager has served on this store, over all its lives: the clock of deadlines.
+    pub served_ms: u64,
+}
+
+/// Everything that one transaction writes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Writes {
+    /// Upserts.
+    pub children: Vec<ChildRow>,
+    pub children_gone: Vec<u32>,
+    /// Updates of `seen_ms` alone: (child_key, seen_ms).
+    pub seen: Vec<(u32, WallMs)>,
+    /// Upserts.
+    pub releases: Vec<ReleaseRow>,
+    /// Inserts; a row that exists stays.
+    pub archives: Vec<ArchiveRow>,
+    /// Upserts.
+    pub members: Vec<MembersRow>,
+    /// Upserts; no two of the same key.
+    pub assignments: Vec<AssignmentRow>,
+    /// Upserts; no two of the same key.
+    pub stage_results: Vec<StageResultRow>,
+    /// Upserts; no two of the same key.
+    pub deployments: Vec<DeploymentRow>,
+    /// Inserts.
+    pub audit: Vec<AuditRow>,
+    /// Inserts.
+    pub outbox: Vec<OutboxRow>,
+    pub outbox_done: Vec<u64>,
+}
+
+/// One transaction: `writes` and the lease's step from `seq` to `seq + 1`, all or nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    pub epoch: u64,
+    /// The sequence before this commit.
+    pub seq: u64,
+    pub served_ms: u64,
+    pub writes: Writes,
+}
