@@ -1,3 +1,4 @@
 pub mod model;
+pub mod release;
 pub mod store;
 pub mod strategy;

@@ -1,8 +1,14 @@
-//! The nouns of the domain: ids, areas, capabilities, children.
+//! The nouns of the domain: ids, statuses, outcomes, capabilities, time.
 //!
 //! Everything here is a parsed value: once it exists it is valid, and no later code checks it again.
 //! Pure: no clock, no network, no database.
 
+pub mod child;
 pub mod id;
+pub mod status;
+pub mod time;
 
-pub use id::{ChildId, ChildKey, IdError, ReleaseId, ReleaseKey};
+pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, Outcome};
+pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
+pub use status::StageStatus;
+pub use time::Now;

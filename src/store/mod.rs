@@ -43,7 +43,9 @@ pub enum StoreError {
     /// Another manager holds the lease.
     #[error("another manager ({holder}) works on this store; end it, wait {} s, or start with --standby", .retry_after.as_secs())]
     Held { holder: String, retry_after: Duration },
-    #[error("the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed")]
+    #[error(
+        "the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed"
+    )]
     Newer { found: i64, known: i64 },
     /// A row that can't be read; names table, column and key.
     #[error("bad row in table {table}, key {key}, column {column}: {why}")]

@@ -1,0 +1,175 @@
+//! What a child is, where it stands in a release, and how that ended for it.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// What a child says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChildKind {
+    #[default]
+    Agent,
+    /// Another release manager, with children of its own.
+    Rm,
+}
+
+impl ChildKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Rm => "rm",
+        }
+    }
+}
+
+/// What a child can run, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    /// `None`: not reported, which counts as every runtime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtimes: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Capabilities {
+    /// Whether functions that need `runtime` can run here.
+    pub fn runs(&self, runtime: &str) -> bool {
+        self.runtimes.as_ref().is_none_or(|known| known.iter().any(|r| r == runtime))
+    }
+}
+
+/// Whether an operator keeps releases away from a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cordon {
+    #[default]
+    Open,
+    /// No release that starts from now on; what it was given already goes on.
+    Cordoned,
+    /// Cordoned, and what it has not begun is taken back.
+    Drained,
+}
+
+/// Where a child stands in a release.
+///
+/// ```mermaid
+/// stateDiagram-v2
+///     [*] --> Todo: assigned
+///     Todo --> Doing: downloaded
+///     Todo --> No: taken out before it began
+///     Todo --> Failed: never fetched
+///     Doing --> Done
+///     Doing --> Failed
+///     Failed --> Todo: retry (a new attempt)
+///     Failed --> Doing: it was not lost after all (a new attempt)
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum ChildStatus {
+    No = 0,
+    Todo = 1,
+    Doing = 2,
+    Done = 3,
+    Failed = 4,
+}
+
+impl ChildStatus {
+    pub const ALL: [Self; 5] = [Self::No, Self::Todo, Self::Doing, Self::Done, Self::Failed];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::No => "No",
+            Self::Todo => "Todo",
+            Self::Doing => "Doing",
+            Self::Done => "Done",
+            Self::Failed => "Failed",
+        }
+    }
+
+    /// Whether the attempt has ended.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::No | Self::Done | Self::Failed)
+    }
+
+    /// The status of a stored number.
+    pub fn from_number(number: i16) -> Option<Self> {
+        usize::try_from(number).ok().and_then(|index| Self::ALL.get(index).copied())
+    }
+}
+
+impl fmt::Display for ChildStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How an attempt ended for a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Succeeded,
+    /// It reported so, or the manager judged so.
+    Failed,
+    /// It began and was not heard of in time.
+    TimedOut,
+    /// It was offered and never fetched.
+    Unreachable,
+    /// Its result never came, and it does something else now.
+    Lost,
+    /// It confirmed that it runs the base version again.
+    Undone,
+    Excluded(Exclusion),
+}
+
+impl Outcome {
+    /// As stored and counted.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
+            Self::Lost => "lost",
+            Self::Undone => "undone",
+            Self::Excluded(_) => "excluded",
+        }
+    }
+
+    /// Whether a release with such a child ended with failures.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::TimedOut | Self::Unreachable | Self::Lost)
+    }
+}
+
+/// Why a child takes no part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exclusion {
+    /// The release was aborted before the child began.
+    Aborted,
+    /// The child was drained before it began.
+    Drained,
+    Cordoned,
+    /// It lacks a runtime that a function needs.
+    Runtime,
+    /// It was forgotten.
+    Forgotten,
+    /// It stands in for a child that vanished: it only takes back what that one left behind.
+    Successor,
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Aborted => "the release was aborted before this child began",
+            Self::Drained => "drained before it began",
+            Self::Cordoned => "cordoned",
+            Self::Runtime => "lacks a runtime that a function needs",
+            Self::Forgotten => "forgotten",
+            Self::Successor => "successor of a child that vanished",
+        })
+    }
+}

@@ -1,0 +1,331 @@
+//! Folding a change into the state. Infallible: whether a change is right was decided before it was made.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use super::{
+    assignment::{Assignment, Dated, Fact, ReleaseMs, Step},
+    change::{Change, Submitted},
+    deadline,
+    state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
+};
+use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+
+/// A hash by which areas are compared; equal texts are compared in full afterwards.
+pub(super) fn area_hash(area: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    area.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl State {
+    /// Folds one change in.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::ChildArrived { child, record, .. } => self.arrive(*child, record),
+            Change::ChildCalledAgain { child } => self.call_again(*child),
+            Change::ChildMoved { child, area } => self.move_child(*child, area.as_ref()),
+            Change::ChildReported { child, agents, profile } => {
+                self.report(*child, *agents, profile.as_deref())
+            }
+            Change::ChildLabelled { child, key, value } => self.label(*child, key, value.as_deref()),
+            Change::ChildCordoned { child, cordon } => {
+                if let Some(child) = self.children.get_mut(*child) {
+                    child.cordon = *cordon;
+                }
+            }
+            Change::ChildForgotten { child, .. } => self.forget(*child),
+            Change::ReleaseSubmitted { release, submitted, now } => self.submit(*release, submitted, *now),
+            Change::ReleaseStarted { release, membership, now } => {
+                self.start(*release, &membership.members, &membership.excluded, *now);
+            }
+            Change::ReleasePaused { release, reason, now } => self.with(*release, |release| {
+                release.clock.pause(*now);
+                release.state = ReleaseState::Paused { reason: reason.clone() };
+            }),
+            Change::ReleaseResumed { release, now } => {
+                self.with(*release, |release| {
+                    release.clock.resume(*now);
+                    release.state = ReleaseState::Running;
+                });
+                self.fold(*release, Fact::Resumed, *now);
+            }
+            Change::StageEnded { release, stage, now } => {
+                self.fold(*release, Fact::StageEnded { stage: *stage }, *now);
+            }
+            Change::ReleaseAborted { release, reason, now } => {
+                self.with(*release, |release| {
+                    release.clock.resume(*now);
+                    release.state = ReleaseState::RollingBack { reason: reason.clone() };
+                });
+                self.fold(*release, Fact::Aborted, *now);
+            }
+            Change::ReleaseRetried { release, now } => {
+                self.with(*release, |release| {
+                    release.state = ReleaseState::Running;
+                    release.ended = None;
+                });
+                self.fold(*release, Fact::Retried, *now);
+            }
+            Change::ReleaseEnded { release, end, unconfirmed, now } => {
+                self.with(*release, |release| {
+                    release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
+                    release.ended = Some(*now);
+                });
+                self.drop_if_closed(*release);
+            }
+            Change::DeadlinesSeen { release, next } => {
+                self.with(*release, |release| release.next_deadline = *next);
+            }
+            Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
+            // Numbers are kept in the store alone.
+            Change::Numbers { .. } | Change::LateKept { .. } => {}
+            Change::Deployed { child, release, function, variant } => {
+                self.deploy(*child, *release, *function, *variant);
+            }
+        }
+    }
+
+    fn with(&mut self, key: ReleaseKey, change: impl FnOnce(&mut Release)) {
+        if let Some(release) = self.releases.get_mut(&key) {
+            change(release);
+        }
+    }
+
+    fn arrive(&mut self, key: ChildKey, record: &Child) {
+        if !record.called_again {
+            self.newborn.insert((record.born.served_ms, key), ());
+        }
+        self.children.insert(key, record.clone());
+    }
+
+    fn call_again(&mut self, key: ChildKey) {
+        if let Some(child) = self.children.get_mut(key) {
+            child.called_again = true;
+            self.newborn.remove(&(child.born.served_ms, key));
+        }
+    }
+
+    fn move_child(&mut self, key: ChildKey, area: Option<&Arc<str>>) {
+        let busy = self.is_busy(key);
+        self.mark_busy(key, false);
+        if let Some(child) = self.children.get_mut(key) {
+            child.area = area.cloned();
+        }
+        self.mark_busy(key, busy);
+    }
+
+    fn report(&mut self, key: ChildKey, agents: u32, profile: Option<&Profile>) {
+        if let Some(child) = self.children.get_mut(key) {
+            child.agents = agents;
+            child.profile = profile.cloned().map(Box::new);
+        }
+    }
+
+    fn label(&mut self, key: ChildKey, label: &str, value: Option<&str>) {
+        let Some(child) = self.children.get_mut(key) else { return };
+        let labels = child.labels.get_or_insert_default();
+        match value {
+            Some(value) => labels.insert(label.to_owned(), value.to_owned()),
+            None => labels.remove(label),
+        };
+        if labels.is_empty() {
+            child.labels = None;
+        }
+    }
+
+    fn forget(&mut self, key: ChildKey) {
+        self.mark_busy(key, false);
+        if let Some(child) = self.children.remove(key) {
+            self.newborn.remove(&(child.born.served_ms, key));
+        }
+        self.deployments.retain(|(child, _), _| *child != key);
+    }
+
+    fn submit(&mut self, key: ReleaseKey, submitted: &Submitted, now: Now) {
+        self.next_release = self.next_release.max(key.0 + 1);
+        for function in &submitted.strategy.functions {
+            self.functions.intern(&function.name);
+        }
+        self.known.insert(submitted.id.clone(), Known { key, digest: submitted.digest });
+        self.releases.insert(key, Release::new(key, submitted, now));
+    }
+
+    /// Holds a release that comes from the store.
+    pub fn hold(&mut self, release: Release) {
+        let key = release.key;
+        self.next_release = self.next_release.max(key.0 + 1);
+        self.known.insert(release.id.clone(), Known { key, digest: release.digest });
+        for child in release.assignments.keys() {
+            if let Some(child) = self.children.get_mut(*child)
+                && let Err(at) = child.open.binary_search(&key)
+            {
+                child.open.insert(at, key);
+            }
+        }
+        let busy: Vec<ChildKey> =
+            release.assignments.iter().filter(|(_, a)| is_doing(a)).map(|(child, _)| *child).collect();
+        self.releases.insert(key, release);
+        for child in busy {
+            self.mark_busy(child, true);
+        }
+    }
+
+    fn start(
+        &mut self,
+        key: ReleaseKey,
+        members: &Arc<[ChildKey]>,
+        excluded: &[(crate::model::Exclusion, u32)],
+        now: Now,
+    ) {
+        let Some(release) = self.releases.get_mut(&key) else { return };
+        release.state = ReleaseState::Running;
+        release.started = Some(now);
+        release.started_at = release.at(now);
+        release.members = Arc::clone(members);
+        release.excluded = excluded.to_vec();
+        let fresh = Assignment::new(&release.strategy, release.started_at);
+        release.assignments = members.iter().map(|child| (*child, fresh.clone())).collect();
+        for assignment in release.assignments.values() {
+            release.counts.add(assignment);
+        }
+        release.next_deadline = if members.is_empty() {
+            ReleaseMs::MAX
+        } else {
+            deadline::soonest(&fresh, self.settings.deadlines(&release.strategy), &release.strategy)
+        };
+        for child in members.iter() {
+            if let Some(child) = self.children.get_mut(*child) {
+                child.open.push(key);
+            }
+        }
+    }
+
+    /// Folds a fact into every assignment of a release.
+    fn fold(&mut self, key: ReleaseKey, fact: Fact, now: Now) {
+        let Some(release) = self.releases.get_mut(&key) else { return };
+        let dated = Dated { fact, at: release.at(now) };
+        release.facts.push(dated);
+        let deadlines = self.settings.deadlines(&release.strategy);
+        let mut freed = Vec::new();
+        let mut next = release.next_deadline;
+        for (child, assignment) in &mut release.assignments {
+            let was_doing = is_doing(assignment);
+            release.counts.remove(assignment);
+            assignment.fold(&dated, &release.strategy);
+            release.counts.add(assignment);
+            release.attempt = release.attempt.max(assignment.attempt);
+            next = next.min(deadline::soonest(assignment, deadlines, &release.strategy));
+            if was_doing && !is_doing(assignment) {
+                freed.push(*child);
+            }
+        }
+        release.next_deadline = next;
+        for child in freed {
+            let busy = self.is_busy(child);
+            self.mark_busy(child, busy);
+        }
+    }
+
+    fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
+        let Some(release) = self.releases.get_mut(&key) else { return };
+        if let Step::StandsInFor { .. } = step {
+            let mut fresh = Assignment::new(&release.strategy, at);
+            fresh.facts = release.facts.len() as u16;
+            release.counts.add(&fresh);
+            release.assignments.insert(child, fresh);
+            if let Some(record) = self.children.get_mut(child)
+                && let Err(place) = record.open.binary_search(&key)
+            {
+                record.open.insert(place, key);
+            }
+        }
+        let Some(assignment) = release.assignments.get_mut(&child) else { return };
+        let was_doing = is_doing(assignment);
+        release.counts.remove(assignment);
+        assignment.apply(step, &release.strategy, at);
+        release.counts.add(assignment);
+        release.attempt = release.attempt.max(assignment.attempt);
+        let soonest =
+            deadline::soonest(assignment, self.settings.deadlines(&release.strategy), &release.strategy);
+        release.next_deadline = release.next_deadline.min(soonest);
+        if was_doing != is_doing(assignment) {
+            let busy = self.is_busy(child);
+            self.mark_busy(child, busy);
+        }
+        self.drop_if_closed(key);
+    }
+
+    /// Lets a recalled release leave memory again, if nothing keeps it.
+    pub fn let_go(&mut self, key: ReleaseKey) {
+        self.drop_if_closed(key);
+    }
+
+    /// A release that is over and owes nobody an undo leaves memory.
+    fn drop_if_closed(&mut self, key: ReleaseKey) {
+        if self.releases.get(&key).is_none_or(Release::is_open) {
+            return;
+        }
+        let Some(release) = self.releases.remove(&key) else { return };
+        for child in release.assignments.keys() {
+            if let Some(child) = self.children.get_mut(*child) {
+                child.open.retain(|open| *open != key);
+            }
+        }
+        self.closed.insert(key, release);
+    }
+
+    /// The releases that left memory since the last call: what is stored of them is made from here.
+    pub fn take_closed(&mut self) -> BTreeMap<ReleaseKey, Release> {
+        std::mem::take(&mut self.closed)
+    }
+
+    fn deploy(
+        &mut self,
+        child: ChildKey,
+        release: ReleaseKey,
+        function: usize,
+        variant: super::change::Variant,
+    ) {
+        let Some(name) =
+            self.releases.get(&release).and_then(|r| r.strategy.functions.get(function)).map(|f| &f.name)
+        else {
+            return;
+        };
+        let number = self.functions.intern(name);
+        self.deployments.insert((child, number), Deployment { release, variant });
+    }
+
+    /// Takes in what the store says of a deployment.
+    pub fn hold_deployment(&mut self, child: ChildKey, function: &str, deployment: Deployment) {
+        let number = self.functions.intern(function);
+        self.deployments.insert((child, number), deployment);
+    }
+
+    fn is_busy(&self, key: ChildKey) -> bool {
+        let Some(child) = self.children.get(key) else { return false };
+        child.open.iter().any(|release| self.assignment(*release, key).is_some_and(is_doing))
+    }
+
+    fn mark_busy(&mut self, key: ChildKey, busy: bool) {
+        let Some(area) = self.children.get(key).and_then(|child| child.area.as_deref()) else { return };
+        let hash = area_hash(area);
+        let same = self.busy_areas.entry(hash).or_default();
+        same.retain(|other| *other != key);
+        if busy {
+            same.push(key);
+        }
+        if same.is_empty() {
+            self.busy_areas.remove(&hash);
+        }
+    }
+}
+
+/// Whether the child has a downloaded offer in hand.
+fn is_doing(assignment: &Assignment) -> bool {
+    let works = assignment.status == ChildStatus::Doing && assignment.fetched;
+    works || assignment.pending_undo().is_some_and(|undo| undo.fetched)
+}

@@ -1,0 +1,241 @@
+//! What is stored, published and shown as the audit trail: every way in which the state changes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    assignment::{Fact, ReleaseMs, Step},
+    state::{Child, End, Profile},
+    summary::{Kept, Summary},
+};
+use crate::{
+    model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
+    strategy::Strategy,
+};
+
+/// How a child came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    Registered,
+    /// It brought an id along that was not known here.
+    Adopted,
+}
+
+/// Why a child was forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forgetting {
+    /// It never called again after its birth.
+    Ghost,
+    ByOperator,
+}
+
+/// A release as it was submitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    pub id: ReleaseId,
+    pub strategy: Arc<Strategy>,
+    /// The YAML as sent.
+    pub text: Arc<str>,
+    /// Over the parsed strategy and the functions.
+    pub digest: [u8; 32],
+    /// Names the functions' archive in the store.
+    pub archive: [u8; 32],
+}
+
+/// Who takes part in a release, and how many not, and why.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Membership {
+    /// Ascending.
+    pub members: Arc<[ChildKey]>,
+    pub excluded: Vec<(Exclusion, u32)>,
+}
+
+/// One change of the state. Applying it can't fail.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    ChildArrived {
+        child: ChildKey,
+        arrival: Arrival,
+        record: Box<Child>,
+    },
+    /// The first call after its birth: it is no ghost.
+    ChildCalledAgain {
+        child: ChildKey,
+    },
+    ChildMoved {
+        child: ChildKey,
+        area: Option<Arc<str>>,
+    },
+    ChildReported {
+        child: ChildKey,
+        agents: u32,
+        profile: Option<Box<Profile>>,
+    },
+    ChildLabelled {
+        child: ChildKey,
+        key: String,
+        value: Option<String>,
+    },
+    ChildCordoned {
+        child: ChildKey,
+        cordon: Cordon,
+    },
+    ChildForgotten {
+        child: ChildKey,
+        id: ChildId,
+        why: Forgetting,
+    },
+
+    ReleaseSubmitted {
+        release: ReleaseKey,
+        submitted: Box<Submitted>,
+        now: Now,
+    },
+    ReleaseStarted {
+        release: ReleaseKey,
+        membership: Membership,
+        now: Now,
+    },
+    ReleasePaused {
+        release: ReleaseKey,
+        reason: String,
+        now: Now,
+    },
+    ReleaseResumed {
+        release: ReleaseKey,
+        now: Now,
+    },
+    ReleaseAborted {
+        release: ReleaseKey,
+        reason: String,
+        now: Now,
+    },
+    ReleaseRetried {
+        release: ReleaseKey,
+        now: Now,
+    },
+    StageEnded {
+        release: ReleaseKey,
+        stage: u8,
+        now: Now,
+    },
+    ReleaseEnded {
+        release: ReleaseKey,
+        end: End,
+        unconfirmed: u32,
+        now: Now,
+    },
+    /// The deadlines of this release were looked through; none is due before.
+    DeadlinesSeen {
+        release: ReleaseKey,
+        next: ReleaseMs,
+    },
+
+    Child {
+        release: ReleaseKey,
+        child: ChildKey,
+        step: Step,
+        at: ReleaseMs,
+        summary: Option<Box<Kept>>,
+    },
+    /// Preliminary numbers, refreshed.
+    Numbers {
+        release: ReleaseKey,
+        child: ChildKey,
+        slot: super::assignment::Slot,
+        summary: Box<Kept>,
+    },
+    /// A result that came too late to count is kept in the audit trail.
+    LateKept {
+        release: ReleaseKey,
+        child: ChildKey,
+        stage: Option<String>,
+        summary: Box<Summary>,
+    },
+    Deployed {
+        child: ChildKey,
+        release: ReleaseKey,
+        function: usize,
+        variant: Variant,
+    },
+}
+
+/// What runs of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    Base,
+    New,
+    /// The child vanished in the middle of a test.
+    Unknown,
+}
+
+impl Variant {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::New => "new",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Change {
+    /// The release it belongs to.
+    pub fn release(&self) -> Option<ReleaseKey> {
+        match self {
+            Self::ChildArrived { .. }
+            | Self::ChildCalledAgain { .. }
+            | Self::ChildMoved { .. }
+            | Self::ChildReported { .. }
+            | Self::ChildLabelled { .. }
+            | Self::ChildCordoned { .. }
+            | Self::ChildForgotten { .. } => None,
+            Self::ReleaseSubmitted { release, .. }
+            | Self::ReleaseStarted { release, .. }
+            | Self::ReleasePaused { release, .. }
+            | Self::ReleaseResumed { release, .. }
+            | Self::ReleaseAborted { release, .. }
+            | Self::ReleaseRetried { release, .. }
+            | Self::StageEnded { release, .. }
+            | Self::ReleaseEnded { release, .. }
+            | Self::DeadlinesSeen { release, .. }
+            | Self::Child { release, .. }
+            | Self::Numbers { release, .. }
+            | Self::LateKept { release, .. }
+            | Self::Deployed { release, .. } => Some(*release),
+        }
+    }
+
+    /// The child it concerns, if it is one.
+    pub fn child(&self) -> Option<ChildKey> {
+        match self {
+            Self::ChildArrived { child, .. }
+            | Self::ChildCalledAgain { child }
+            | Self::ChildMoved { child, .. }
+            | Self::ChildReported { child, .. }
+            | Self::ChildLabelled { child, .. }
+            | Self::ChildCordoned { child, .. }
+            | Self::ChildForgotten { child, .. }
+            | Self::Child { child, .. }
+            | Self::Numbers { child, .. }
+            | Self::LateKept { child, .. }
+            | Self::Deployed { child, .. } => Some(*child),
+            _ => None,
+        }
+    }
+
+    /// The fact that this change folds into every assignment of its release.
+    pub fn fact(&self) -> Option<Fact> {
+        match self {
+            Self::ReleaseResumed { .. } => Some(Fact::Resumed),
+            Self::StageEnded { stage, .. } => Some(Fact::StageEnded { stage: *stage }),
+            Self::ReleaseAborted { .. } => Some(Fact::Aborted),
+            Self::ReleaseRetried { .. } => Some(Fact::Retried),
+            _ => None,
+        }
+    }
+}

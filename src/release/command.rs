@@ -1,0 +1,223 @@
+//! What is asked of the engine, what it answers, and why it refuses.
+
+use std::sync::Arc;
+
+use super::{
+    change::{Change, Submitted},
+    offer::OfferName,
+    state::{Profile, Release},
+    summary::Summary,
+};
+use crate::{
+    model::{ChildId, ChildKey, Cordon, Exclusion, ReleaseId, ReleaseKey},
+    strategy::Strategy,
+};
+
+/// A poll, parsed and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Poll {
+    /// `None`: the child asks for an id.
+    pub child: Option<ChildId>,
+    /// The id it gets then; random.
+    pub fresh: ChildId,
+    /// `None`: as before.
+    pub area: Option<Arc<str>>,
+    pub agents: u32,
+    /// `None`: a plain agent, which says nothing of itself.
+    pub profile: Option<Profile>,
+}
+
+/// What is asked of the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Poll(Poll),
+    /// `GET /release`.
+    Fetch {
+        child: String,
+        offer: String,
+    },
+    Result {
+        child: String,
+        offer: String,
+        summaries: Vec<Summary>,
+    },
+    EndStage {
+        child: String,
+        offer: String,
+        stage: String,
+    },
+
+    Submit {
+        submission: Box<Submitted>,
+        dry_run: bool,
+    },
+    Pause {
+        release: String,
+        reason: String,
+    },
+    Resume {
+        release: String,
+    },
+    Abort {
+        release: String,
+        reason: String,
+    },
+    /// Another attempt for every child that failed, timed out, was unreachable or lost.
+    Retry {
+        release: String,
+    },
+    /// Ends a stage for every child that is in it.
+    EndStageNow {
+        release: String,
+        stage: String,
+    },
+
+    Forget {
+        child: String,
+    },
+    /// `None` removes the label.
+    Label {
+        child: String,
+        key: String,
+        value: Option<String>,
+    },
+    Cordon {
+        child: String,
+        cordon: Cordon,
+    },
+
+    /// Time has passed: look at deadlines.
+    Tick,
+    /// A command about a release that had left memory, with that release as the store has it.
+    Recalled {
+        release: Box<Release>,
+        then: Box<Command>,
+    },
+}
+
+/// Which text an offer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    Whole,
+    /// One stage; `rollout` tells whether its success rolls out.
+    Stage {
+        stage: u8,
+        rollout: bool,
+    },
+    Rollout {
+        function: u8,
+    },
+    Undo {
+        function: u8,
+    },
+    /// Nothing to do; the offer was taken back after it was shown.
+    Withdrawn,
+}
+
+/// An offer, ready to be rendered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub release: ReleaseKey,
+    pub strategy: Arc<Strategy>,
+    pub name: OfferName,
+    pub form: Form,
+}
+
+/// Who would take part, and what is in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outlook {
+    pub participants: u32,
+    pub excluded: Vec<(Exclusion, u32)>,
+    /// Unfinished releases that it waits for.
+    pub waits_for: Vec<ReleaseId>,
+}
+
+/// What the engine answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    Polled {
+        child: ChildId,
+        key: ChildKey,
+        offer: Option<String>,
+    },
+    Offer(Offer),
+    /// Stored, or stored before.
+    Stored,
+    EndStage(bool),
+    Submitted {
+        created: bool,
+        outlook: Outlook,
+    },
+    /// Done, or nothing left to do.
+    Done,
+}
+
+/// Why the engine refuses. The text is for whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("child {0} is not known: poll first")]
+    UnknownChild(String),
+    #[error("release {0} is not known")]
+    UnknownRelease(String),
+    #[error("{offer} was never offered to child {child}")]
+    NeverOffered { child: String, offer: String },
+    #[error("{offer} has no stage {stage:?}")]
+    UnknownStage { offer: String, stage: String },
+    #[error("stage {stage:?} of {offer} has not started for this child")]
+    NotStarted { offer: String, stage: String },
+    #[error("stage {stage:?} of {offer} has ended with another result")]
+    EndedOtherwise { offer: String, stage: String },
+    #[error("stage {stage:?} does not wait for a signal, so it can't report SuccessWaiting")]
+    DoesNotWait { stage: String },
+    #[error("{offer} is over for this child; the result is kept but no longer counts")]
+    Late { offer: String },
+    #[error("a child reports SuccessWaiting, Completed, Failure or Error, not {0}")]
+    NotAReport(crate::model::StageStatus),
+
+    #[error("release {0} exists with another content: choose another id")]
+    IdTaken(ReleaseId),
+    #[error("id {id} could be confused with an offer of release {other}: choose another id")]
+    IdAmbiguous { id: ReleaseId, other: ReleaseId },
+    #[error("unfinished releases change the same functions: {}", list(.0))]
+    Conflict(Vec<ReleaseId>),
+    #[error("release {release} is {state}: {why}")]
+    WrongState { release: ReleaseId, state: &'static str, why: &'static str },
+    #[error("no child of release {0} can be retried")]
+    NothingToRetry(ReleaseId),
+    #[error("{what}: the limit of {limit} is reached")]
+    Limit { what: &'static str, limit: usize },
+    /// Not for the outside: the shell recalls the release and asks again.
+    #[error("release {0:?} has left memory")]
+    NotInMemory(ReleaseKey),
+}
+
+fn list(ids: &[ReleaseId]) -> String {
+    ids.iter().map(ReleaseId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// What a command comes to: changes, which may be there even beside a refusal, and the answer.
+#[derive(Debug, PartialEq)]
+pub struct Decision {
+    pub changes: Vec<Change>,
+    pub answer: Result<Reply, Refusal>,
+}
+
+impl Decision {
+    pub fn refused(refusal: Refusal) -> Self {
+        Self { changes: Vec::new(), answer: Err(refusal) }
+    }
+
+    pub fn unchanged(reply: Reply) -> Self {
+        Self { changes: Vec::new(), answer: Ok(reply) }
+    }
+
+    pub fn new(changes: Vec<Change>, reply: Reply) -> Self {
+        Self { changes, answer: Ok(reply) }
+    }
+}
+
+/// When children called last. Kept in memory only, by whoever answers their calls.
+pub trait Seen {
+    /// Serving time of the last call of any kind, in milliseconds; `None` if none was noticed in this life.
+    fn last_call(&self, child: ChildKey) -> Option<u64>;
+}

@@ -1,0 +1,83 @@
+//! No wait is without a deadline. Which one a child is under follows from where it stands.
+
+use super::{
+    assignment::{Assignment, ReleaseMs},
+    settings::Deadlines,
+};
+use crate::{
+    model::{ChildStatus, StageStatus},
+    strategy::{StageKind, Strategy},
+};
+
+/// What a child failed to do in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missed {
+    /// To fetch what it was offered.
+    Offer,
+    /// To give a sign of life after a download, an end signal or a result.
+    SetUp,
+    /// To end a stage.
+    Stage,
+    /// To confirm that it runs the base version again.
+    Undo,
+}
+
+/// A deadline that holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    pub at: ReleaseMs,
+    pub missed: Missed,
+    /// Only silence counts: a call within this time before `at` moves the deadline on.
+    pub silence_ms: Option<u64>,
+}
+
+/// The deadlines an assignment is under, in no order. An undo is one beside whatever else the child does.
+pub fn of(
+    assignment: &Assignment,
+    deadlines: Deadlines,
+    strategy: &Strategy,
+) -> impl Iterator<Item = Deadline> {
+    undo(assignment, deadlines).into_iter().chain(main(assignment, deadlines, strategy).into_iter().flatten())
+}
+
+/// The first of them; `MAX` if there is none.
+pub fn soonest(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> ReleaseMs {
+    of(assignment, deadlines, strategy).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
+}
+
+fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
+    let undo = assignment.pending_undo().filter(|undo| !undo.overdue)?;
+    let (wait, silence_ms) =
+        if undo.fetched { (deadlines.setup_ms, None) } else { (deadlines.offer_ms, None) };
+    Some(Deadline { at: undo.since.saturating_add(wait), missed: Missed::Undo, silence_ms })
+}
+
+fn main(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> [Option<Deadline>; 2] {
+    let waits_for_fetch = match assignment.status {
+        ChildStatus::Todo => true,
+        ChildStatus::Doing => !assignment.fetched,
+        ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => return [None, None],
+    };
+    if waits_for_fetch {
+        let at = assignment.since.saturating_add(deadlines.offer_ms);
+        return [Some(Deadline { at, missed: Missed::Offer, silence_ms: None }), None];
+    }
+    // Agents in an A/B stage are silent until it ends: there only the stage itself has a deadline.
+    let silent_by_nature = assignment.stage_status == StageStatus::InProgress
+        && assignment
+            .slot
+            .stage_index()
+            .and_then(|index| strategy.stages.get(index))
+            .is_some_and(|stage| stage.kind == StageKind::AB);
+    let stage = Deadline {
+        at: assignment.stage_since.saturating_add(deadlines.stage_ms),
+        missed: Missed::Stage,
+        silence_ms: None,
+    };
+    let silence = Deadline {
+        at: assignment.since.saturating_add(deadlines.setup_ms),
+        missed: Missed::SetUp,
+        silence_ms: Some(deadlines.setup_ms),
+    };
+    [Some(stage), (!silent_by_nature).then_some(silence)]
+}

@@ -1,0 +1,87 @@
+//! What operators do to a child, and what happens when one is gone.
+
+use super::walk::Walk;
+use crate::{
+    model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
+    release::{
+        assignment::Step,
+        change::{Change, Forgetting},
+        command::{Decision, Refusal, Reply},
+        state::{Child, State},
+    },
+};
+
+fn find<'a>(state: &'a State, id: &str) -> Result<(ChildKey, &'a Child), Refusal> {
+    state.children.by_id(id).ok_or_else(|| Refusal::UnknownChild(id.to_owned()))
+}
+
+pub(super) fn forget(state: &State, id: &str, now: Now) -> Decision {
+    match find(state, id) {
+        Ok((key, child)) => {
+            Decision::new(farewell(state, key, child, Forgetting::ByOperator, now), Reply::Done)
+        }
+        Err(refusal) => Decision::refused(refusal),
+    }
+}
+
+/// Takes a child out of whatever it has a part in, and forgets it.
+pub(super) fn farewell(
+    state: &State,
+    key: ChildKey,
+    child: &Child,
+    why: Forgetting,
+    now: Now,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for release in child.open.iter().filter_map(|key| state.release(*key)) {
+        let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
+        if !walk.assignment.status.is_over() {
+            let status = match walk.assignment.status {
+                ChildStatus::Todo => ChildStatus::No,
+                _ => ChildStatus::Failed,
+            };
+            walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });
+        }
+        if walk.assignment.pending_undo().is_some() {
+            walk.step(Step::UndoDropped);
+        }
+        changes.append(&mut walk.changes);
+    }
+    changes.push(Change::ChildForgotten { child: key, id: child.id.clone(), why });
+    changes
+}
+
+pub(super) fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Decision {
+    let (child, record) = match find(state, id) {
+        Ok(found) => found,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    let current = record.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
+    if current == value {
+        return Decision::unchanged(Reply::Done);
+    }
+    let change = Change::ChildLabelled { child, key: key.to_owned(), value: value.map(str::to_owned) };
+    Decision::new(vec![change], Reply::Done)
+}
+
+pub(super) fn cordon(state: &State, id: &str, cordon: Cordon, now: Now) -> Decision {
+    let (key, child) = match find(state, id) {
+        Ok(found) => found,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    let mut changes = Vec::new();
+    if child.cordon != cordon {
+        changes.push(Change::ChildCordoned { child: key, cordon });
+    }
+    if cordon == Cordon::Drained {
+        for release in child.open.iter().filter_map(|key| state.release(*key)) {
+            let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
+            if walk.assignment.status == ChildStatus::Todo {
+                let outcome = Outcome::Excluded(Exclusion::Drained);
+                walk.step(Step::Ended { status: ChildStatus::No, outcome });
+            }
+            changes.append(&mut walk.changes);
+        }
+    }
+    Decision::new(changes, Reply::Done)
+}

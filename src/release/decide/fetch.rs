@@ -1,0 +1,102 @@
+//! `GET /release`: a child takes what it was offered.
+//!
+//! Deployed agents exit on any error here, so an offer that was ever shown is answered with 200: where it no
+//! longer stands, with an empty strategy.
+
+use super::{Call, walk::Walk};
+use crate::{
+    model::{ChildStatus, Now},
+    release::{
+        assignment::{Slot, Step},
+        command::{Decision, Form, Offer, Refusal, Reply},
+        offer::{OfferKind, Piece},
+        turn,
+    },
+    strategy::{Action, Metric, Stage, Statistic, Strategy},
+};
+
+pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &str, now: Now) -> Decision {
+    let call = match Call::resolve(state, child, offer) {
+        Ok(call) => call,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    let never =
+        || Decision::refused(Refusal::NeverOffered { child: child.to_owned(), offer: offer.to_owned() });
+    let Some(mut walk) = Walk::start(state, call.release, call.key, now) else { return never() };
+    walk.reinstate();
+    let form = match call.name.kind {
+        OfferKind::Undo(number) => undo(&mut walk, number),
+        _ => work(&mut walk, &call),
+    };
+    let Some(form) = form else { return never() };
+    let strategy = std::sync::Arc::clone(&call.release.strategy);
+    let offer = Offer { release: call.release.key, strategy, name: call.name, form };
+    Decision::new(walk.changes, Reply::Offer(offer))
+}
+
+fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
+    let undo = walk.assignment.undo.as_deref()?;
+    if number > undo.number {
+        return None;
+    }
+    let current = undo.functions.first().filter(|_| number == undo.number);
+    let fetched = undo.fetched;
+    let Some(function) = current else { return Some(Form::Withdrawn) };
+    if !fetched {
+        walk.step(Step::UndoFetched);
+    }
+    Some(Form::Undo { function: function as u8 })
+}
+
+fn work(walk: &mut Walk<'_>, call: &Call<'_>) -> Option<Form> {
+    let assignment = &walk.assignment;
+    if assignment.status == ChildStatus::No && assignment.predecessor.is_some() {
+        return None;
+    }
+    if call.name != assignment.offer_name() {
+        let was_shown = call.name.attempt < assignment.named
+            || slot_of(call.name.kind, call.release.strategy.stages.len())
+                .is_some_and(|slot| assignment.mark(slot).is_some());
+        return was_shown.then_some(Form::Withdrawn);
+    }
+    if assignment.fetched {
+        return Some(form(assignment.piece, walk.strategy()));
+    }
+    if assignment.status.is_over() || !turn::is_offered(walk.state, call.release.key, call.key) {
+        return Some(Form::Withdrawn);
+    }
+    let form = form(assignment.piece, walk.strategy());
+    walk.step(Step::Fetched);
+    Some(form)
+}
+
+fn slot_of(kind: OfferKind, stages: usize) -> Option<Slot> {
+    match kind {
+        OfferKind::First => Some(Slot::stage(0)),
+        OfferKind::Stage(index) => (usize::from(index) < stages).then_some(Slot(index)),
+        OfferKind::Rollout(function) => Some(Slot::rollout(function)),
+        OfferKind::Undo(_) => None,
+    }
+}
+
+/// The text that a piece is handed out as.
+pub(super) fn form(piece: Piece, strategy: &Strategy) -> Form {
+    match piece {
+        Piece::Whole => Form::Whole,
+        Piece::Stage(stage) => Form::Stage { stage, rollout: rolls_out_itself(strategy, usize::from(stage)) },
+        Piece::Rollout(function) => Form::Rollout { function },
+    }
+}
+
+/// Whether the agent may roll out by itself when this stage, offered alone, succeeds: nothing is left for the
+/// manager to judge, and no other function to be rolled out with it.
+pub(super) fn rolls_out_itself(strategy: &Strategy, stage: usize) -> bool {
+    let judged_here = |stage: &Stage| {
+        stage
+            .conditions
+            .iter()
+            .any(|condition| matches!(condition.metric, Metric::ResponseTime(Statistic::Quantile(_))))
+    };
+    strategy.functions.len() == 1
+        && strategy.stages.get(stage).is_some_and(|s| s.on_success == Action::Rollout && !judged_here(s))
+}

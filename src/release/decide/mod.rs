@@ -1,0 +1,64 @@
+//! Turns a command into changes or a refusal. Pure: the same state, command and time give the same decision.
+//!
+//! One file a subject; the match below does nothing but dispatch. [`super::advance`] applies what is decided here
+//! and lets [`super::settle`] draw the consequences.
+
+mod children;
+mod end_stage;
+mod fetch;
+mod operate;
+mod poll;
+mod report;
+mod submit;
+mod tick;
+mod walk;
+
+pub use submit::membership;
+
+use super::{
+    command::{Command, Decision, Refusal, Seen},
+    offer::OfferName,
+    state::{Release, State},
+};
+use crate::model::{ChildKey, Now};
+
+/// Decides one command.
+pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+    match command {
+        Command::Poll(poll) => poll::decide(state, seen, poll, now),
+        Command::Fetch { child, offer } => fetch::decide(state, child, offer, now),
+        Command::Result { child, offer, summaries } => report::decide(state, child, offer, summaries, now),
+        Command::EndStage { child, offer, stage } => end_stage::decide(state, child, offer, stage, now),
+        Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
+        Command::Pause { release, reason } => operate::pause(state, release, reason, now),
+        Command::Resume { release } => operate::resume(state, release, now),
+        Command::Abort { release, reason } => operate::abort(state, release, reason, now),
+        Command::Retry { release } => operate::retry(state, release, now),
+        Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now),
+        Command::Forget { child } => children::forget(state, child, now),
+        Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()),
+        Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now),
+        Command::Tick => tick::decide(state, seen, now),
+        Command::Recalled { then, .. } => decide(state, seen, then, now),
+    }
+}
+
+/// Whose call it is and about which offer, found out once for all calls of children.
+struct Call<'a> {
+    key: ChildKey,
+    release: &'a Release,
+    name: OfferName,
+}
+
+impl<'a> Call<'a> {
+    /// Refuses children and offers that are not known here.
+    fn resolve(state: &'a State, child: &str, offer: &str) -> Result<Self, Refusal> {
+        let key = state.children.key(child).ok_or_else(|| Refusal::UnknownChild(child.to_owned()))?;
+        let never = || Refusal::NeverOffered { child: child.to_owned(), offer: offer.to_owned() };
+        let (known, name) = OfferName::candidates(offer)
+            .find_map(|(id, name)| Some((state.known.get(id)?, name)))
+            .ok_or_else(never)?;
+        let release = state.release(known.key).ok_or(Refusal::NotInMemory(known.key))?;
+        Ok(Self { key, release, name })
+    }
+}

@@ -1,0 +1,120 @@
+//! What operators and developers do to a release that exists.
+
+use crate::{
+    model::{ChildKey, Now},
+    release::{
+        change::Change,
+        command::{Decision, Refusal, Reply},
+        offer::MAX_ATTEMPT,
+        state::{End, Release, ReleaseState, State},
+    },
+};
+
+fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
+    let known = state.known.get(id).ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
+    state.release(known.key).ok_or(Refusal::NotInMemory(known.key))
+}
+
+fn wrong(release: &Release, why: &'static str) -> Decision {
+    Decision::refused(Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why })
+}
+
+pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    match release.state {
+        ReleaseState::Running => {
+            let (release, reason) = (release.key, reason.to_owned());
+            Decision::new(vec![Change::ReleasePaused { release, reason, now }], Reply::Done)
+        }
+        ReleaseState::Paused { .. } => Decision::unchanged(Reply::Done),
+        _ => wrong(release, "only a running release can be paused"),
+    }
+}
+
+pub(super) fn resume(state: &State, id: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    match release.state {
+        ReleaseState::Paused { .. } => {
+            Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done)
+        }
+        ReleaseState::Running => Decision::unchanged(Reply::Done),
+        _ => wrong(release, "only a paused release can be resumed"),
+    }
+}
+
+pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    match release.state {
+        ReleaseState::Planned | ReleaseState::Running | ReleaseState::Paused { .. } => {
+            let (release, reason) = (release.key, reason.to_owned());
+            Decision::new(vec![Change::ReleaseAborted { release, reason, now }], Reply::Done)
+        }
+        ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted, .. } => {
+            Decision::unchanged(Reply::Done)
+        }
+        ReleaseState::Over { .. } => wrong(release, "what is over can't be aborted; release the old version"),
+    }
+}
+
+pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    match release.state {
+        ReleaseState::Running | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
+        _ => return wrong(release, "only a release that runs or ended with failures can be retried"),
+    }
+    if release.attempt >= MAX_ATTEMPT {
+        let limit = usize::from(MAX_ATTEMPT);
+        return Decision::refused(Refusal::Limit { what: "attempts of a release", limit });
+    }
+    let retryable: Vec<ChildKey> =
+        release.assignments.iter().filter(|(_, a)| a.is_retryable()).map(|(child, _)| *child).collect();
+    if retryable.is_empty() {
+        return Decision::refused(Refusal::NothingToRetry(release.id.clone()));
+    }
+    let reopened = release.state.is_over();
+    if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {
+        return wrong(release, "a later release changes the same functions; submit a new one");
+    }
+    Decision::new(vec![Change::ReleaseRetried { release: release.key, now }], Reply::Done)
+}
+
+fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
+    let later = |child: ChildKey, function: &str| {
+        state.deployment(child, function).is_some_and(|found| found.release > release.key)
+    };
+    children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
+}
+
+fn conflicts_with_open(state: &State, release: &Release) -> bool {
+    state.releases.values().any(|other| {
+        other.key != release.key && !other.state.is_over() && other.shares_function_with(&release.strategy)
+    })
+}
+
+pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    if !release.is_running() {
+        return wrong(release, "a stage can be ended while the release runs");
+    }
+    let Some(index) = release.strategy.stages.iter().position(|s| s.name == stage) else {
+        let (offer, stage) = (id.to_owned(), stage.to_owned());
+        return Decision::refused(Refusal::UnknownStage { offer, stage });
+    };
+    let stage = index as u8;
+    Decision::new(vec![Change::StageEnded { release: release.key, stage, now }], Reply::Done)
+}

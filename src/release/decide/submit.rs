@@ -1,0 +1,102 @@
+//! A developer submits a release.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    model::{Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
+    release::{
+        change::{Change, Membership, Submitted},
+        command::{Decision, Outlook, Refusal, Reply},
+        offer::OfferName,
+        state::{Child, State},
+    },
+    strategy::{OnConflict, Strategy},
+};
+
+pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
+    if let Some(known) = state.known.get(&submitted.id) {
+        if known.digest != submitted.digest {
+            return Decision::refused(Refusal::IdTaken(submitted.id.clone()));
+        }
+        let outlook = outlook(state, &submitted.strategy, known.key);
+        return Decision::unchanged(Reply::Submitted { created: false, outlook });
+    }
+    let key = ReleaseKey(state.next_release);
+    if let Err(refusal) = check(state, submitted, key) {
+        return Decision::refused(refusal);
+    }
+    let outlook = outlook(state, &submitted.strategy, key);
+    let reply = Reply::Submitted { created: true, outlook };
+    if dry_run {
+        return Decision::unchanged(reply);
+    }
+    let mut changes = Vec::new();
+    if submitted.strategy.on_conflict == OnConflict::Supersede {
+        changes.extend(state.conflicts(&submitted.strategy, key).map(|earlier| Change::ReleaseAborted {
+            release: earlier.key,
+            reason: format!("superseded by release {}", submitted.id),
+            now,
+        }));
+    }
+    changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
+    Decision::new(changes, reply)
+}
+
+fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Refusal> {
+    let id = &submitted.id;
+    let confused = |other: &&ReleaseId| {
+        OfferName::could_be_offer_of(id.as_str(), other.as_str())
+            || OfferName::could_be_offer_of(other.as_str(), id.as_str())
+    };
+    if let Some(other) = state.known.keys().find(confused) {
+        return Err(Refusal::IdAmbiguous { id: id.clone(), other: other.clone() });
+    }
+    let limit = state.settings.max_open_releases;
+    if state.releases.values().filter(|release| !release.state.is_over()).count() >= limit {
+        return Err(Refusal::Limit { what: "unfinished releases", limit });
+    }
+    if submitted.strategy.on_conflict == OnConflict::Refuse {
+        let with: Vec<_> = state.conflicts(&submitted.strategy, key).map(|r| r.id.clone()).collect();
+        if !with.is_empty() {
+            return Err(Refusal::Conflict(with));
+        }
+    }
+    Ok(())
+}
+
+fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey) -> Outlook {
+    let membership = membership(state, strategy);
+    Outlook {
+        participants: membership.members.len() as u32,
+        excluded: membership.excluded,
+        waits_for: state.conflicts(strategy, key).map(|release| release.id.clone()).collect(),
+    }
+}
+
+/// Who takes part in a release that starts now.
+pub fn membership(state: &State, strategy: &Strategy) -> Membership {
+    let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
+    let members: Arc<[_]> = state
+        .children
+        .iter()
+        .filter_map(|(key, child)| match exclusion(child, strategy) {
+            None => Some(key),
+            Some(why) => {
+                *excluded.entry(why).or_default() += 1;
+                None
+            }
+        })
+        .collect();
+    Membership { members, excluded: excluded.into_iter().collect() }
+}
+
+fn exclusion(child: &Child, strategy: &Strategy) -> Option<Exclusion> {
+    if child.cordon != Cordon::Open {
+        return Some(Exclusion::Cordoned);
+    }
+    let runs_all = strategy
+        .functions
+        .iter()
+        .all(|function| child.runs(&function.base.env) && child.runs(&function.new.env));
+    (!runs_all).then_some(Exclusion::Runtime)
+}

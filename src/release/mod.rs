@@ -1,0 +1,92 @@
+//! The heart: what a release is, and how it moves. Pure; the time and everything random are arguments.
+//!
+//! ```text
+//! command ─▶ decide(&state, seen, command, now) ─▶ changes + answer
+//!                    apply(&mut state, change)       infallible
+//!                    settle(&state, changes, now) ─▶ changes that follow, until none does
+//! ```
+//!
+//! What shapes every rule here is how deployed agents behave. They act before they report, follow their own
+//! `onSuccess` and `onFailure`, walk on to the next listed stage after a failure, are silent while a stage runs,
+//! exit on any error when they fetch an offer, never repeat a lost result, and come back from a restart under a
+//! new id. So what was handed out can't be recalled, only undone; an offer once shown is never refused; and silence
+//! is no news.
+//!
+//! Deliberately not here: HTTP, storage, rendering of texts, last-seen times (see [`command::Seen`]).
+
+pub mod apply;
+pub mod assignment;
+pub mod change;
+pub mod command;
+pub mod deadline;
+pub mod decide;
+pub mod offer;
+pub mod settings;
+pub mod settle;
+pub mod state;
+pub mod summary;
+pub mod turn;
+
+use change::Change;
+use command::{Command, Refusal, Reply, Seen};
+use state::State;
+
+use crate::model::Now;
+
+pub use decide::decide;
+
+/// Rounds of consequences that one command may have: a release ends, the next starts, has no members, ends, …
+/// Bounded by the number of unfinished releases; reached only if a rule contradicts itself.
+const MAX_ROUNDS: usize = 10_000;
+
+/// Decides a command, applies what was decided and all that follows from it.
+///
+/// Answers the changes, in order, for the store, the readers and the audit trail. They are there even beside a
+/// refusal: a late result is refused and kept.
+pub fn advance(
+    state: &mut State,
+    seen: &dyn Seen,
+    command: &Command,
+    now: Now,
+) -> (Vec<Change>, Result<Reply, Refusal>) {
+    let recalled = match command {
+        Command::Recalled { release, .. } if state.release(release.key).is_none() => {
+            state.hold((**release).clone());
+            Some(release.key)
+        }
+        _ => None,
+    };
+    let decision = decide(state, seen, command, now);
+    let mut changes = decision.changes;
+    let mut from = 0;
+    for change in &changes {
+        state.apply(change);
+    }
+    for _ in 0..MAX_ROUNDS {
+        let follow = settle::settle(state, &changes[from..], now);
+        from = changes.len();
+        for change in &follow {
+            state.apply(change);
+        }
+        changes.extend(follow);
+        if from == changes.len() {
+            break;
+        }
+    }
+    if let Some(key) = recalled {
+        state.let_go(key);
+    }
+    let answer = decision.answer.map(|reply| match reply {
+        Reply::Polled { child, key, .. } => Reply::Polled { child, key, offer: waiting_offer(state, key) },
+        other => other,
+    });
+    (changes, answer)
+}
+
+/// The id of the offer that waits for a child.
+pub fn waiting_offer(state: &State, child: crate::model::ChildKey) -> Option<String> {
+    match turn::turn(state, child) {
+        turn::Turn::Offer { release, name } => Some(name.id(state.release(release)?.id.as_str())),
+        turn::Turn::Idle | turn::Turn::Busy { .. } => None,
+    }
+}

@@ -1,0 +1,93 @@
+//! The consequences of changes: releases end when nobody is awaited any more, the next in the queue starts, and a
+//! child that became free is offered what comes next.
+
+use super::{
+    assignment::Step,
+    change::Change,
+    decide::membership,
+    state::{End, Release, ReleaseState, State},
+    turn::{Turn, turn},
+};
+use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+
+/// What follows from `changes`, which are applied already. Empty when nothing does.
+pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
+    let mut follow = Vec::new();
+    let mut touched: Vec<ReleaseKey> = changes.iter().filter_map(Change::release).collect();
+    touched.sort_unstable();
+    touched.dedup();
+    for release in touched.iter().filter_map(|key| state.release(*key)) {
+        follow.extend(end(release, now));
+    }
+    let queue_may_move = changes
+        .iter()
+        .any(|change| matches!(change, Change::ReleaseSubmitted { .. } | Change::ReleaseEnded { .. }));
+    if queue_may_move {
+        follow.extend(start_next(state, now));
+    }
+    follow.extend(offer_to_freed(state, changes, now));
+    follow
+}
+
+fn end(release: &Release, now: Now) -> Option<Change> {
+    if release.counts.awaited > 0 {
+        return None;
+    }
+    let end = match release.state {
+        ReleaseState::Running if release.counts.failures() > 0 => End::DoneWithFailures,
+        ReleaseState::Running => End::Done,
+        ReleaseState::RollingBack { .. } => End::Aborted,
+        _ => return None,
+    };
+    let unconfirmed = release.counts.undo_overdue;
+    Some(Change::ReleaseEnded { release: release.key, end, unconfirmed, now })
+}
+
+/// Starts every planned release that nothing earlier stands in the way of.
+fn start_next(state: &State, now: Now) -> Vec<Change> {
+    state
+        .releases
+        .values()
+        .filter(|release| release.state == ReleaseState::Planned)
+        .filter(|release| state.conflicts(&release.strategy, release.key).next().is_none())
+        .map(|release| Change::ReleaseStarted {
+            release: release.key,
+            membership: membership(state, &release.strategy),
+            now,
+        })
+        .collect()
+}
+
+/// The offer deadline of a release that had to wait begins when the child is free.
+fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
+    let mut freed: Vec<ChildKey> = Vec::new();
+    for change in changes {
+        match change {
+            Change::Child { child, step, .. } if frees(step) => freed.push(*child),
+            Change::ReleaseAborted { release, .. } => {
+                if let Some(release) = state.release(*release) {
+                    freed.extend(release.assignments.keys());
+                }
+            }
+            _ => {}
+        }
+    }
+    freed.sort_unstable();
+    freed.dedup();
+    freed.into_iter().filter_map(|child| offered(state, child, now)).collect()
+}
+
+fn frees(step: &Step) -> bool {
+    matches!(step, Step::Ended { .. } | Step::UndoConfirmed { .. } | Step::UndoDropped)
+}
+
+fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {
+    let Turn::Offer { release, .. } = turn(state, child) else { return None };
+    let release = state.release(release)?;
+    let assignment = release.assignments.get(&child)?;
+    let at = release.at(now);
+    let waited = assignment.status == ChildStatus::Todo
+        && assignment.pending_undo().is_none()
+        && assignment.since < at;
+    waited.then(|| Change::Child { release: release.key, child, step: Step::Offered, at, summary: None })
+}

@@ -1,0 +1,441 @@
+//! What the engine knows: children, releases, and where each child stands in each release that is not over.
+//!
+//! Only `apply` (in [`super::apply`]) changes it. Everything here can be rebuilt from the store's rows.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::{
+    assignment::{Assignment, Dated, ReleaseMs},
+    change::{Submitted, Variant},
+    settings::Settings,
+};
+use crate::{
+    model::{
+        Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
+    },
+    strategy::Strategy,
+};
+
+/// What a child says of itself beyond the plain protocol, and what operators say of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub kind: ChildKind,
+    pub capabilities: Capabilities,
+}
+
+/// A registered child.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Child {
+    pub id: ChildId,
+    /// The GeoJSON exactly as it was sent; it was valid then.
+    pub area: Option<Arc<str>>,
+    pub agents: u32,
+    pub born: Now,
+    pub called_again: bool,
+    pub cordon: Cordon,
+    /// `None` for a plain agent that reports nothing.
+    pub profile: Option<Box<Profile>>,
+    /// Labels that operators gave; they win over those that the child reports.
+    pub labels: Option<Box<BTreeMap<String, String>>>,
+    /// The releases in memory in which it has an assignment, in order of submission.
+    pub open: SmallVec<[ReleaseKey; 2]>,
+}
+
+impl Child {
+    pub fn kind(&self) -> ChildKind {
+        self.profile.as_ref().map(|profile| profile.kind).unwrap_or_default()
+    }
+
+    /// Whether functions that need `runtime` can run here.
+    pub fn runs(&self, runtime: &str) -> bool {
+        self.profile.as_ref().is_none_or(|profile| profile.capabilities.runs(runtime))
+    }
+}
+
+/// All children, by number and by id.
+#[derive(Debug, Default)]
+pub struct Children {
+    slots: Vec<Option<Child>>,
+    by_id: HashMap<ChildId, ChildKey>,
+}
+
+impl Children {
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub fn key(&self, id: &str) -> Option<ChildKey> {
+        self.by_id.get(id).copied()
+    }
+
+    pub fn get(&self, key: ChildKey) -> Option<&Child> {
+        self.slots.get(key.0 as usize)?.as_ref()
+    }
+
+    pub fn by_id(&self, id: &str) -> Option<(ChildKey, &Child)> {
+        let key = self.key(id)?;
+        Some((key, self.get(key)?))
+    }
+
+    pub(super) fn get_mut(&mut self, key: ChildKey) -> Option<&mut Child> {
+        self.slots.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    pub(super) fn insert(&mut self, key: ChildKey, child: Child) {
+        let at = key.0 as usize;
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.by_id.insert(child.id.clone(), key);
+        self.slots[at] = Some(child);
+    }
+
+    pub(super) fn remove(&mut self, key: ChildKey) -> Option<Child> {
+        let child = self.slots.get_mut(key.0 as usize)?.take()?;
+        self.by_id.remove(&child.id);
+        Some(child)
+    }
+
+    /// In order of birth, only keys above `after`.
+    pub fn after(&self, after: Option<ChildKey>) -> impl Iterator<Item = (ChildKey, &Child)> {
+        let from = after.map_or(0, |key| key.0 as usize + 1);
+        self.slots
+            .iter()
+            .enumerate()
+            .skip(from)
+            .filter_map(|(at, child)| Some((ChildKey(at as u32), child.as_ref()?)))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ChildKey, &Child)> {
+        self.after(None)
+    }
+
+    /// The number that the next child gets. Numbers are never used again.
+    pub fn next_key(&self) -> ChildKey {
+        ChildKey(self.slots.len() as u32)
+    }
+}
+
+/// How a release ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    Done,
+    DoneWithFailures,
+    Aborted,
+}
+
+/// Where a release stands.
+///
+/// ```mermaid
+/// stateDiagram-v2
+///     [*] --> Planned: submitted
+///     Planned --> Running: nothing it conflicts with runs any more
+///     Planned --> Aborted
+///     Running --> Paused: pause
+///     Paused --> Running: resume
+///     Running --> RollingBack: abort
+///     Paused --> RollingBack: abort
+///     RollingBack --> Aborted: every undo confirmed or overdue
+///     Running --> Done
+///     Running --> DoneWithFailures
+///     DoneWithFailures --> Running: retry
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state")]
+pub enum ReleaseState {
+    Planned,
+    Running,
+    Paused { reason: String },
+    RollingBack { reason: String },
+    Over { end: End, unconfirmed: u32 },
+}
+
+impl ReleaseState {
+    /// As shown and stored.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Planned => "Planned",
+            Self::Running => "Running",
+            Self::Paused { .. } => "Paused",
+            Self::RollingBack { .. } => "RollingBack",
+            Self::Over { end: End::Done, .. } => "Done",
+            Self::Over { end: End::DoneWithFailures, .. } => "DoneWithFailures",
+            Self::Over { end: End::Aborted, .. } => "Aborted",
+        }
+    }
+
+    pub const fn is_over(&self) -> bool {
+        matches!(self, Self::Over { .. })
+    }
+}
+
+/// The clock of a release: serving time since the store began, without the time that the release was paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReleaseClock {
+    pub paused_ms: u64,
+    pub paused_since: Option<u64>,
+}
+
+impl ReleaseClock {
+    pub fn at(&self, now: Now) -> ReleaseMs {
+        let standing = self.paused_since.map_or(0, |since| now.served_ms.saturating_sub(since));
+        now.served_ms.saturating_sub(self.paused_ms + standing)
+    }
+
+    pub fn pause(&mut self, now: Now) {
+        self.paused_since.get_or_insert(now.served_ms);
+    }
+
+    pub fn resume(&mut self, now: Now) {
+        if let Some(since) = self.paused_since.take() {
+            self.paused_ms += now.served_ms.saturating_sub(since);
+        }
+    }
+}
+
+/// How many children of a release are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    pub no: u32,
+    pub todo: u32,
+    pub doing: u32,
+    pub done: u32,
+    pub failed: u32,
+    pub succeeded: u32,
+    pub outcome_failed: u32,
+    pub timed_out: u32,
+    pub unreachable: u32,
+    pub lost: u32,
+    pub undone: u32,
+    pub excluded: u32,
+    /// Undos offered and not confirmed.
+    pub undoing: u32,
+    /// Those of them that are overdue.
+    pub undo_overdue: u32,
+    /// Neither over nor without an undo that is waited for.
+    pub awaited: u32,
+}
+
+impl Counts {
+    fn slots(&mut self, assignment: &Assignment) -> [Option<&mut u32>; 5] {
+        use crate::model::ChildStatus as S;
+        let status = match assignment.status {
+            S::No => &mut self.no,
+            S::Todo => &mut self.todo,
+            S::Doing => &mut self.doing,
+            S::Done => &mut self.done,
+            S::Failed => &mut self.failed,
+        };
+        let outcome = match assignment.outcome {
+            None => None,
+            Some(Outcome::Succeeded) => Some(&mut self.succeeded),
+            Some(Outcome::Failed) => Some(&mut self.outcome_failed),
+            Some(Outcome::TimedOut) => Some(&mut self.timed_out),
+            Some(Outcome::Unreachable) => Some(&mut self.unreachable),
+            Some(Outcome::Lost) => Some(&mut self.lost),
+            Some(Outcome::Undone) => Some(&mut self.undone),
+            Some(Outcome::Excluded(_)) => Some(&mut self.excluded),
+        };
+        let undo = assignment.pending_undo();
+        [
+            Some(status),
+            outcome,
+            undo.map(|_| &mut self.undoing),
+            undo.filter(|undo| undo.overdue).map(|_| &mut self.undo_overdue),
+            assignment.is_awaited().then_some(&mut self.awaited),
+        ]
+    }
+
+    pub(super) fn add(&mut self, assignment: &Assignment) {
+        self.slots(assignment).into_iter().flatten().for_each(|count| *count += 1);
+    }
+
+    pub(super) fn remove(&mut self, assignment: &Assignment) {
+        self.slots(assignment).into_iter().flatten().for_each(|count| *count = count.saturating_sub(1));
+    }
+
+    /// Children that ended badly.
+    pub const fn failures(&self) -> u32 {
+        self.outcome_failed + self.timed_out + self.unreachable + self.lost
+    }
+}
+
+/// A release in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Release {
+    pub key: ReleaseKey,
+    pub id: ReleaseId,
+    pub strategy: Arc<Strategy>,
+    pub text: Arc<str>,
+    pub digest: [u8; 32],
+    pub archive: [u8; 32],
+    pub state: ReleaseState,
+    pub clock: ReleaseClock,
+    /// What happened to all at once, in order.
+    pub facts: Vec<Dated>,
+    pub submitted: Now,
+    pub started: Option<Now>,
+    /// [`Self::clock`] at the start: when every member was offered its first stage.
+    pub started_at: ReleaseMs,
+    pub ended: Option<Now>,
+    /// Highest attempt given to any child.
+    pub attempt: u16,
+    pub members: Arc<[ChildKey]>,
+    pub excluded: Vec<(Exclusion, u32)>,
+    /// Members and stand-ins.
+    pub assignments: BTreeMap<ChildKey, Assignment>,
+    pub counts: Counts,
+    /// No deadline of this release is due before. A bound, not the exact instant.
+    pub next_deadline: ReleaseMs,
+}
+
+impl Release {
+    pub(super) fn new(key: ReleaseKey, submitted: &Submitted, now: Now) -> Self {
+        Self {
+            key,
+            id: submitted.id.clone(),
+            strategy: Arc::clone(&submitted.strategy),
+            text: Arc::clone(&submitted.text),
+            digest: submitted.digest,
+            archive: submitted.archive,
+            state: ReleaseState::Planned,
+            clock: ReleaseClock::default(),
+            facts: Vec::new(),
+            submitted: now,
+            started: None,
+            started_at: 0,
+            ended: None,
+            attempt: 1,
+            members: Arc::new([]),
+            excluded: Vec::new(),
+            assignments: BTreeMap::new(),
+            counts: Counts::default(),
+            next_deadline: ReleaseMs::MAX,
+        }
+    }
+
+    /// Whether children are offered what comes next.
+    pub fn is_running(&self) -> bool {
+        self.state == ReleaseState::Running
+    }
+
+    /// Whether it must stay in memory.
+    pub fn is_open(&self) -> bool {
+        !self.state.is_over() || self.counts.undoing > 0
+    }
+
+    /// Whether both change one of the same functions.
+    pub fn shares_function_with(&self, other: &Strategy) -> bool {
+        self.strategy.functions.iter().any(|f| other.functions.iter().any(|g| f.name == g.name))
+    }
+
+    /// The instant on the clock of this release.
+    pub fn at(&self, now: Now) -> ReleaseMs {
+        self.clock.at(now)
+    }
+}
+
+/// What is remembered of every release, over or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    pub key: ReleaseKey,
+    pub digest: [u8; 32],
+}
+
+/// What a child runs of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deployment {
+    pub release: ReleaseKey,
+    pub variant: Variant,
+}
+
+/// Small numbers for names of functions, so that a deployment is a few bytes.
+#[derive(Debug, Default)]
+pub struct FunctionNames {
+    by_name: HashMap<Arc<str>, u32>,
+}
+
+impl FunctionNames {
+    pub fn get(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(super) fn intern(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.get(name) {
+            return number;
+        }
+        let number = self.by_name.len() as u32;
+        self.by_name.insert(name.into(), number);
+        number
+    }
+}
+
+/// Everything. See the module's text.
+#[derive(Debug, Default)]
+pub struct State {
+    pub settings: Settings,
+    pub children: Children,
+    /// Those that are not over, and those with undos that are not confirmed.
+    pub releases: BTreeMap<ReleaseKey, Release>,
+    /// Every release ever.
+    pub known: HashMap<ReleaseId, Known>,
+    pub next_release: u32,
+    /// Releases that left memory and were not taken note of yet.
+    pub(super) closed: BTreeMap<ReleaseKey, Release>,
+    pub(super) deployments: HashMap<(ChildKey, u32), Deployment>,
+    pub(super) functions: FunctionNames,
+    /// Children that may turn out to be ghosts, by birth.
+    pub(super) newborn: BTreeMap<(u64, ChildKey), ()>,
+    /// Children with a downloaded offer, by a hash of their area: a newcomer with the same may be one of them.
+    pub(super) busy_areas: HashMap<u64, SmallVec<[ChildKey; 1]>>,
+}
+
+impl State {
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    pub fn release(&self, key: ReleaseKey) -> Option<&Release> {
+        self.releases.get(&key)
+    }
+
+    /// A release in memory, by id.
+    pub fn release_by_id(&self, id: &str) -> Option<&Release> {
+        self.releases.get(&self.known.get(id)?.key)
+    }
+
+    pub fn assignment(&self, release: ReleaseKey, child: ChildKey) -> Option<&Assignment> {
+        self.releases.get(&release)?.assignments.get(&child)
+    }
+
+    /// What `child` runs of `function`, as far as is known.
+    pub fn deployment(&self, child: ChildKey, function: &str) -> Option<Deployment> {
+        self.deployments.get(&(child, self.functions.get(function)?)).copied()
+    }
+
+    /// Releases that are not over and change one of the functions of `strategy`; only earlier ones than `before`.
+    pub fn conflicts<'a>(
+        &'a self,
+        strategy: &'a Strategy,
+        before: ReleaseKey,
+    ) -> impl Iterator<Item = &'a Release> {
+        self.releases
+            .range(..before)
+            .map(|(_, release)| release)
+            .filter(|release| !release.state.is_over() && release.shares_function_with(strategy))
+    }
+}

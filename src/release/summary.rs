@@ -1,0 +1,128 @@
+//! What a child reports of a stage.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    model::StageStatus,
+    strategy::{Condition, Metric, Operator, Stage, Statistic},
+};
+
+/// Median, minimum and maximum of response times in milliseconds; -1 where no call succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    pub median: f64,
+    pub minimum: f64,
+    pub maximum: f64,
+}
+
+/// Response times counted in buckets: `counts[i]` calls took at most `bounds_ms[i]`; one count more than bounds
+/// is for the calls above the last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    pub bounds_ms: Vec<f64>,
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// An upper bound of the quantile `q` (0 to 1) in milliseconds: the upper edge of the bucket it falls into.
+    /// `None` without calls, or if it lies above the last bound.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let total: u64 = self.counts.iter().sum();
+        let rank = (q * total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bound, count) in self.bounds_ms.iter().zip(&self.counts) {
+            seen += count;
+            if total > 0 && seen >= rank {
+                return Some(*bound);
+            }
+        }
+        None
+    }
+}
+
+/// One stage as a child reports it. The numbers are finite: they were checked at the edge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// `None`: the stage the child is in.
+    #[serde(skip)]
+    pub stage_name: Option<String>,
+    pub status: StageStatus,
+    pub proxy_times: Times,
+    pub f1_times_summary: Times,
+    pub f2_times_summary: Times,
+    pub f1_err_rate: f64,
+    pub f2_err_rate: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_errors: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_errors: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_histogram: Option<Box<Histogram>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_histogram: Option<Box<Histogram>>,
+}
+
+/// A summary as it is kept: its text, and a digest by which a repeat is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub json: String,
+    pub digest: u64,
+}
+
+impl Summary {
+    /// The stored form. Equal summaries have equal forms.
+    pub fn keep(&self) -> Kept {
+        // Finite numbers and strings always have a JSON form.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        let hash = Sha256::digest(json.as_bytes());
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash[..8]);
+        Kept { json, digest: u64::from_be_bytes(first) }
+    }
+
+    /// Judges the conditions that an agent can't: quantiles. `Ok` where none fails; else says which and why.
+    /// Missing data is not a pass.
+    pub fn judge_quantiles(&self, stage: &Stage) -> Result<(), String> {
+        for condition in &stage.conditions {
+            let Metric::ResponseTime(Statistic::Quantile(q)) = condition.metric else { continue };
+            let name = format!("P{}", q * 100.0);
+            let value = self.f2_histogram.as_ref().and_then(|h| h.quantile(q));
+            let Some(value) = value else {
+                return Err(format!("the child reported no data for {name}"));
+            };
+            if !condition.holds(value) {
+                return Err(format!("{name} is {value} ms, demanded is {} ms", condition.demand()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Condition {
+    /// Whether `value` satisfies the condition.
+    pub fn holds(&self, value: f64) -> bool {
+        match self.operator {
+            Operator::Less => value < self.threshold,
+            Operator::LessOrEqual => value <= self.threshold,
+            Operator::Greater => value > self.threshold,
+            Operator::GreaterOrEqual => value >= self.threshold,
+            Operator::Equal => value == self.threshold,
+        }
+    }
+
+    fn demand(&self) -> String {
+        let operator = match self.operator {
+            Operator::Less => "<",
+            Operator::LessOrEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterOrEqual => ">=",
+            Operator::Equal => "==",
+        };
+        format!("{operator}{}", self.threshold)
+    }
+}
