@@ -328,6 +328,14 @@ impl Release {
         }
     }
 
+    /// Counts all assignments anew.
+    pub fn recount(&mut self) {
+        self.counts = Counts::default();
+        for assignment in self.assignments.values() {
+            self.counts.add(assignment);
+        }
+    }
+
     /// Whether children are offered what comes next.
     pub fn is_running(&self) -> bool {
         self.state == ReleaseState::Running
@@ -411,6 +419,26 @@ impl State {
 
     pub fn release(&self, key: ReleaseKey) -> Option<&Release> {
         self.releases.get(&key)
+    }
+
+    /// The serving time at which a tick has something to look at: the next deadline of a release whose clock
+    /// runs, or the next newborn that may be a ghost.
+    pub fn next_due(&self, now: Now, ghost_after: std::time::Duration) -> Option<u64> {
+        let deadlines = self
+            .releases
+            .values()
+            .filter(|release| release.clock.paused_since.is_none() && release.next_deadline != ReleaseMs::MAX)
+            .map(|release| {
+                now.served_ms.saturating_add(release.next_deadline.saturating_sub(release.at(now)))
+            });
+        // One past the instant at which it becomes a ghost: the tick looks for those born strictly before.
+        let ghosts = self.newborn.keys().next().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
+        deadlines.chain(ghosts).min()
+    }
+
+    /// A release that is in memory, or left it just now.
+    pub fn find(&self, key: ReleaseKey) -> Option<&Release> {
+        self.releases.get(&key).or_else(|| self.closed.get(&key))
     }
 
     /// A release in memory, by id.

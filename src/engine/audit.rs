@@ -1,0 +1,195 @@
+//! The audit trail: what happened, in words that an operator can read, stored in the commit in which it happened.
+
+use serde::Serialize;
+
+use crate::{
+    model::{ChildKey, Cordon, Exclusion, ReleaseKey},
+    release::{
+        assignment::Step,
+        change::{Arrival, Change, Forgetting, Variant},
+        state::{End, State},
+        summary::Summary,
+    },
+};
+
+/// Who did it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    Child,
+    Timer,
+    Operator(String),
+}
+
+impl Actor {
+    pub fn name(&self) -> String {
+        match self {
+            Self::Child => "child".to_owned(),
+            Self::Timer => "timer".to_owned(),
+            Self::Operator(name) => format!("operator:{name}"),
+        }
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event<'a> {
+    ChildArrived {
+        child: &'a str,
+        how: Arrival,
+    },
+    ChildMoved {
+        child: &'a str,
+    },
+    ChildReported {
+        child: &'a str,
+        agents: u32,
+    },
+    ChildLabelled {
+        child: &'a str,
+        key: &'a str,
+        value: Option<&'a str>,
+    },
+    ChildCordoned {
+        child: &'a str,
+        cordon: Cordon,
+    },
+    ChildForgotten {
+        child: &'a str,
+        why: Forgetting,
+    },
+    ReleaseSubmitted {
+        release: &'a str,
+        name: &'a str,
+    },
+    ReleaseStarted {
+        release: &'a str,
+        participants: usize,
+        excluded: &'a [(Exclusion, u32)],
+    },
+    ReleasePaused {
+        release: &'a str,
+        reason: &'a str,
+    },
+    ReleaseResumed {
+        release: &'a str,
+    },
+    ReleaseAborted {
+        release: &'a str,
+        reason: &'a str,
+    },
+    ReleaseRetried {
+        release: &'a str,
+    },
+    StageEnded {
+        release: &'a str,
+        stage: &'a str,
+    },
+    ReleaseEnded {
+        release: &'a str,
+        end: End,
+        unconfirmed: u32,
+    },
+    Child {
+        release: &'a str,
+        child: &'a str,
+        #[serde(flatten)]
+        step: &'a Step,
+    },
+    LateResult {
+        release: &'a str,
+        child: &'a str,
+        stage: Option<&'a str>,
+        summary: &'a Summary,
+    },
+    Deployed {
+        release: &'a str,
+        child: &'a str,
+        function: &'a str,
+        variant: Variant,
+    },
+}
+
+/// An event as it is stored: what happened, beside a note of whoever did it.
+#[derive(Serialize)]
+struct Noted<'a> {
+    #[serde(flatten)]
+    event: Event<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'a str>,
+}
+
+/// The events of the changes that one command came to, each with its release. The changes are applied already.
+pub(super) fn events(
+    state: &State,
+    changes: &[Change],
+    note: Option<&str>,
+) -> Vec<(Option<ReleaseKey>, String)> {
+    // A child that was forgotten is no longer in the state; its last change has its id.
+    let gone: Vec<(ChildKey, &str)> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::ChildForgotten { child, id, .. } => Some((*child, id.as_str())),
+            _ => None,
+        })
+        .collect();
+    let id = |key: ChildKey| {
+        let known = state.children.get(key).map(|child| child.id.as_str());
+        known.or_else(|| gone.iter().find(|(child, _)| *child == key).map(|(_, id)| *id)).unwrap_or("?")
+    };
+    changes
+        .iter()
+        .filter_map(|change| {
+            let child_id = change.child().map_or("?", id);
+            Some((change.release(), event(state, change, child_id, note)?))
+        })
+        .collect()
+}
+
+/// The JSON of a change; `None` for what is bookkeeping.
+fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> Option<String> {
+    let release = change.release().and_then(|key| state.find(key));
+    let release_id = release.map_or("?", |release| release.id.as_str());
+    let event = match change {
+        Change::ChildArrived { arrival, .. } => Event::ChildArrived { child: child_id, how: *arrival },
+        Change::ChildMoved { .. } => Event::ChildMoved { child: child_id },
+        Change::ChildReported { agents, .. } => Event::ChildReported { child: child_id, agents: *agents },
+        Change::ChildLabelled { key, value, .. } => {
+            Event::ChildLabelled { child: child_id, key, value: value.as_deref() }
+        }
+        Change::ChildCordoned { cordon, .. } => Event::ChildCordoned { child: child_id, cordon: *cordon },
+        Change::ChildForgotten { id, why, .. } => Event::ChildForgotten { child: id.as_str(), why: *why },
+        Change::ReleaseSubmitted { submitted, .. } => {
+            Event::ReleaseSubmitted { release: submitted.id.as_str(), name: &submitted.strategy.name }
+        }
+        Change::ReleaseStarted { membership, .. } => Event::ReleaseStarted {
+            release: release_id,
+            participants: membership.members.len(),
+            excluded: &membership.excluded,
+        },
+        Change::ReleasePaused { reason, .. } => Event::ReleasePaused { release: release_id, reason },
+        Change::ReleaseResumed { .. } => Event::ReleaseResumed { release: release_id },
+        Change::ReleaseAborted { reason, .. } => Event::ReleaseAborted { release: release_id, reason },
+        Change::ReleaseRetried { .. } => Event::ReleaseRetried { release: release_id },
+        Change::StageEnded { stage, .. } => {
+            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
+            Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
+        }
+        Change::ReleaseEnded { end, unconfirmed, .. } => {
+            Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }
+        }
+        Change::Child { step, .. } => Event::Child { release: release_id, child: child_id, step },
+        Change::LateKept { stage, summary, .. } => {
+            Event::LateResult { release: release_id, child: child_id, stage: stage.as_deref(), summary }
+        }
+        Change::Deployed { function, variant, .. } => {
+            let function = release.and_then(|r| r.strategy.functions.get(*function));
+            let function = function.map_or("?", |function| &function.name);
+            Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
+        }
+        Change::ChildCalledAgain { .. } | Change::DeadlinesSeen { .. } | Change::Numbers { .. } => {
+            return None;
+        }
+    };
+    serde_json::to_string(&Noted { event, note }).ok()
+}

@@ -1,0 +1,220 @@
+//! How everybody else speaks to the engine.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    sync::{broadcast, mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{
+    audit::Actor,
+    clock::Clock,
+    load::Loading,
+    recall,
+    task::{self, Settings, Task},
+    view::View,
+};
+use crate::{
+    release::{
+        self,
+        command::{Command, Refusal, Reply},
+        settings::Settings as Rules,
+        state::State,
+    },
+    store::{Reader, StoreError, Writer, rows::AuditRow},
+};
+
+/// Commands that wait for the engine; more are refused until it has caught up.
+const MAILBOX: usize = 16_384;
+
+/// Commits that a slow listener to events may lag behind before it must read the store.
+const EVENT_BACKLOG: usize = 1_024;
+
+/// Who asks, and what for.
+#[derive(Debug, Clone)]
+pub struct By {
+    pub actor: Actor,
+    /// Shown in the audit trail.
+    pub note: Option<String>,
+}
+
+impl By {
+    pub const CHILD: Self = Self { actor: Actor::Child, note: None };
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Nothing was answered in time; whether it was stored is not known. The same call may be made again.
+    #[error("the manager is busy or its store does not answer; try again")]
+    Busy,
+    /// The store refused the batch for good; nothing of it was kept.
+    #[error("the store refused the change; see the manager's log")]
+    Failed,
+    #[error("the manager is stopping")]
+    Stopped,
+}
+
+pub(super) type Answer = Result<Reply, EngineError>;
+
+/// What lies in the mailbox.
+pub(super) enum Envelope {
+    Command { command: Command, by: By, archive: Option<([u8; 32], Bytes)>, answer: oneshot::Sender<Answer> },
+    Query(Box<dyn FnOnce(&State) + Send>),
+    EffectsDone(Vec<u64>),
+    Stop(oneshot::Sender<()>),
+}
+
+/// A handle to the engine; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    mailbox: mpsc::Sender<Envelope>,
+    events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+    view: Arc<View>,
+    reader: Arc<dyn Reader>,
+    clock: Clock,
+}
+
+/// An engine that was started, and the task that ends when it stops.
+#[derive(Debug)]
+pub struct Started {
+    pub engine: Engine,
+    /// Ends with an error if the lease was lost or the store is beyond repair.
+    pub task: JoinHandle<Result<(), StoreError>>,
+    /// Effects that an earlier life has left to be carried out.
+    pub outbox: Vec<crate::store::rows::OutboxRow>,
+}
+
+/// Loads the store's state and starts the engine on it.
+pub async fn start(
+    mut writer: Box<dyn Writer>,
+    reader: Arc<dyn Reader>,
+    rules: Rules,
+    settings: Settings,
+) -> Result<Started, StoreError> {
+    let mut loading = Loading::new(State::new(rules));
+    writer.load(&mut loading).await?;
+    let (state, outbox) = loading.finish();
+    let clock = Clock::start(writer.lease().served_ms);
+    let view = Arc::new(View::default());
+    let (mailbox, inbox) = mpsc::channel(MAILBOX);
+    let (events, _) = broadcast::channel(EVENT_BACKLOG);
+    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), settings);
+    let engine = Engine { mailbox, events, view, reader, clock };
+    let task = tokio::spawn(task::run(task, inbox));
+    Ok(Started { engine, task, outbox })
+}
+
+impl Engine {
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    pub fn reader(&self) -> &Arc<dyn Reader> {
+        &self.reader
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Commands that wait in the mailbox.
+    pub fn backlog(&self) -> usize {
+        self.mailbox.max_capacity() - self.mailbox.capacity()
+    }
+
+    /// Asks the engine and waits for the answer, which comes after the commit; at most `patience`.
+    pub async fn call(&self, command: Command, by: By, patience: Duration) -> Answer {
+        self.ask(command, by, None, patience).await
+    }
+
+    /// Submits a release together with the archive of its functions.
+    pub async fn submit(
+        &self,
+        submission: Box<release::change::Submitted>,
+        archive: Bytes,
+        dry_run: bool,
+        by: By,
+        patience: Duration,
+    ) -> Answer {
+        let archive = Some((submission.archive, archive));
+        self.ask(Command::Submit { submission, dry_run }, by, archive, patience).await
+    }
+
+    async fn ask(
+        &self,
+        command: Command,
+        by: By,
+        archive: Option<([u8; 32], Bytes)>,
+        patience: Duration,
+    ) -> Answer {
+        match self.send(command.clone(), by.clone(), archive, patience).await {
+            Err(EngineError::Refused(Refusal::NotInMemory(key))) => {
+                match recall::about_one_child(self, key, &command).await? {
+                    recall::Recalled::Answered(answer) => answer,
+                    recall::Recalled::Whole(release) => {
+                        let then = Box::new(command);
+                        self.send(Command::Recalled { release, then }, by, None, patience).await
+                    }
+                }
+            }
+            answer => answer,
+        }
+    }
+
+    async fn send(
+        &self,
+        command: Command,
+        by: By,
+        archive: Option<([u8; 32], Bytes)>,
+        patience: Duration,
+    ) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let envelope = Envelope::Command { command, by, archive, answer };
+        let call = async {
+            self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
+            answered.await.map_err(|_| EngineError::Stopped)?
+        };
+        timeout(patience, call).await.unwrap_or(Err(EngineError::Busy))
+    }
+
+    /// Reads from the state between two batches: what it sees is committed. Keep it short: everybody waits.
+    pub async fn query<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        query: impl FnOnce(&State) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        let query = Envelope::Query(Box::new(move |state| {
+            let _ = answer.send(query(state));
+        }));
+        let call = async {
+            self.mailbox.send(query).await.map_err(|_| EngineError::Stopped)?;
+            answered.await.map_err(|_| EngineError::Stopped)
+        };
+        timeout(patience, call).await.unwrap_or(Err(EngineError::Busy))
+    }
+
+    /// Listens to the audit rows of each commit from now on.
+    pub fn events(&self) -> broadcast::Receiver<Arc<Vec<AuditRow>>> {
+        self.events.subscribe()
+    }
+
+    /// Effects of the outbox that were carried out.
+    pub async fn effects_done(&self, ids: Vec<u64>) -> Result<(), EngineError> {
+        self.mailbox.send(Envelope::EffectsDone(ids)).await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Commits what is in the mailbox, gives the lease back and ends the task.
+    pub async fn stop(&self) {
+        let (done, stopped) = oneshot::channel();
+        if self.mailbox.send(Envelope::Stop(done)).await.is_ok() {
+            let _ = stopped.await;
+        }
+    }
+}

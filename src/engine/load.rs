@@ -1,0 +1,292 @@
+//! From rows to the state, at the start and when a release is recalled.
+//!
+//! A member without a row has not acted: it is as the release's facts make it. A row knows how many facts were
+//! folded into it; the rest is folded now.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    members,
+    rows::{AssignmentDetail, ChildDetail, ReleaseDetail},
+};
+use crate::{
+    model::{
+        ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
+        StageStatus,
+    },
+    release::{
+        assignment::{Assignment, Mark, Slot},
+        change::{Arrival, Change, Variant},
+        state::{Child, Deployment, Known, Profile, Release, State},
+    },
+    store::{
+        Loader, ReleaseHead, StoreError,
+        rows::{AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow},
+    },
+    strategy,
+};
+
+fn bad(table: &'static str, key: impl ToString, column: &'static str, why: impl ToString) -> StoreError {
+    StoreError::BadRow { table, key: key.to_string(), column, why: why.to_string() }
+}
+
+fn digest(table: &'static str, key: u32, column: &'static str, bytes: &[u8]) -> Result<[u8; 32], StoreError> {
+    bytes.try_into().map_err(|_| bad(table, key, column, "not 32 bytes"))
+}
+
+/// Takes a store's rows in; then [`Loading::finish`].
+#[derive(Debug)]
+pub(super) struct Loading {
+    state: State,
+    releases: BTreeMap<ReleaseKey, Building>,
+    pub outbox: Vec<OutboxRow>,
+}
+
+impl Loading {
+    pub fn new(state: State) -> Self {
+        Self { state, releases: BTreeMap::new(), outbox: Vec::new() }
+    }
+
+    /// The state, complete.
+    pub fn finish(mut self) -> (State, Vec<OutboxRow>) {
+        for building in self.releases.into_values() {
+            let release = building.finish(&self.state);
+            self.state.hold(release);
+        }
+        (self.state, self.outbox)
+    }
+
+    fn building(&mut self, key: u32, table: &'static str) -> Result<&mut Building, StoreError> {
+        self.releases
+            .get_mut(&ReleaseKey(key))
+            .ok_or_else(|| bad(table, key, "release_key", "there is no such open release"))
+    }
+}
+
+impl Loader for Loading {
+    fn child(&mut self, row: ChildRow) -> Result<(), StoreError> {
+        let key = ChildKey(row.child_key);
+        let record = child(row)?;
+        self.state.apply(&Change::ChildArrived {
+            child: key,
+            arrival: Arrival::Registered,
+            record: Box::new(record),
+        });
+        Ok(())
+    }
+
+    fn release(&mut self, row: ReleaseHead) -> Result<(), StoreError> {
+        let id = ReleaseId::parse(&row.id).map_err(|e| bad("releases", row.release_key, "id", e))?;
+        let digest = digest("releases", row.release_key, "digest", &row.digest)?;
+        self.state.next_release = self.state.next_release.max(row.release_key + 1);
+        self.state.known.insert(id, Known { key: ReleaseKey(row.release_key), digest });
+        Ok(())
+    }
+
+    fn open_release(&mut self, row: ReleaseRow) -> Result<(), StoreError> {
+        let building = Building::new(row)?;
+        self.releases.insert(building.release.key, building);
+        Ok(())
+    }
+
+    fn members(&mut self, row: MembersRow) -> Result<(), StoreError> {
+        self.building(row.release_key, "members")?.members(&row)
+    }
+
+    fn assignment(&mut self, row: AssignmentRow) -> Result<(), StoreError> {
+        self.building(row.release_key, "assignments")?.assignment(&row)
+    }
+
+    fn stage_result(&mut self, row: StageResultRow) -> Result<(), StoreError> {
+        self.building(row.release_key, "stage_results")?.stage_result(&row)
+    }
+
+    fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError> {
+        let variant = match row.variant.as_str() {
+            "base" => Variant::Base,
+            "new" => Variant::New,
+            "unknown" => Variant::Unknown,
+            other => return Err(bad("deployments", row.child_key, "variant", format!("{other:?} is none"))),
+        };
+        let deployment = Deployment { release: ReleaseKey(row.release_key), variant };
+        self.state.hold_deployment(ChildKey(row.child_key), &row.function, deployment);
+        Ok(())
+    }
+
+    fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError> {
+        self.outbox.push(row);
+        Ok(())
+    }
+}
+
+fn child(row: ChildRow) -> Result<Child, StoreError> {
+    let key = row.child_key;
+    let detail: ChildDetail =
+        serde_json::from_str(&row.detail).map_err(|e| bad("children", key, "detail", e))?;
+    let kind = match row.kind.as_str() {
+        "agent" => ChildKind::Agent,
+        "rm" => ChildKind::Rm,
+        other => return Err(bad("children", key, "kind", format!("{other:?} is none"))),
+    };
+    let profile = Profile { name: row.name, kind, capabilities: detail.capabilities };
+    Ok(Child {
+        id: ChildId::parse(&row.id).map_err(|e| bad("children", key, "id", e))?,
+        area: row.area.map(Into::into),
+        agents: row.agents,
+        born: Now { wall_ms: row.born_ms, served_ms: detail.born_served_ms },
+        called_again: detail.called_again,
+        cordon: detail.cordon,
+        profile: (!detail.plain).then(|| Box::new(profile)),
+        labels: (!detail.labels.is_empty()).then(|| Box::new(detail.labels)),
+        open: smallvec::SmallVec::new(),
+    })
+}
+
+/// A release whose rows come in one after the other.
+#[derive(Debug)]
+pub(super) struct Building {
+    pub release: Release,
+    members: Vec<ChildKey>,
+    rows: BTreeMap<ChildKey, Assignment>,
+}
+
+impl Building {
+    pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
+        let key = row.release_key;
+        let detail: ReleaseDetail =
+            serde_json::from_str(&row.detail).map_err(|e| bad("releases", key, "detail", e))?;
+        let strategy = strategy::check(&row.strategy).strategy.ok_or_else(|| {
+            bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
+        })?;
+        let release = Release {
+            key: ReleaseKey(key),
+            id: ReleaseId::parse(&row.id).map_err(|e| bad("releases", key, "id", e))?,
+            strategy: Arc::new(strategy),
+            text: row.strategy.into(),
+            digest: digest("releases", key, "digest", &row.digest)?,
+            archive: digest("releases", key, "archive", &row.archive)?,
+            state: detail.state,
+            clock: detail.clock,
+            facts: detail.facts,
+            submitted: detail.submitted,
+            started: detail.started,
+            started_at: detail.started_at,
+            ended: detail.ended,
+            attempt: detail.attempt,
+            members: Arc::new([]),
+            excluded: detail.excluded,
+            assignments: BTreeMap::new(),
+            counts: crate::release::state::Counts::default(),
+            next_deadline: 0,
+        };
+        Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
+    }
+
+    pub fn members(&mut self, row: &MembersRow) -> Result<(), StoreError> {
+        let key = format!("({}, {})", row.release_key, row.slice);
+        let members =
+            members::unpack(&row.keys).ok_or_else(|| bad("members", key, "keys", "cut or too large"))?;
+        self.members.extend(members);
+        Ok(())
+    }
+
+    /// Forgets all members but one, if that is a member.
+    pub fn keep_member(&mut self, child: ChildKey) {
+        self.members.retain(|member| *member == child);
+    }
+
+    pub fn assignment(&mut self, row: &AssignmentRow) -> Result<(), StoreError> {
+        let key = || format!("({}, {})", row.release_key, row.child_key);
+        let detail: AssignmentDetail =
+            serde_json::from_str(&row.detail).map_err(|e| bad("assignments", key(), "detail", e))?;
+        let small = |column, value: i16| {
+            u8::try_from(value).map_err(|_| bad("assignments", key(), column, "out of range"))
+        };
+        let status = ChildStatus::from_number(row.status)
+            .ok_or_else(|| bad("assignments", key(), "status", "no such status"))?;
+        let stage_status = StageStatus::from_wire(small("stage_status", row.stage_status)?.into())
+            .ok_or_else(|| bad("assignments", key(), "stage_status", "no such status"))?;
+        let outcome = match row.outcome.as_deref() {
+            None => None,
+            Some(name) => Some(
+                outcome(name, detail.excluded)
+                    .ok_or_else(|| bad("assignments", key(), "outcome", format!("{name:?} is none")))?,
+            ),
+        };
+        let attempt =
+            u16::try_from(row.attempt).map_err(|_| bad("assignments", key(), "attempt", "out of range"))?;
+        let assignment = Assignment {
+            status,
+            outcome,
+            attempt,
+            named: detail.named,
+            piece: detail.piece,
+            fetched: detail.fetched,
+            slot: Slot(small("stage", row.stage)?),
+            stage_status,
+            since: detail.since,
+            stage_since: detail.stage_since,
+            polls: detail.polls,
+            tainted: detail.tainted,
+            rolled_out: detail.rolled_out,
+            undo: detail.undo.map(Box::new),
+            successor: detail.successor,
+            predecessor: detail.predecessor,
+            facts: detail.facts,
+            marks: Vec::new(),
+        };
+        self.rows.insert(ChildKey(row.child_key), assignment);
+        Ok(())
+    }
+
+    /// Results come in the order of their attempts and stages.
+    pub fn stage_result(&mut self, row: &StageResultRow) -> Result<(), StoreError> {
+        let key = || format!("({}, {}, {}, {})", row.release_key, row.child_key, row.attempt, row.stage);
+        let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
+        let status = status.ok_or_else(|| bad("stage_results", key(), "status", "no such status"))?;
+        let slot =
+            u8::try_from(row.stage).map_err(|_| bad("stage_results", key(), "stage", "out of range"))?;
+        let attempt =
+            u16::try_from(row.attempt).map_err(|_| bad("stage_results", key(), "attempt", "out of range"))?;
+        if let Some(assignment) = self.rows.get_mut(&ChildKey(row.child_key)).filter(|_| status.is_over()) {
+            let digest = row.digest.cast_unsigned();
+            assignment.marks.push(Mark { attempt, slot: Slot(slot), status, digest });
+        }
+        Ok(())
+    }
+
+    /// The release with all its assignments, every fact folded in.
+    pub fn finish(mut self, state: &State) -> Release {
+        let strategy = Arc::clone(&self.release.strategy);
+        let fresh = Assignment::new(&strategy, self.release.started_at);
+        let mut assignments: BTreeMap<ChildKey, Assignment> = self
+            .members
+            .iter()
+            .filter(|key| self.rows.contains_key(key) || state.children.get(**key).is_some())
+            .map(|key| (*key, fresh.clone()))
+            .collect();
+        assignments.append(&mut self.rows);
+        for assignment in assignments.values_mut() {
+            for dated in self.release.facts.iter().skip(usize::from(assignment.facts)) {
+                assignment.fold(dated, &strategy);
+            }
+        }
+        self.release.members = self.members.into();
+        self.release.assignments = assignments;
+        self.release.recount();
+        self.release
+    }
+}
+
+fn outcome(name: &str, excluded: Option<Exclusion>) -> Option<Outcome> {
+    Some(match name {
+        "succeeded" => Outcome::Succeeded,
+        "failed" => Outcome::Failed,
+        "timed_out" => Outcome::TimedOut,
+        "unreachable" => Outcome::Unreachable,
+        "lost" => Outcome::Lost,
+        "undone" => Outcome::Undone,
+        "excluded" => Outcome::Excluded(excluded?),
+        _ => return None,
+    })
+}

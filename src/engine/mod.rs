@@ -1,0 +1,28 @@
+//! The shell around the heart: one task that writes, a view that everybody reads.
+//!
+//! ```text
+//! call ─▶ mailbox ─▶ task: drain, advance each command, commit the batch, publish, answer
+//!                                                        │            │
+//!                                                     store         view ◀── /poll, /end_stage, repeats
+//! ```
+//!
+//! Invariants:
+//! - an answer is given only after the commit that it depends on, so no answer reveals what a crash could undo;
+//! - a failed commit publishes nothing; the batch is tried again as it was until the store says which it is;
+//! - readers never wait for the task: what they read is published in atomics and concurrent maps.
+//!
+//! Deliberately not here: what a command means ([`crate::release`]), how rows are stored ([`crate::store`]).
+
+pub mod audit;
+pub mod clock;
+mod handle;
+mod load;
+mod members;
+mod recall;
+mod rows;
+pub mod stats;
+mod task;
+pub mod view;
+
+pub use handle::{By, Engine, EngineError, Started, start};
+pub use task::Settings as TaskSettings;

@@ -1,0 +1,154 @@
+//! Calls about releases that have left memory, answered from the store.
+//!
+//! A child's late call is decided on an image of the release that holds this child alone. Only if it changes
+//! something is the whole release recalled into the engine's state.
+
+use std::time::Duration;
+
+use super::{
+    handle::{Answer, Engine, EngineError},
+    load::Building,
+};
+use crate::{
+    model::{ChildKey, ReleaseKey},
+    release::{
+        command::{Command, Refusal},
+        decide,
+        state::{Release, State},
+    },
+    store::{MAX_PAGE, StoreError},
+};
+
+/// Patience with the engine while a recall asks it for a child.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) enum Recalled {
+    Answered(Answer),
+    Whole(Box<Release>),
+}
+
+fn failed(error: &StoreError) -> EngineError {
+    tracing::warn!(%error, "a release could not be recalled from the store");
+    match error {
+        StoreError::Unavailable(_) => EngineError::Busy,
+        _ => EngineError::Failed,
+    }
+}
+
+/// Answers `command` from the store if it changes nothing; else brings the whole release.
+pub(super) async fn about_one_child(
+    engine: &Engine,
+    key: ReleaseKey,
+    command: &Command,
+) -> Result<Recalled, EngineError> {
+    let (child, offer) = match command {
+        Command::Fetch { child, offer }
+        | Command::Result { child, offer, .. }
+        | Command::EndStage { child, offer, .. } => (Some(child.clone()), offer.clone()),
+        Command::Pause { release, .. }
+        | Command::Resume { release }
+        | Command::Abort { release, .. }
+        | Command::Retry { release }
+        | Command::EndStageNow { release, .. } => (None, release.clone()),
+        _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
+    };
+    let Some(id) = engine.view().release_id(&offer) else {
+        return Ok(Recalled::Answered(Err(Refusal::UnknownRelease(offer).into())));
+    };
+    if let Some(child) = child
+        && let Some(answer) = answer_from_store(engine, id.as_str(), &child, command).await?
+    {
+        return Ok(Recalled::Answered(answer));
+    }
+    let release = whole(engine, id.as_str()).await?;
+    Ok(Recalled::Whole(Box::new(release)))
+}
+
+async fn answer_from_store(
+    engine: &Engine,
+    id: &str,
+    child: &str,
+    command: &Command,
+) -> Result<Option<Answer>, EngineError> {
+    let name = child.to_owned();
+    let found = engine
+        .query(PATIENCE, move |state| {
+            state.children.by_id(&name).map(|(key, child)| {
+                let mut child = child.clone();
+                child.open.clear();
+                (key, child)
+            })
+        })
+        .await?;
+    let Some((child_key, record)) = found else {
+        return Ok(Some(Err(Refusal::UnknownChild(child.to_owned()).into())));
+    };
+    let mut building = head(engine, id).await?;
+    let reader = engine.reader();
+    let key = building.release.key;
+    let row = reader.assignment(key.0, child_key.0).await.map_err(|e| failed(&e))?;
+    let mut image = State::default();
+    image.apply(&crate::release::change::Change::ChildArrived {
+        child: child_key,
+        arrival: crate::release::change::Arrival::Adopted,
+        record: Box::new(record),
+    });
+    match row {
+        Some(row) => {
+            building.assignment(&row).map_err(|e| failed(&e))?;
+            let results =
+                reader.stage_results(key.0, child_key.0, child_key.0).await.map_err(|e| failed(&e))?;
+            for row in &results {
+                building.stage_result(row).map_err(|e| failed(&e))?;
+            }
+        }
+        None => add_members(engine, &mut building, Some(child_key)).await?,
+    }
+    image.hold(building.finish(&image));
+    let now = engine.clock().now();
+    let decision = decide(&image, engine.view().as_ref(), command, now);
+    Ok(decision.changes.is_empty().then_some(decision.answer.map_err(EngineError::from)))
+}
+
+async fn head(engine: &Engine, id: &str) -> Result<Building, EngineError> {
+    let row = engine.reader().release(id).await.map_err(|e| failed(&e))?;
+    let row = row.ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
+    Building::new(row).map_err(|e| failed(&e))
+}
+
+async fn add_members(
+    engine: &Engine,
+    building: &mut Building,
+    only: Option<ChildKey>,
+) -> Result<(), EngineError> {
+    let rows = engine.reader().members(building.release.key.0).await.map_err(|e| failed(&e))?;
+    for row in rows {
+        building.members(&row).map_err(|e| failed(&e))?;
+    }
+    if let Some(only) = only {
+        building.keep_member(only);
+    }
+    Ok(())
+}
+
+/// A release with all its assignments, as the store has it.
+pub(super) async fn whole(engine: &Engine, id: &str) -> Result<Release, EngineError> {
+    let mut building = head(engine, id).await?;
+    add_members(engine, &mut building, None).await?;
+    let key = building.release.key.0;
+    let mut after = None;
+    loop {
+        let rows = engine.reader().assignments(key, after, MAX_PAGE).await.map_err(|e| failed(&e))?;
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { break };
+        let (first, last) = (first.child_key, last.child_key);
+        for row in &rows {
+            building.assignment(row).map_err(|e| failed(&e))?;
+        }
+        let results = engine.reader().stage_results(key, first, last).await.map_err(|e| failed(&e))?;
+        for row in &results {
+            building.stage_result(row).map_err(|e| failed(&e))?;
+        }
+        after = Some(last);
+    }
+    engine.query(PATIENCE, move |state| building.finish(state)).await
+}

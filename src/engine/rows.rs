@@ -1,0 +1,439 @@
+//! From the state to rows: what a batch of changes writes.
+//!
+//! Changes say what was touched; the rows are made from the state as it is after all of them, so that a child that
+//! moved three times in a batch is written once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    audit,
+    members::{self, SLICE_MEMBERS},
+};
+use crate::{
+    model::{Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseKey, StageStatus},
+    release::{
+        assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, Step, Undo},
+        change::{Change, Variant},
+        offer::Piece,
+        state::{Child, Counts, Release, ReleaseClock, ReleaseState, State},
+        summary::Kept,
+    },
+    store::rows::{
+        AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
+        WallMs, Writes,
+    },
+};
+
+/// `children.detail`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct ChildDetail {
+    pub called_again: bool,
+    pub born_served_ms: u64,
+    pub cordon: Cordon,
+    pub plain: bool,
+    pub capabilities: Capabilities,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// `releases.detail`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReleaseDetail {
+    pub state: ReleaseState,
+    pub clock: ReleaseClock,
+    pub facts: Vec<Dated>,
+    pub submitted: Now,
+    pub started: Option<Now>,
+    pub started_at: ReleaseMs,
+    pub ended: Option<Now>,
+    pub attempt: u16,
+    pub participants: u32,
+    pub excluded: Vec<(Exclusion, u32)>,
+    pub counts: Counts,
+}
+
+/// `assignments.detail`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct AssignmentDetail {
+    pub named: u16,
+    pub piece: Piece,
+    pub fetched: bool,
+    pub since: ReleaseMs,
+    pub stage_since: ReleaseMs,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub polls: u8,
+    #[serde(default, skip_serializing_if = "no_functions")]
+    pub tainted: FunctionSet,
+    #[serde(default, skip_serializing_if = "no_functions")]
+    pub rolled_out: FunctionSet,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excluded: Option<Exclusion>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<ChildKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predecessor: Option<ChildKey>,
+    #[serde(default)]
+    pub facts: u16,
+}
+
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
+fn no_functions(set: &FunctionSet) -> bool {
+    set.is_empty()
+}
+
+/// What a batch has touched so far.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    pub children: BTreeSet<ChildKey>,
+    /// Children whose row is to be written; the others only moved in a release.
+    child_rows: BTreeSet<ChildKey>,
+    children_gone: BTreeSet<ChildKey>,
+    pub releases: BTreeSet<ReleaseKey>,
+    /// Releases all of whose members may have moved.
+    pub whole: BTreeSet<ReleaseKey>,
+    started: BTreeSet<ReleaseKey>,
+    assignments: BTreeSet<(ReleaseKey, ChildKey)>,
+    results: BTreeMap<(ReleaseKey, ChildKey, u16, Slot), StageResultRow>,
+    deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
+    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
+    outbox: Vec<(String, String)>,
+}
+
+impl Touched {
+    /// Takes note of the changes of one command, which are applied already.
+    pub fn note(
+        &mut self,
+        state: &State,
+        changes: &[Change],
+        actor: &audit::Actor,
+        note: Option<&str>,
+        now: Now,
+    ) {
+        for change in changes {
+            self.note_one(state, change, now);
+        }
+        for (release, event) in audit::events(state, changes, note) {
+            self.audit.entry((release, actor.name())).or_default().push(event);
+        }
+    }
+
+    fn note_one(&mut self, state: &State, change: &Change, now: Now) {
+        if let Some(child) = change.child() {
+            self.children.insert(child);
+        }
+        match change {
+            Change::ChildArrived { child, .. }
+            | Change::ChildCalledAgain { child }
+            | Change::ChildMoved { child, .. }
+            | Change::ChildReported { child, .. }
+            | Change::ChildLabelled { child, .. }
+            | Change::ChildCordoned { child, .. } => {
+                self.child_rows.insert(*child);
+            }
+            Change::ChildForgotten { child, .. } => {
+                self.children_gone.insert(*child);
+            }
+            Change::ReleaseStarted { release, .. } => {
+                self.started.insert(*release);
+                self.whole.insert(*release);
+                self.releases.insert(*release);
+            }
+            Change::ReleaseSubmitted { release, .. } => {
+                self.releases.insert(*release);
+            }
+            Change::ReleaseEnded { release, .. } => {
+                self.releases.insert(*release);
+                self.whole.insert(*release);
+                if let Some(release) = state.find(*release) {
+                    self.outbox.push(("webhook".to_owned(), ended_payload(release)));
+                }
+            }
+            Change::ReleasePaused { release, .. }
+            | Change::ReleaseResumed { release, .. }
+            | Change::ReleaseAborted { release, .. }
+            | Change::ReleaseRetried { release, .. }
+            | Change::StageEnded { release, .. } => {
+                self.releases.insert(*release);
+                self.whole.insert(*release);
+            }
+            Change::DeadlinesSeen { .. } => {}
+            Change::Child { release, child, step, summary, .. } => {
+                self.assignments.insert((*release, *child));
+                self.note_summary(state, *release, *child, step, summary.as_deref(), now);
+            }
+            Change::Numbers { release, child, slot, summary } => {
+                self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
+            }
+            Change::LateKept { .. } => {}
+            Change::Deployed { child, release, function, variant } => {
+                self.deploy(state, *child, *release, *function, *variant, now);
+            }
+        }
+    }
+
+    fn note_summary(
+        &mut self,
+        state: &State,
+        release: ReleaseKey,
+        child: ChildKey,
+        step: &Step,
+        summary: Option<&Kept>,
+        now: Now,
+    ) {
+        let Some(summary) = summary else { return };
+        match step {
+            Step::Waiting { slot } => {
+                self.keep_result(state, release, child, *slot, StageStatus::SuccessWaiting, summary, now);
+            }
+            Step::Reported { slot, status, .. } => {
+                self.keep_result(state, release, child, *slot, *status, summary, now);
+            }
+            _ => {}
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the columns")]
+    fn keep_result(
+        &mut self,
+        state: &State,
+        release: ReleaseKey,
+        child: ChildKey,
+        slot: Slot,
+        status: StageStatus,
+        kept: &Kept,
+        now: Now,
+    ) {
+        let assignment = state.find(release).and_then(|found| found.assignments.get(&child));
+        let Some(attempt) = assignment.map(|assignment| assignment.attempt) else { return };
+        let row = StageResultRow {
+            release_key: release.0,
+            child_key: child.0,
+            attempt: attempt as i16,
+            stage: i16::from(slot.0),
+            status: i16::from(status.wire()),
+            at_ms: now.wall_ms,
+            digest: kept.digest.cast_signed(),
+            summary: kept.json.clone(),
+        };
+        self.results.insert((release, child, attempt, slot), row);
+    }
+
+    fn deploy(
+        &mut self,
+        state: &State,
+        child: ChildKey,
+        release: ReleaseKey,
+        function: usize,
+        variant: Variant,
+        now: Now,
+    ) {
+        let Some(function) = state.find(release).and_then(|r| r.strategy.functions.get(function)) else {
+            return;
+        };
+        let path = if variant == Variant::Base { &function.base.path } else { &function.new.path };
+        let row = DeploymentRow {
+            child_key: child.0,
+            function: function.name.clone(),
+            release_key: release.0,
+            variant: variant.name().to_owned(),
+            path: path.clone(),
+            at_ms: now.wall_ms,
+        };
+        self.deployments.insert((child, function.name.clone()), row);
+    }
+
+    /// The rows of everything that was touched. `seq` is that of the commit which carries them.
+    pub fn writes(self, state: &State, seq: u64, now: Now) -> Writes {
+        let mut writes = Writes::default();
+        for key in self.child_rows.difference(&self.children_gone) {
+            if let Some(child) = state.children.get(*key) {
+                writes.children.push(child_row(*key, child, now.wall_ms));
+            }
+        }
+        writes.children_gone = self.children_gone.iter().map(|key| key.0).collect();
+        for key in &self.started {
+            if let Some(release) = state.find(*key) {
+                writes.members.extend(member_rows(release));
+            }
+        }
+        let mut releases = self.releases;
+        for (release_key, child) in self.assignments {
+            let Some(release) = state.find(release_key) else { continue };
+            // A release that is over stays open in the store only while it owes an undo.
+            if release.state.is_over() {
+                releases.insert(release_key);
+            }
+            if let Some(assignment) = release.assignments.get(&child) {
+                writes.assignments.push(assignment_row(release_key, child, assignment, now.wall_ms));
+            }
+        }
+        for key in releases {
+            if let Some(release) = state.find(key) {
+                writes.releases.push(release_row(release, now.wall_ms));
+            }
+        }
+        writes.stage_results = self.results.into_values().collect();
+        writes.deployments = self.deployments.into_values().collect();
+        writes.audit = audit_rows(self.audit, seq, now);
+        writes.outbox = outbox_rows(self.outbox, seq, now);
+        writes
+    }
+}
+
+fn audit_rows(
+    audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
+    seq: u64,
+    now: Now,
+) -> Vec<AuditRow> {
+    audit
+        .into_iter()
+        .enumerate()
+        .map(|(idx, ((release, actor), events))| AuditRow {
+            seq,
+            idx: idx as u32,
+            at_ms: now.wall_ms,
+            release_key: release.map(|key| key.0),
+            actor,
+            events: format!("[{}]", events.join(",")),
+        })
+        .collect()
+}
+
+/// Effects of one commit that fit its sequence number into one id.
+const MAX_EFFECTS_PER_COMMIT: u64 = 1_000;
+
+fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
+    outbox
+        .into_iter()
+        .zip(0..MAX_EFFECTS_PER_COMMIT)
+        .map(|((kind, payload), place)| OutboxRow {
+            id: seq * MAX_EFFECTS_PER_COMMIT + place,
+            kind,
+            at_ms: now.wall_ms,
+            payload,
+        })
+        .collect()
+}
+
+fn ended_payload(release: &Release) -> String {
+    serde_json::json!({
+        "event": "release_ended",
+        "release": release.id.as_str(),
+        "state": release.state.name(),
+        "counts": release.counts,
+        "ended_ms": release.ended.map(|now| now.wall_ms),
+    })
+    .to_string()
+}
+
+fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
+    let profile = child.profile.as_deref();
+    let detail = ChildDetail {
+        called_again: child.called_again,
+        born_served_ms: child.born.served_ms,
+        cordon: child.cordon,
+        plain: profile.is_none(),
+        capabilities: profile.map(|profile| profile.capabilities.clone()).unwrap_or_default(),
+        labels: child.labels.as_deref().cloned().unwrap_or_default(),
+    };
+    ChildRow {
+        child_key: key.0,
+        id: child.id.as_str().to_owned(),
+        kind: profile.map_or(ChildKind::Agent, |profile| profile.kind).name().to_owned(),
+        name: profile.and_then(|profile| profile.name.clone()),
+        area: child.area.as_deref().map(str::to_owned),
+        agents: child.agents,
+        born_ms: child.born.wall_ms,
+        seen_ms,
+        detail: json(&detail),
+    }
+}
+
+fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
+    let detail = ReleaseDetail {
+        state: release.state.clone(),
+        clock: release.clock,
+        facts: release.facts.clone(),
+        submitted: release.submitted,
+        started: release.started,
+        started_at: release.started_at,
+        ended: release.ended,
+        attempt: release.attempt,
+        participants: release.members.len() as u32,
+        excluded: release.excluded.clone(),
+        counts: release.counts,
+    };
+    let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
+    ReleaseRow {
+        release_key: release.key.0,
+        id: release.id.as_str().to_owned(),
+        state: release.state.name().to_owned(),
+        open: release.is_open(),
+        digest: release.digest.to_vec(),
+        archive: release.archive.to_vec(),
+        strategy: release.text.as_ref().to_owned(),
+        functions: json(&functions),
+        submitted_ms: release.submitted.wall_ms,
+        updated_ms: wall_ms,
+        ended_ms: release.ended.map(|now| now.wall_ms),
+        detail: json(&detail),
+    }
+}
+
+fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
+    release.members.chunks(SLICE_MEMBERS).zip(0..).map(|(keys, slice)| MembersRow {
+        release_key: release.key.0,
+        slice,
+        keys: members::pack(keys),
+    })
+}
+
+fn assignment_row(
+    release: ReleaseKey,
+    child: ChildKey,
+    assignment: &Assignment,
+    wall_ms: WallMs,
+) -> AssignmentRow {
+    let excluded = match assignment.outcome {
+        Some(Outcome::Excluded(why)) => Some(why),
+        _ => None,
+    };
+    let detail = AssignmentDetail {
+        named: assignment.named,
+        piece: assignment.piece,
+        fetched: assignment.fetched,
+        since: assignment.since,
+        stage_since: assignment.stage_since,
+        polls: assignment.polls,
+        tainted: assignment.tainted,
+        rolled_out: assignment.rolled_out,
+        undo: assignment.undo.as_deref().cloned(),
+        excluded,
+        successor: assignment.successor,
+        predecessor: assignment.predecessor,
+        facts: assignment.facts,
+    };
+    AssignmentRow {
+        release_key: release.0,
+        child_key: child.0,
+        status: assignment.status as i16,
+        outcome: assignment.outcome.map(|outcome| outcome.name().to_owned()),
+        attempt: assignment.attempt as i16,
+        stage: i16::from(assignment.slot.0),
+        stage_status: i16::from(assignment.stage_status.wire()),
+        updated_ms: wall_ms,
+        detail: json(&detail),
+    }
+}
+
+/// The values above always have a JSON form: their keys are strings and their numbers finite.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,394 @@
+//! The one task that writes.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    sync::{broadcast, mpsc, oneshot},
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{
+    audit::Actor,
+    clock::Clock,
+    handle::{Answer, By, EngineError, Envelope},
+    rows::Touched,
+    stats::Stats,
+    view::{MAX_RELEASES, View},
+};
+use crate::{
+    model::{ChildKey, Now, ReleaseKey},
+    release::{
+        advance,
+        change::Change,
+        command::{Command, Refusal, Reply},
+        settings::GHOST_AFTER,
+        state::{Release, State},
+    },
+    store::{
+        LEASE_RENEWAL, LEASE_TTL, StoreError, Writer,
+        rows::{ArchiveRow, AuditRow, Batch},
+    },
+};
+
+/// Most commands in one commit.
+const MAX_BATCH: usize = 1_024;
+
+/// Deadlines are looked at no more often.
+const TICK_EVERY: Duration = Duration::from_millis(200);
+
+/// Between two attempts of a commit that failed.
+const COMMIT_RETRY: Duration = Duration::from_millis(100);
+
+/// Children published before others get a turn on this thread.
+const PUBLISH_SLICE: usize = 1_000;
+
+/// The time of a child's last call is stored at most once in this time.
+const SEEN_EVERY: Duration = Duration::from_mins(5);
+
+/// Looks for last calls to store this often.
+const SEEN_SWEEP: Duration = Duration::from_secs(30);
+
+/// Most last calls stored in one commit.
+const SEEN_SLICE: usize = 5_000;
+
+/// Old audit rows are removed this often, at most so many at once.
+const PRUNE_EVERY: Duration = Duration::from_mins(1);
+const PRUNE_SLICE: u32 = 5_000;
+
+/// What an operator may set of the engine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long the audit trail is kept.
+    pub audit_retention: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { audit_retention: Duration::from_hours(90 * 24) }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Task {
+    state: State,
+    writer: Box<dyn Writer>,
+    view: Arc<View>,
+    clock: Clock,
+    events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+    settings: Settings,
+    seq: u64,
+    renewed: Instant,
+    ticked: Instant,
+    swept: Instant,
+    pruned: Instant,
+    sweep_at: u32,
+}
+
+/// What one round of the task has gathered.
+#[derive(Default)]
+struct Round {
+    touched: Touched,
+    changed: bool,
+    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
+    queries: Vec<Box<dyn FnOnce(&State) + Send>>,
+    archives: Vec<([u8; 32], Bytes)>,
+    effects_done: Vec<u64>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Task {
+    pub fn new(
+        state: State,
+        writer: Box<dyn Writer>,
+        view: Arc<View>,
+        clock: Clock,
+        events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+        settings: Settings,
+    ) -> Self {
+        let seq = writer.lease().seq;
+        let now = Instant::now();
+        let (renewed, ticked, swept, pruned) = (now, now, now, now);
+        Self {
+            state,
+            writer,
+            view,
+            clock,
+            events,
+            settings,
+            seq,
+            renewed,
+            ticked,
+            swept,
+            pruned,
+            sweep_at: 0,
+        }
+    }
+
+    fn publish_all(&self) {
+        for (id, known) in &self.state.known {
+            self.view.publish_known(id, known.key);
+        }
+        for key in self.state.releases.keys() {
+            self.view.publish_release(&self.state, *key);
+        }
+        for (key, _) in self.state.children.iter() {
+            self.view.publish_child(&self.state, key);
+        }
+    }
+
+    /// When the task must wake although nobody calls.
+    fn wake_at(&self) -> Instant {
+        let now = self.clock.now();
+        let deadline = self
+            .state
+            .next_due(now, GHOST_AFTER)
+            .map(|served_ms| Duration::from_millis(served_ms.saturating_sub(now.served_ms)))
+            .map(|wait| (Instant::now() + wait).max(self.ticked + TICK_EVERY));
+        let renewal = self.renewed + LEASE_RENEWAL;
+        deadline.map_or(renewal, |deadline| deadline.min(renewal))
+    }
+
+    fn take(&mut self, envelope: Envelope, now: Now, round: &mut Round) {
+        match envelope {
+            Envelope::Command { command, by, archive, answer } => {
+                let reply = self.decide(&command, &by, now, round);
+                if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
+                    && !matches!(command, Command::Submit { dry_run: true, .. })
+                {
+                    round.archives.extend(archive);
+                }
+                round.answers.push((answer, reply));
+            }
+            Envelope::Query(query) => round.queries.push(query),
+            Envelope::EffectsDone(ids) => {
+                round.changed = true;
+                round.effects_done.extend(ids);
+            }
+            Envelope::Stop(done) => round.stop = Some(done),
+        }
+    }
+
+    fn decide(&mut self, command: &Command, by: &By, now: Now, round: &mut Round) -> Answer {
+        if matches!(command, Command::Submit { .. }) && self.state.next_release >= MAX_RELEASES {
+            let limit = MAX_RELEASES as usize;
+            return Err(Refusal::Limit { what: "releases of one store", limit }.into());
+        }
+        Stats::count(&self.view.stats.commands);
+        let (changes, answer) = advance(&mut self.state, self.view.as_ref(), command, now);
+        if !changes.is_empty() {
+            round.changed |= changes.iter().any(is_stored);
+            round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
+            count(&self.view.stats, &changes);
+        }
+        if let Command::Recalled { release, .. } = command {
+            round.touched.releases.insert(release.key);
+        }
+        answer.map_err(EngineError::from)
+    }
+
+    fn tick(&mut self, now: Now, round: &mut Round) {
+        let due = self.state.next_due(now, GHOST_AFTER).is_some_and(|due| due <= now.served_ms);
+        if due && self.ticked.elapsed() >= TICK_EVERY {
+            self.ticked = Instant::now();
+            let by = By { actor: Actor::Timer, note: None };
+            let _ = self.decide(&Command::Tick, &by, now, round);
+        }
+    }
+
+    /// Commits what the round has gathered, publishes it, and answers.
+    async fn finish(&mut self, mut round: Round, now: Now) -> Result<(), StoreError> {
+        let touched_children: Vec<ChildKey> = round.touched.children.iter().copied().collect();
+        let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
+        let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
+        let seen = self.seen_to_store(now);
+        if round.changed || !seen.is_empty() {
+            let mut writes = round.touched.writes(&self.state, self.seq, now);
+            writes.archives.extend(
+                round
+                    .archives
+                    .iter()
+                    .map(|(digest, bytes)| ArchiveRow { digest: digest.to_vec(), bytes: bytes.clone() }),
+            );
+            writes.outbox_done = std::mem::take(&mut round.effects_done);
+            writes.seen = seen;
+            let epoch = self.writer.lease().epoch;
+            let batch = Batch { epoch, seq: self.seq, served_ms: now.served_ms, writes };
+            if let Err(error) = self.commit(&batch).await {
+                for (answer, _) in round.answers {
+                    let _ = answer.send(Err(EngineError::Failed));
+                }
+                return Err(error);
+            }
+            self.seq += 1;
+            if !batch.writes.audit.is_empty() {
+                let _ = self.events.send(Arc::new(batch.writes.audit));
+            }
+        }
+        for (digest, bytes) in round.archives {
+            self.view.keep_archive(digest, bytes);
+        }
+        let closed = self.state.take_closed();
+        publish(&self.state, &self.view, &touched_children, &whole, &releases, &closed).await;
+        for (answer, reply) in round.answers {
+            let _ = answer.send(reply);
+        }
+        for query in round.queries {
+            query(&self.state);
+        }
+        Ok(())
+    }
+
+    /// Commits until the store says that it is done, or that it never will be.
+    async fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let began = Instant::now();
+        loop {
+            match self.writer.commit(batch).await {
+                Ok(()) => {
+                    self.view.stats.committed(began.elapsed());
+                    self.renewed();
+                    return Ok(());
+                }
+                Err(StoreError::Unavailable(why)) => {
+                    Stats::count(&self.view.stats.commit_retries);
+                    tracing::warn!(seq = batch.seq, %why, "a commit failed; it is tried again as it was");
+                    sleep(COMMIT_RETRY).await;
+                }
+                Err(error) => {
+                    tracing::error!(seq = batch.seq, %error, "a commit was refused; nothing of it is kept");
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn renewed(&mut self) {
+        self.renewed = Instant::now();
+        self.view.serve_until(self.clock.served_ms() + LEASE_TTL.as_millis() as u64);
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        if self.renewed.elapsed() < LEASE_RENEWAL {
+            return Ok(());
+        }
+        match self.writer.renew(self.clock.served_ms()).await {
+            Ok(()) => self.renewed(),
+            Err(StoreError::Unavailable(why)) => {
+                tracing::warn!(%why, "the lease could not be renewed");
+                sleep(COMMIT_RETRY).await;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The next slice of last calls that are to be stored.
+    fn seen_to_store(&mut self, now: Now) -> Vec<(u32, i64)> {
+        if self.sweep_at == 0 && self.swept.elapsed() < SEEN_SWEEP {
+            return Vec::new();
+        }
+        self.swept = Instant::now();
+        let every = SEEN_EVERY.as_millis() as u64;
+        let from = self.sweep_at.checked_sub(1).map(ChildKey);
+        let mut seen = Vec::new();
+        self.sweep_at = 0;
+        for (looked, (key, _)) in self.state.children.after(from).enumerate() {
+            if looked >= SEEN_SLICE {
+                break;
+            }
+            self.sweep_at = key.0 + 1;
+            if let Some(served) = self.view.entry(key).and_then(|entry| entry.seen_to_store(every)) {
+                let ago = now.served_ms.saturating_sub(served).cast_signed();
+                seen.push((key.0, now.wall_ms - ago));
+            }
+        }
+        if self.state.children.after(self.sweep_at.checked_sub(1).map(ChildKey)).next().is_none() {
+            self.sweep_at = 0;
+        }
+        seen
+    }
+
+    async fn prune(&mut self) {
+        if self.pruned.elapsed() < PRUNE_EVERY {
+            return;
+        }
+        self.pruned = Instant::now();
+        let before = self.clock.now().wall_ms - self.settings.audit_retention.as_millis() as i64;
+        if let Err(error) = self.writer.prune_audit(before, PRUNE_SLICE).await {
+            tracing::warn!(%error, "old audit rows could not be removed");
+        }
+    }
+}
+
+/// Runs until it is told to stop, the lease is lost, or the store refuses for good.
+pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+    task.publish_all();
+    task.renewed();
+    let mut envelopes = Vec::with_capacity(MAX_BATCH);
+    loop {
+        let wake_at = task.wake_at();
+        match timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
+            Ok(0) => break,
+            Ok(_) | Err(_) => {}
+        }
+        let now = task.clock.now();
+        let mut round = Round::default();
+        for envelope in envelopes.drain(..) {
+            task.take(envelope, now, &mut round);
+        }
+        task.tick(now, &mut round);
+        let stop = round.stop.take();
+        task.finish(round, now).await?;
+        if let Some(done) = stop {
+            task.writer.release().await?;
+            let _ = done.send(());
+            return Ok(());
+        }
+        task.renew().await?;
+        task.prune().await;
+    }
+    task.writer.release().await
+}
+
+/// Shows readers what a commit has made true.
+async fn publish(
+    state: &State,
+    view: &View,
+    children: &[ChildKey],
+    whole: &[ReleaseKey],
+    releases: &[ReleaseKey],
+    closed: &BTreeMap<ReleaseKey, Release>,
+) {
+    for key in releases.iter().chain(closed.keys()) {
+        view.publish_release(state, *key);
+    }
+    for key in children {
+        view.publish_child(state, *key);
+    }
+    for key in whole {
+        let Some(release) = state.release(*key).or_else(|| closed.get(key)) else { continue };
+        for (place, child) in release.assignments.keys().enumerate() {
+            view.publish_child(state, *child);
+            if place % PUBLISH_SLICE == PUBLISH_SLICE - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+fn is_stored(change: &Change) -> bool {
+    !matches!(change, Change::DeadlinesSeen { .. })
+}
+
+fn count(stats: &Stats, changes: &[Change]) {
+    use crate::{model::Outcome, release::assignment::Step};
+    for change in changes {
+        match change {
+            Change::Child { step: Step::Ended { outcome: Outcome::Lost, .. }, .. } => {
+                Stats::count(&stats.lost_results);
+            }
+            Change::LateKept { .. } => Stats::count(&stats.late_results),
+            _ => {}
+        }
+    }
+}

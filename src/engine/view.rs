@@ -1,0 +1,475 @@
+//! What readers see: published after each commit, read without locks.
+//!
+//! A child's turn is one 64-bit word, so that a reader never sees half of a change:
+//!
+//! | bits | |
+//! |---|---|
+//! | 24 | release |
+//! | 10 | attempt that the offer's name carries |
+//! | 13 | piece: kind (2) and index or number (11) |
+//! | 7 | slot of the current stage |
+//! | 3 | its status |
+//! | 3 | mode |
+//!
+//! Where the word can't say everything (a newborn, a child that was taken for lost) its mode says "ask the engine".
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use papaya::HashMap;
+
+use super::stats::Stats;
+use crate::{
+    model::{ChildId, ChildKey, ChildKind, Outcome, ReleaseId, ReleaseKey, StageStatus},
+    release::{
+        assignment::Slot,
+        command::{Form, Seen},
+        offer::{OfferKind, OfferName},
+        state::{Child, Profile, Release, State},
+        turn::{Turn, turn},
+    },
+    strategy::Strategy,
+};
+
+/// Releases that fit into a turn. One more is refused at submission.
+pub const MAX_RELEASES: u32 = 1 << 24;
+
+/// Bytes of function archives kept in memory beside those of the open releases.
+const ARCHIVE_CACHE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Children whose polls were not understood, remembered for operators.
+pub const MAX_UNKNOWN_CALLERS: usize = 1_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Idle = 0,
+    /// An offer waits.
+    Offer = 1,
+    /// An offer was downloaded and is not over.
+    InHand = 2,
+    /// Only the engine knows what to answer.
+    Ask = 3,
+}
+
+/// A child's turn, unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    pub mode: Mode,
+    pub release: ReleaseKey,
+    pub name: OfferName,
+    pub slot: Slot,
+    pub stage_status: StageStatus,
+}
+
+const IDLE: u64 = Mode::Idle as u64;
+const ASK: u64 = Mode::Ask as u64;
+
+impl Published {
+    fn pack(self) -> u64 {
+        let (kind, number) = match self.name.kind {
+            OfferKind::First => (0_u64, 0_u64),
+            OfferKind::Stage(index) => (1, u64::from(index)),
+            OfferKind::Rollout(function) => (2, u64::from(function)),
+            OfferKind::Undo(number) => (3, u64::from(number)),
+        };
+        u64::from(self.release.0) << 36
+            | u64::from(self.name.attempt) << 26
+            | kind << 24
+            | number << 13
+            | u64::from(self.slot.0) << 6
+            | u64::from(self.stage_status.wire()) << 3
+            | self.mode as u64
+    }
+
+    fn unpack(word: u64) -> Self {
+        let number = (word >> 13) & 0x7ff;
+        let kind = match (word >> 24) & 0x3 {
+            0 => OfferKind::First,
+            1 => OfferKind::Stage(number as u8),
+            2 => OfferKind::Rollout(number as u8),
+            _ => OfferKind::Undo(number as u16),
+        };
+        Self {
+            mode: match word & 0x7 {
+                0 => Mode::Idle,
+                1 => Mode::Offer,
+                2 => Mode::InHand,
+                _ => Mode::Ask,
+            },
+            release: ReleaseKey((word >> 36) as u32),
+            name: OfferName { attempt: ((word >> 26) & 0x3ff) as u16, kind },
+            slot: Slot(((word >> 6) & 0x7f) as u8),
+            stage_status: StageStatus::from_wire((word >> 3) & 0x7).unwrap_or(StageStatus::Pending),
+        }
+    }
+}
+
+/// The word for a child, from the state.
+fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
+    let doubted = child
+        .open
+        .iter()
+        .filter_map(|release| state.assignment(*release, key))
+        .any(|assignment| assignment.outcome == Some(Outcome::Lost) && assignment.successor.is_some());
+    if !child.called_again || doubted {
+        return ASK;
+    }
+    let published = match turn(state, key) {
+        Turn::Idle => return IDLE,
+        Turn::Offer { release, name } => {
+            Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
+        }
+        Turn::Busy { release, undo } => {
+            let Some(assignment) = state.assignment(release, key) else { return ASK };
+            let name = match assignment.pending_undo().filter(|_| undo) {
+                Some(undo) => OfferName::undo(undo.number),
+                None => assignment.offer_name(),
+            };
+            Published {
+                mode: Mode::InHand,
+                release,
+                name,
+                slot: assignment.slot,
+                stage_status: assignment.stage_status,
+            }
+        }
+    };
+    published.pack()
+}
+
+/// What readers know of a child. Replaced as a whole when what it says of itself changes.
+#[derive(Debug)]
+pub struct ChildEntry {
+    pub id: ChildId,
+    pub key: ChildKey,
+    pub area: Option<Arc<str>>,
+    pub agents: u32,
+    pub profile: Option<Box<Profile>>,
+    turn: AtomicU64,
+    /// Serving time of the last call, plus one; 0: none in this life.
+    seen: AtomicU64,
+    /// The value of `seen` that was stored last.
+    stored_seen: AtomicU64,
+}
+
+impl ChildEntry {
+    pub fn turn(&self) -> Published {
+        Published::unpack(self.turn.load(Ordering::Acquire))
+    }
+
+    pub fn kind(&self) -> ChildKind {
+        self.profile.as_ref().map(|profile| profile.kind).unwrap_or_default()
+    }
+
+    /// Notes a call of any kind.
+    pub fn touch(&self, served_ms: u64) {
+        self.seen.store(served_ms + 1, Ordering::Relaxed);
+    }
+
+    /// Serving time of the last call.
+    pub fn last_call(&self) -> Option<u64> {
+        self.seen.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// The last call, if it is to be stored: at most once in `every_ms`.
+    pub(super) fn seen_to_store(&self, every_ms: u64) -> Option<u64> {
+        let seen = self.last_call()?;
+        let stored = self.stored_seen.load(Ordering::Relaxed);
+        if seen < stored.saturating_add(every_ms) {
+            return None;
+        }
+        self.stored_seen.store(seen, Ordering::Relaxed);
+        Some(seen)
+    }
+}
+
+/// What readers know of a release in memory.
+#[derive(Debug)]
+pub struct ReleaseEntry {
+    pub key: ReleaseKey,
+    pub id: ReleaseId,
+    pub strategy: Arc<Strategy>,
+    pub archive: [u8; 32],
+    /// Rendered offers.
+    texts: HashMap<(OfferName, Form), Bytes>,
+}
+
+impl ReleaseEntry {
+    fn of(release: &Release) -> Self {
+        Self {
+            key: release.key,
+            id: release.id.clone(),
+            strategy: Arc::clone(&release.strategy),
+            archive: release.archive,
+            texts: HashMap::new(),
+        }
+    }
+
+    /// The text of an offer, rendered once.
+    pub fn text(&self, name: OfferName, form: Form, render: impl FnOnce() -> String) -> Bytes {
+        let texts = self.texts.pin();
+        if let Some(text) = texts.get(&(name, form)) {
+            return text.clone();
+        }
+        let text = Bytes::from(render());
+        texts.insert((name, form), text.clone());
+        text
+    }
+}
+
+/// A call by somebody who is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownCaller {
+    pub id: String,
+    pub call: &'static str,
+    pub count: u64,
+    pub last_ms: i64,
+}
+
+/// See the module's text.
+pub struct View {
+    children: HashMap<ChildId, Arc<ChildEntry>>,
+    /// The same entries by number; written by the engine's task alone.
+    by_key: HashMap<u32, Arc<ChildEntry>>,
+    releases: HashMap<u32, Arc<ReleaseEntry>>,
+    known: HashMap<ReleaseId, ReleaseKey>,
+    archives: HashMap<[u8; 32], Bytes>,
+    archive_order: Mutex<Vec<[u8; 32]>>,
+    unknown: Mutex<Vec<UnknownCaller>>,
+    /// Serving time until which answers may be given without another renewal of the lease.
+    serving_until: AtomicU64,
+    draining: AtomicBool,
+    pub stats: Stats,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("children", &self.children.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            children: HashMap::new(),
+            by_key: HashMap::new(),
+            releases: HashMap::new(),
+            known: HashMap::new(),
+            archives: HashMap::new(),
+            archive_order: Mutex::new(Vec::new()),
+            unknown: Mutex::new(Vec::new()),
+            serving_until: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Seen for View {
+    fn last_call(&self, child: ChildKey) -> Option<u64> {
+        self.by_key.pin().get(&child.0)?.last_call()
+    }
+}
+
+/// The offer id, split into a release that is known and the name of one of its offers.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    pub release: ReleaseKey,
+    pub name: OfferName,
+}
+
+impl View {
+    /// Looks a child up and works with it in place.
+    pub fn with_child<T>(&self, id: &str, look: impl FnOnce(&ChildEntry) -> T) -> Option<T> {
+        self.children.pin().get(id).map(|entry| look(entry))
+    }
+
+    pub fn child(&self, id: &str) -> Option<Arc<ChildEntry>> {
+        self.children.pin().get(id).cloned()
+    }
+
+    pub fn child_count(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Works with a release in memory in place.
+    pub fn with_release<T>(&self, key: ReleaseKey, look: impl FnOnce(&ReleaseEntry) -> T) -> Option<T> {
+        self.releases.pin().get(&key.0).map(|entry| look(entry))
+    }
+
+    /// Whether `offer` is the id of the offer `name` of the release `key`.
+    pub fn is_offer(&self, offer: &str, key: ReleaseKey, name: OfferName) -> bool {
+        self.with_release(key, |release| {
+            offer
+                .strip_prefix(release.id.as_str())
+                .is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
+        })
+        .unwrap_or(false)
+    }
+
+    /// The id of the offer `name` of the release `key`, if that is in memory.
+    pub fn offer_id(&self, key: ReleaseKey, name: OfferName) -> Option<String> {
+        self.with_release(key, |release| name.id(release.id.as_str()))
+    }
+
+    /// The release, over or not, that an offer id belongs to.
+    pub fn resolve(&self, offer: &str) -> Option<Resolved> {
+        let known = self.known.pin();
+        OfferName::candidates(offer).find_map(|(id, name)| Some(Resolved { release: *known.get(id)?, name }))
+    }
+
+    /// The id of any release ever.
+    pub fn release_id(&self, offer: &str) -> Option<ReleaseId> {
+        let known = self.known.pin();
+        OfferName::candidates(offer).find_map(|(id, _)| known.get_key_value(id).map(|(id, _)| id.clone()))
+    }
+
+    pub fn archive(&self, digest: &[u8; 32]) -> Option<Bytes> {
+        self.archives.pin().get(digest).cloned()
+    }
+
+    /// Keeps an archive in memory; those of releases that are over make room first.
+    pub fn keep_archive(&self, digest: [u8; 32], bytes: Bytes) {
+        let archives = self.archives.pin();
+        if archives.insert(digest, bytes).is_some() {
+            return;
+        }
+        let mut order = self.archive_order.lock().unwrap_or_else(PoisonError::into_inner);
+        order.push(digest);
+        let in_use: Vec<[u8; 32]> = self.releases.pin().values().map(|release| release.archive).collect();
+        let mut total: usize = order.iter().filter_map(|digest| archives.get(digest)).map(Bytes::len).sum();
+        order.retain(|old| {
+            let keep = total <= ARCHIVE_CACHE_BYTES || *old == digest || in_use.contains(old);
+            if !keep && let Some(bytes) = archives.remove(old) {
+                total -= bytes.len();
+            }
+            keep
+        });
+    }
+
+    /// Whether answers may be given: the lease is fresh.
+    pub fn is_serving(&self, served_ms: u64) -> bool {
+        served_ms < self.serving_until.load(Ordering::Acquire)
+    }
+
+    pub(super) fn serve_until(&self, served_ms: u64) {
+        self.serving_until.store(served_ms, Ordering::Release);
+    }
+
+    /// Serving time left before answers stop, in milliseconds.
+    pub fn lease_left_ms(&self, served_ms: u64) -> u64 {
+        self.serving_until.load(Ordering::Acquire).saturating_sub(served_ms)
+    }
+
+    /// Whether a shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Notes a call by somebody who is not known, for operators.
+    pub fn note_unknown(&self, id: &str, call: &'static str, wall_ms: i64) {
+        let id: String =
+            id.chars().filter(|c| !c.is_control()).take(crate::model::MAX_OFFER_ID_LEN).collect();
+        let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = unknown.iter_mut().find(|caller| caller.id == id && caller.call == call) {
+            known.count += 1;
+            known.last_ms = wall_ms;
+            return;
+        }
+        if unknown.len() >= MAX_UNKNOWN_CALLERS {
+            unknown.remove(0);
+        }
+        unknown.push(UnknownCaller { id, call, count: 1, last_ms: wall_ms });
+    }
+
+    pub fn unknown_callers(&self) -> Vec<UnknownCaller> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Children that have not called for `silence_ms`.
+    pub fn silent_children(&self, served_ms: u64, silence_ms: u64) -> usize {
+        self.by_key
+            .pin()
+            .values()
+            .filter(|entry| entry.last_call().is_none_or(|last| served_ms.saturating_sub(last) >= silence_ms))
+            .count()
+    }
+
+    // What follows is for the engine's task alone.
+
+    pub(super) fn publish_child(&self, state: &State, key: ChildKey) {
+        let by_key = self.by_key.pin();
+        let Some(child) = state.children.get(key) else {
+            if let Some(entry) = by_key.remove(&key.0) {
+                self.children.pin().remove(&entry.id);
+            }
+            return;
+        };
+        let turn = word(state, key, child);
+        if let Some(entry) = by_key.get(&key.0)
+            && same_area(entry.area.as_ref(), child.area.as_ref())
+            && entry.agents == child.agents
+            && entry.profile == child.profile
+        {
+            entry.turn.store(turn, Ordering::Release);
+            return;
+        }
+        let before = by_key.get(&key.0);
+        let seen = before.map_or(0, |entry| entry.seen.load(Ordering::Relaxed));
+        let stored_seen = before.map_or(0, |entry| entry.stored_seen.load(Ordering::Relaxed));
+        let entry = Arc::new(ChildEntry {
+            id: child.id.clone(),
+            key,
+            area: child.area.clone(),
+            agents: child.agents,
+            profile: child.profile.clone(),
+            turn: AtomicU64::new(turn),
+            seen: AtomicU64::new(seen),
+            stored_seen: AtomicU64::new(stored_seen),
+        });
+        by_key.insert(key.0, Arc::clone(&entry));
+        self.children.pin().insert(child.id.clone(), entry);
+    }
+
+    pub(super) fn publish_release(&self, state: &State, key: ReleaseKey) {
+        let releases = self.releases.pin();
+        match state.release(key) {
+            Some(release) => {
+                if releases.get(&key.0).is_none() {
+                    self.known.pin().insert(release.id.clone(), key);
+                    releases.insert(key.0, Arc::new(ReleaseEntry::of(release)));
+                }
+            }
+            None => {
+                releases.remove(&key.0);
+            }
+        }
+    }
+
+    pub(super) fn publish_known(&self, id: &ReleaseId, key: ReleaseKey) {
+        self.known.pin().insert(id.clone(), key);
+    }
+
+    pub(super) fn entry(&self, key: ChildKey) -> Option<Arc<ChildEntry>> {
+        self.by_key.pin().get(&key.0).cloned()
+    }
+}
+
+/// The same allocation in almost every case; else the same text.
+fn same_area(one: Option<&Arc<str>>, other: Option<&Arc<str>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+        _ => false,
+    }
+}
