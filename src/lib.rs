@@ -1,2 +1,4 @@
+pub mod cli;
+pub mod functions;
 pub mod model;
 pub mod strategy;

@@ -3,8 +3,28 @@
 //! A text becomes a [`Strategy`] in three steps: `raw` (what YAML says, with locations) → `parse` (values) →
 //! `validate` (the rules between them). A [`Strategy`] that exists is valid: names are resolved to indices,
 //! traffic adds up, every path through the stages ends. Nothing downstream checks again.
+//!
+//! [`check`] is the one way in, and it reports every fault at once. [`render`] is the way out: the small
+//! strategies that children get. Not here: who takes part, when a stage ends, what a result means.
+
+mod check;
+mod diagnostic;
+mod fields;
+mod graph;
+mod parse;
+mod raw;
+pub mod render;
+mod scalar;
+pub mod schema;
+mod validate;
 
 use std::time::Duration;
+
+pub use check::{Checked, MAX_STRATEGY_BYTES, check, check_bytes};
+pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
+pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
+pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
+pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,165 @@
+//! What is wrong with a strategy, where, and how to mend it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::raw::At;
+
+/// Most diagnostics reported for one strategy; a text with more faults than this is not a strategy.
+pub const MAX_DIAGNOSTICS: usize = 200;
+
+/// Longest part of a source line that is carried along, in characters.
+pub const MAX_SOURCE_LINE: usize = 200;
+
+/// Longest piece of the developer's text that a message repeats, in characters.
+const MAX_QUOTED: usize = 60;
+
+/// Longest word that is compared with the known ones, in bytes.
+const MAX_COMPARED: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The strategy is refused.
+    Error,
+    /// The strategy is accepted, but probably not what was meant.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One fault of a strategy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// Stable name of the rule, for scripts.
+    pub code: &'static str,
+    /// From 1.
+    pub line: u32,
+    /// In characters, from 1.
+    pub column: u32,
+    pub message: String,
+    /// The line it is about, without control characters, at most [`MAX_SOURCE_LINE`] characters.
+    pub source_line: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Diagnostic {
+    /// The whole text for a person: place, message, the line with a caret, help.
+    pub fn render(&self, file: &str) -> String {
+        format!("{file}:{self}")
+    }
+
+    pub(super) fn fix(&mut self, fix: impl Into<String>) {
+        self.fix = Some(fix.into());
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { severity, line, column, message, source_line, .. } = self;
+        write!(f, "{line}:{column}: {severity}: {message}")?;
+        if !source_line.trim().is_empty() {
+            let number = line.to_string();
+            write!(f, "\n {number} | {source_line}")?;
+            let before = *column as usize - 1;
+            if before < MAX_SOURCE_LINE {
+                write!(f, "\n {:number$} | {:before$}^", "", "", number = number.len())?;
+            }
+        }
+        match &self.fix {
+            Some(fix) => write!(f, "\n  help: {fix}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects diagnostics while a strategy is read.
+pub(super) struct Findings<'t> {
+    lines: Vec<&'t str>,
+    list: Vec<Diagnostic>,
+}
+
+impl<'t> Findings<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Self { lines: text.lines().collect(), list: Vec::new() }
+    }
+
+    pub fn error(&mut self, at: At, code: &'static str, message: impl Into<String>) -> &mut Diagnostic {
+        self.add(Severity::Error, at, code, message.into())
+    }
+
+    pub fn warning(&mut self, at: At, code: &'static str, message: impl Into<String>) -> &mut Diagnostic {
+        self.add(Severity::Warning, at, code, message.into())
+    }
+
+    fn add(&mut self, severity: Severity, at: At, code: &'static str, message: String) -> &mut Diagnostic {
+        let line = at.line.max(1);
+        let source_line = self.line(line).map(shown).unwrap_or_default();
+        // What is above the limit overwrites the last one: callers need a place to put their fix.
+        self.list.truncate(MAX_DIAGNOSTICS - 1);
+        let place = self.list.len();
+        self.list.push(Diagnostic {
+            severity,
+            code,
+            line,
+            column: at.column.max(1),
+            message,
+            source_line,
+            fix: None,
+        });
+        &mut self.list[place]
+    }
+
+    /// The text of a line, counted from 1.
+    pub fn line(&self, line: u32) -> Option<&'t str> {
+        self.lines.get((line as usize).checked_sub(1)?).copied()
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|d| d.severity == Severity::Error)
+    }
+
+    /// In the order of the file.
+    pub fn finish(mut self) -> Vec<Diagnostic> {
+        self.list.sort_by_key(|d| (d.line, d.column, d.severity == Severity::Warning));
+        self.list
+    }
+}
+
+fn shown(line: &str) -> String {
+    line.chars().take(MAX_SOURCE_LINE).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The developer's text for a message: quoted, escaped, and not longer than a line bears.
+pub(super) fn quoted(text: &str) -> String {
+    let short: String = text.chars().take(MAX_QUOTED).collect();
+    let dots = if short.len() < text.len() { "…" } else { "" };
+    format!("{:?}", format!("{short}{dots}"))
+}
+
+/// The known word that was probably meant.
+pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    if word.len() > MAX_COMPARED {
+        return None;
+    }
+    let word = word.to_lowercase();
+    let far = 1 + word.chars().count() / 3;
+    known
+        .into_iter()
+        .filter(|k| k.len() <= MAX_COMPARED)
+        .map(|k| (strsim::damerau_levenshtein(&word, &k.to_lowercase()), k))
+        .filter(|(distance, _)| *distance <= far)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, k)| k)
+}

@@ -1,0 +1,143 @@
+//! Reading mappings by key, with every fault of their shape reported on the way.
+
+use super::{
+    diagnostic::{Findings, nearest, quoted},
+    raw::{At, Kind, Node},
+};
+
+/// A text and where it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Located<T> {
+    pub value: T,
+    pub at: At,
+}
+
+/// What a key of a mapping holds.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'n> {
+    pub key: &'n str,
+    pub node: &'n Node,
+    /// The value's place, or the key's where there is no value to point at.
+    pub at: At,
+}
+
+/// A mapping whose keys are known, each at most once.
+pub(super) struct Fields<'n> {
+    at: At,
+    /// What it is, for messages: `stage "Canary"`.
+    what: String,
+    entries: Vec<Entry<'n>>,
+}
+
+impl<'n> Fields<'n> {
+    /// Takes a mapping apart; reports what is none, duplicate keys and unknown keys. `not_yet` are keys of the
+    /// language that this version can't honour: they are refused, since ignoring them would do something else.
+    pub fn open(
+        node: &'n Node,
+        what: String,
+        known: &[&'static str],
+        not_yet: &[&'static str],
+        findings: &mut Findings<'_>,
+    ) -> Option<Self> {
+        let Kind::Mapping(pairs) = &node.kind else {
+            let found = findings.error(node.at, "wrong-type", format!("{what} is not a mapping"));
+            found.fix(format!("write its keys one per line, as in {}: …", known[0]));
+            return None;
+        };
+        let mut fields = Self { at: node.at, what, entries: Vec::new() };
+        for (key, value) in pairs {
+            fields.take(key, value, known, not_yet, findings);
+        }
+        Some(fields)
+    }
+
+    fn take(
+        &mut self,
+        key: &'n Node,
+        node: &'n Node,
+        known: &[&'static str],
+        not_yet: &[&'static str],
+        findings: &mut Findings<'_>,
+    ) {
+        let what = &self.what;
+        let Kind::Scalar(name) = &key.kind else {
+            findings.error(key.at, "wrong-type", format!("a key of {what} is not a word"));
+            return;
+        };
+        if let Some(first) = self.entries.iter().find(|e| e.key == name) {
+            let line = first.at.line;
+            let message = format!("{what} has the key {name} twice, first in line {line}");
+            findings.error(key.at, "duplicate-key", message).fix("keep one of the two");
+            return;
+        }
+        if not_yet.contains(&name.as_str()) {
+            findings
+                .error(key.at, "not-available", format!("{name} is not yet available in this version"))
+                .fix(format!("leave {name} out"));
+        } else if !known.contains(&name.as_str()) {
+            let message = format!("{what} has no key {}", quoted(name));
+            let found = findings.error(key.at, "unknown-key", message);
+            match nearest(name, known.iter().chain(not_yet).copied()) {
+                Some(near) => found.fix(format!("did you mean {near}?")),
+                None => found.fix(format!("its keys are {}", known.join(", "))),
+            }
+        }
+        let at = if matches!(node.kind, Kind::Null) { key.at } else { node.at };
+        self.entries.push(Entry { key: name, node, at });
+    }
+
+    pub fn at(&self) -> At {
+        self.at
+    }
+
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The entry, if the key is there and has a value.
+    pub fn optional(&self, key: &str) -> Option<Entry<'n>> {
+        self.entries.iter().find(|e| e.key == key && !matches!(e.node.kind, Kind::Null)).copied()
+    }
+
+    /// The entry; reported where there is none or it is empty.
+    pub fn required(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<Entry<'n>> {
+        let entry = self.optional(key);
+        if entry.is_none() {
+            let what = &self.what;
+            match self.entries.iter().find(|e| e.key == key) {
+                Some(empty) => findings.error(empty.at, "missing-value", format!("{key} of {what} is empty")),
+                None => findings.error(self.at, "missing-key", format!("{what} lacks {key}")),
+            }
+            .fix(format!("write {key}: {example}"));
+        }
+        entry
+    }
+}
+
+impl<'n> Entry<'n> {
+    /// The text of a scalar.
+    pub fn text(&self, findings: &mut Findings<'_>) -> Option<Located<&'n str>> {
+        if let Kind::Scalar(text) = &self.node.kind {
+            return Some(Located { value: text, at: self.at });
+        }
+        findings
+            .error(self.at, "wrong-type", format!("{} is not a single value", self.key))
+            .fix(format!("write it on one line, as in {}: value", self.key));
+        None
+    }
+
+    /// The items of a sequence.
+    pub fn items(&self, most: usize, findings: &mut Findings<'_>) -> &'n [Node] {
+        let Kind::Sequence(items) = &self.node.kind else {
+            findings
+                .error(self.at, "wrong-type", format!("{} is not a list", self.key))
+                .fix("start each item with a dash");
+            return &[];
+        };
+        if items.len() > most {
+            let message = format!("{} has {} items, at most {most} are possible", self.key, items.len());
+            findings.error(self.at, "too-many", message).fix("split the release");
+        }
+        &items[..items.len().min(most)]
+    }
+}

@@ -1,0 +1,98 @@
+//! The graph of stages: what follows what.
+
+use super::{Action, Metric, Stage, Statistic, Strategy};
+
+impl Strategy {
+    /// The stages from the first along `on_success`.
+    pub fn success_path(&self) -> Vec<usize> {
+        let mut path = vec![0];
+        let mut at = 0;
+        // A valid graph has no loop; the bound keeps a hand-made one from running away.
+        while let Some(Stage { on_success: Action::Stage(next), .. }) = self.stages.get(at)
+            && path.len() < self.stages.len()
+        {
+            path.push(*next);
+            at = *next;
+        }
+        path
+    }
+
+    /// For each stage, whether some way leads to it.
+    pub fn reachable(&self) -> Vec<bool> {
+        let mut reached = vec![false; self.stages.len()];
+        let mut open = vec![0];
+        while let Some(at) = open.pop() {
+            let (Some(mark), Some(stage)) = (reached.get_mut(at), self.stages.get(at)) else { continue };
+            if !std::mem::replace(mark, true) {
+                for action in [stage.on_success, stage.on_failure] {
+                    if let Action::Stage(next) = action {
+                        open.push(next);
+                    }
+                }
+            }
+        }
+        reached
+    }
+
+    /// Whether a deployed agent can run this as written, in one offer: one function, no stage off the success
+    /// path, every failure a roll-back, no statistic that it can't compute.
+    pub fn runs_whole(&self) -> bool {
+        let path = self.success_path();
+        let reachable = self.reachable().into_iter().filter(|r| *r).count();
+        self.functions.len() == 1
+            && reachable == path.len()
+            && path.iter().filter_map(|at| self.stages.get(*at)).all(|stage| {
+                stage.on_failure == Action::Rollback
+                    && !stage.conditions.iter().any(|c| c.metric.is_quantile())
+            })
+    }
+
+    /// What follows a stage.
+    pub fn next(&self, stage: usize, success: bool) -> Action {
+        match self.stages.get(stage) {
+            Some(stage) if success => stage.on_success,
+            Some(stage) => stage.on_failure,
+            // No stage, nothing tested: the base version is what is safe.
+            None => Action::Rollback,
+        }
+    }
+}
+
+impl Metric {
+    /// Whether only the manager can judge it.
+    pub fn is_quantile(self) -> bool {
+        matches!(self, Self::ResponseTime(Statistic::Quantile(_)))
+    }
+}
+
+/// The edges (stage, 0 for success or 1 for failure) that close a loop, in the order of the file.
+pub(super) fn back_edges(edges: &[[Option<Action>; 2]]) -> Vec<(usize, usize)> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Over,
+    }
+    fn visit(at: usize, edges: &[[Option<Action>; 2]], marks: &mut [Mark], back: &mut Vec<(usize, usize)>) {
+        marks[at] = Mark::Open;
+        for (which, action) in edges[at].iter().enumerate() {
+            let Some(Action::Stage(next)) = *action else { continue };
+            match marks[next] {
+                Mark::New => visit(next, edges, marks, back),
+                Mark::Open => back.push((at, which)),
+                Mark::Over => {}
+            }
+        }
+        marks[at] = Mark::Over;
+    }
+    // As deep as there are stages: 64.
+    let mut marks = vec![Mark::New; edges.len()];
+    let mut back = Vec::new();
+    for start in 0..edges.len() {
+        if marks[start] == Mark::New {
+            visit(start, edges, &mut marks, &mut back);
+        }
+    }
+    back.sort_unstable();
+    back
+}

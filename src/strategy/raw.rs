@@ -1,0 +1,240 @@
+//! What the YAML says, each node with its place: scalars as written, sequences, mappings.
+//!
+//! A derived form would stop at the first fault. This tree takes any YAML that is not broken or too big, so that
+//! the steps after it can report every fault. Scalars keep their spelling: `id: 1.10` is the text `1.10`.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::{
+    Location, Spanned,
+    options::{DuplicateKeyPolicy, NonFiniteFloatPolicy},
+};
+
+use super::diagnostic::Findings;
+
+/// Deepest nesting of a strategy. The language itself needs 6.
+pub const MAX_DEPTH: usize = 32;
+
+/// Most YAML nodes of a strategy, aliases expanded: 64 whole stages have about 3,000.
+pub const MAX_NODES: usize = 20_000;
+
+/// Most uses of YAML aliases (`*name`).
+pub const MAX_ALIASES: usize = 256;
+
+/// Most characters of a key.
+const MAX_KEY_LOOKAHEAD: usize = 1024;
+
+/// A place in the text, both from 1; the column counts characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct At {
+    pub line: u32,
+    pub column: u32,
+}
+
+impl At {
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl From<Location> for At {
+    fn from(location: Location) -> Self {
+        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        Self { line: number(location.line()), column: number(location.column()) }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub at: At,
+    pub kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Null,
+    Scalar(String),
+    Sequence(Vec<Node>),
+    /// In the order of the file, duplicates kept.
+    Mapping(Vec<(Node, Node)>),
+}
+
+/// Reads the tree; what is no YAML is reported, and then there is none.
+pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
+    match serde_saphyr::from_str_with_options::<Form>(text, options()) {
+        Ok(form) => Some(form.into_node(text)),
+        Err(error) => {
+            report(&error, findings);
+            None
+        }
+    }
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 4 * MAX_NODES,
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_recorded_anchor_events: 4 * MAX_NODES,
+            max_merge_keys: MAX_ALIASES,
+            max_documents: 1,
+            simple_key_max_lookahead: MAX_KEY_LOOKAHEAD,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 2 * MAX_NODES,
+            max_replay_stack_depth: MAX_DEPTH,
+        },
+        // Duplicates of text keys come through one by one, and the next step names both places.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        with_snippet: false,
+    }
+}
+
+fn report(error: &serde_saphyr::Error, findings: &mut Findings<'_>) {
+    let at = error.location().map_or(At::START, At::from);
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or("unreadable").trim();
+    // The place is printed in front of every message; the parser's own mention of it would be a second one.
+    let message = match message.rfind(" at line ") {
+        Some(end) => &message[..end],
+        None => message,
+    };
+    let block_scalar = findings.line(at.line).is_some_and(|line| line.contains(": >"))
+        || findings.line(at.line.saturating_sub(1)).is_some_and(|line| line.contains(": >"));
+    let found = findings.error(at, "syntax", format!("not readable as YAML: {message}"));
+    if block_scalar {
+        found.fix("a threshold that starts with > must be quoted, as in threshold: \">=0.5\"");
+    } else if text.contains("budget") || text.contains("limit") {
+        found.fix(format!(
+            "a strategy has at most {MAX_NODES} values, {MAX_DEPTH} levels and {MAX_ALIASES} aliases"
+        ));
+    }
+}
+
+type Form = Spanned<FormKind>;
+
+/// The same tree while serde builds it: numbers and truth values wait for their spelling.
+enum FormKind {
+    Null,
+    Text(String),
+    Plain,
+    Sequence(Vec<Form>),
+    Mapping(Vec<(Form, Form)>),
+}
+
+trait IntoNode {
+    fn into_node(self, text: &str) -> Node;
+}
+
+impl IntoNode for Form {
+    fn into_node(self, text: &str) -> Node {
+        let kind = match self.value {
+            FormKind::Null => Kind::Null,
+            FormKind::Text(scalar) => Kind::Scalar(scalar),
+            FormKind::Plain => Kind::Scalar(spelling(text, self.defined).to_owned()),
+            FormKind::Sequence(items) => {
+                Kind::Sequence(items.into_iter().map(|item| item.into_node(text)).collect())
+            }
+            FormKind::Mapping(entries) => Kind::Mapping(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| (key.into_node(text), value.into_node(text)))
+                    .collect(),
+            ),
+        };
+        Node { at: self.referenced.into(), kind }
+    }
+}
+
+/// A plain scalar as it stands in the text.
+fn spelling(text: &str, place: Location) -> &str {
+    let span = place.span();
+    span.byte_offset()
+        .zip(span.byte_len())
+        .and_then(|(start, len)| {
+            let start = usize::try_from(start).ok()?;
+            text.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+        })
+        .unwrap_or_default()
+        .trim()
+}
+
+impl<'de> Deserialize<'de> for FormKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FormVisitor)
+    }
+}
+
+struct FormVisitor;
+
+impl<'de> de::Visitor<'de> for FormVisitor {
+    type Value = FormKind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<FormKind, E> {
+        Ok(FormKind::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<FormKind, E> {
+        Ok(FormKind::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<FormKind, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<FormKind, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<FormKind, E> {
+        Ok(FormKind::Plain)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<FormKind, E> {
+        Ok(FormKind::Plain)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<FormKind, E> {
+        Ok(FormKind::Plain)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<FormKind, E> {
+        Ok(FormKind::Plain)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<FormKind, E> {
+        Ok(FormKind::Plain)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<FormKind, E> {
+        Ok(FormKind::Plain)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<FormKind, E> {
+        Ok(FormKind::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<FormKind, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(FormKind::Sequence(list))
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<FormKind, A::Error> {
+        let mut list = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            list.push(entry);
+        }
+        Ok(FormKind::Mapping(list))
+    }
+}

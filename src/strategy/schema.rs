@@ -1,0 +1,193 @@
+//! The documented form of the language, from which the JSON Schema is generated.
+//!
+//! It describes what may be written; [`super::check`] decides. Not here: rules between values.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::Deserialize;
+
+/// The JSON Schema (draft 2020-12) of a release strategy.
+pub fn schema() -> Schema {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<StrategyForm>()
+}
+
+/// A release strategy: which functions change, and the stages of the live test that decides about them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Release strategy")]
+pub struct StrategyForm {
+    /// What the release is called in every call: letters, digits and `. _ ~ -`, at most 48 of them.
+    pub id: Scalar,
+    /// What people call it.
+    pub name: Scalar,
+    /// Free text such as `patch`, `minor`, `major`; carried along, never interpreted.
+    #[serde(rename = "type")]
+    pub kind: Option<Scalar>,
+    #[schemars(length(min = 1, max = 64))]
+    pub functions: Vec<FunctionForm>,
+    /// Every child starts with the first.
+    #[schemars(length(min = 1, max = 64))]
+    pub stages: Vec<StageForm>,
+    pub rollback: Option<RollbackForm>,
+    /// What happens when an unfinished release names one of the same functions; `queue` if absent.
+    pub on_conflict: Option<OnConflictForm>,
+    /// How long an offer may wait to be fetched.
+    pub offer_deadline: Option<DurationForm>,
+    /// How long a child may be silent after a download, an end signal or a result.
+    pub setup_grace: Option<DurationForm>,
+    /// How long a stage may take.
+    pub stage_deadline: Option<DurationForm>,
+}
+
+/// A function and the two versions that are compared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionForm {
+    /// tinyFaaS takes letters and digits only.
+    pub name: Scalar,
+    pub base_version: VersionForm,
+    pub new_version: VersionForm,
+}
+
+/// A folder of `fns.zip` and the runtime that it needs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VersionForm {
+    /// Relative, with forward slashes, for example `fns/sample_f1`.
+    pub path: String,
+    /// For example `nodejs` or `python`.
+    pub env: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StageForm {
+    /// Unique; not `rollout` and not `rollback`.
+    pub name: Scalar,
+    #[serde(rename = "type")]
+    pub kind: StageKindForm,
+    /// A name under `functions`.
+    pub func_name: Scalar,
+    /// Both variants; their shares add up to 100.
+    #[schemars(length(min = 2, max = 2))]
+    pub variants: Vec<VariantForm>,
+    /// All must hold for the new version.
+    pub metrics_conditions: Option<Vec<ConditionForm>>,
+    pub end_conditions: Option<Vec<EndConditionForm>>,
+    pub end_action: EndActionForm,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub enum StageKindForm {
+    /// Ends by itself once its end conditions are met.
+    #[serde(rename = "A/B")]
+    AB,
+    /// Waits, after its end conditions are met, until the release manager ends it.
+    WaitForSignal,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct VariantForm {
+    pub name: VariantNameForm,
+    /// Share of calls in percent.
+    #[schemars(range(min = 0, max = 100))]
+    pub traffic_percentage: u8,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VariantNameForm {
+    BaseVersion,
+    NewVersion,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ConditionForm {
+    pub name: MetricForm,
+    /// An operator and a number: `"<0.02"` as a share from 0 to 1, `"<=250"` in milliseconds.
+    #[schemars(regex(pattern = r"^\s*(<=|>=|==|<|>|=)\s*[0-9.eE+-]+\s*$"))]
+    pub threshold: String,
+    /// Of `responseTime`: `Median` (also if absent), `Minimum`, `Maximum` or a percentile such as `P95`.
+    #[schemars(regex(pattern = r"^(Median|Minimum|Maximum|P[0-9]{1,2}(\.[0-9]+)?)$"))]
+    pub compare_with: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MetricForm {
+    /// Share of failed calls, from 0 to 1.
+    ErrorRate,
+    /// In milliseconds.
+    ResponseTime,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndConditionForm {
+    pub name: EndConditionNameForm,
+    /// A duration (`10s`) for `minDuration`, a count (`100`) for `minCalls`.
+    pub threshold: Scalar,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EndConditionNameForm {
+    MinDuration,
+    MinCalls,
+}
+
+/// `rollout`, `rollback` or the name of a stage.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct EndActionForm {
+    pub on_success: Scalar,
+    /// `rollback` if absent.
+    pub on_failure: Option<Scalar>,
+}
+
+/// What a roll-back restores: the base version.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackForm {
+    pub action: RollbackActionForm,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackActionForm {
+    pub function: RollbackFunctionForm,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RollbackFunctionForm {
+    BaseVersion,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflictForm {
+    /// Wait until the other is over.
+    Queue,
+    /// Don't start.
+    Refuse,
+    /// Roll the other back, then start.
+    Supersede,
+}
+
+/// A text; a number or truth value is taken as it is written.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Scalar {
+    Text(String),
+    Number(f64),
+    Truth(bool),
+}
+
+/// Numbers with units: `500ms`, `10s`, `1m30s`, `2h`, `1d`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct DurationForm(
+    #[schemars(regex(pattern = r"^\s*(0+|([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+)\s*$"))] pub String,
+);

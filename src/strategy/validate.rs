@@ -1,0 +1,242 @@
+//! From a [`Draft`] to a [`Strategy`]: names looked up, the graph checked, warnings given.
+
+use std::collections::HashMap;
+
+use super::{
+    Action, Deadlines, Function, Stage, Strategy,
+    diagnostic::{Findings, nearest, quoted},
+    fields::Located,
+    graph,
+    parse::{Draft, DraftFunction, DraftStage},
+    raw::At,
+};
+
+/// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
+pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Strategy> {
+    let function_at = index(draft.functions.iter().map(|f| f.name.as_ref()), "function", findings);
+    let stage_at = index(draft.stages.iter().map(|s| s.name.as_ref()), "stage", findings);
+    for stage in draft.stages.iter().filter_map(|s| s.name.as_ref()) {
+        if matches!(stage.value.as_str(), "rollout" | "rollback") {
+            findings
+                .error(stage.at, "reserved-name", format!("a stage can't be called {}", stage.value))
+                .fix("that is the name of an action; call it otherwise");
+        }
+    }
+    let places: Vec<Places> = draft.stages.iter().map(Places::of).collect();
+    let used: Vec<Option<usize>> =
+        draft.stages.iter().map(|s| function_of(s, &function_at, findings)).collect();
+    let edges: Vec<[Option<Action>; 2]> =
+        draft.stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
+    let whole_graph = edges.iter().flatten().all(Option::is_some);
+    let acyclic = no_loops(&edges, &places, findings);
+
+    let functions = draft.functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
+    let stages = draft
+        .stages
+        .into_iter()
+        .zip(used)
+        .zip(edges)
+        .map(|((stage, function), actions)| finish(stage, function, actions))
+        .collect::<Option<Vec<_>>>()?;
+    let strategy = Strategy {
+        id: draft.id?,
+        name: draft.name?,
+        kind: draft.kind,
+        functions: functions.into_iter().collect::<Option<_>>()?,
+        stages,
+        on_conflict: draft.on_conflict,
+        deadlines: draft.deadlines,
+    };
+    if strategy.functions.is_empty() || strategy.stages.is_empty() {
+        return None;
+    }
+    if whole_graph && acyclic {
+        warnings(&strategy, &places, draft.stage_deadline_at, findings);
+    }
+    Some(strategy)
+}
+
+/// Where the parts of a stage stand, for what is found after the draft is gone.
+struct Places {
+    stage: At,
+    name: At,
+    success: At,
+    failure: At,
+}
+
+impl Places {
+    fn of(stage: &DraftStage) -> Self {
+        let at = |text: &Option<Located<String>>| text.as_ref().map_or(stage.at, |t| t.at);
+        Self {
+            stage: stage.at,
+            name: at(&stage.name),
+            success: at(&stage.on_success),
+            failure: at(&stage.on_failure),
+        }
+    }
+}
+
+/// Names to indices; duplicates are reported.
+fn index<'d>(
+    names: impl Iterator<Item = Option<&'d Located<String>>>,
+    noun: &str,
+    findings: &mut Findings<'_>,
+) -> HashMap<String, usize> {
+    let mut known: HashMap<String, (usize, u32)> = HashMap::new();
+    for (at, name) in names.enumerate() {
+        let Some(name) = name else { continue };
+        if let Some((_, line)) = known.get(&name.value) {
+            let message = format!("there are two {noun}s {}, the first in line {line}", quoted(&name.value));
+            findings.error(name.at, "duplicate-name", message).fix("rename one of them");
+        } else {
+            known.insert(name.value.clone(), (at, name.at.line));
+        }
+    }
+    known.into_iter().map(|(name, (at, _))| (name, at)).collect()
+}
+
+fn function_of(
+    stage: &DraftStage,
+    known: &HashMap<String, usize>,
+    findings: &mut Findings<'_>,
+) -> Option<usize> {
+    let name = stage.function.as_ref()?;
+    let found = known.get(&name.value).copied();
+    if found.is_none() {
+        let fault = findings.error(
+            name.at,
+            "unknown-function",
+            format!("there is no function {}", quoted(&name.value)),
+        );
+        match nearest(&name.value, sorted(known)) {
+            Some(near) => fault.fix(format!("did you mean {near}?")),
+            None => fault.fix("name it under functions:"),
+        }
+    }
+    found
+}
+
+/// A map has no order, and messages must not change from run to run.
+fn sorted(known: &HashMap<String, usize>) -> Vec<&str> {
+    let mut names: Vec<&str> = known.keys().map(String::as_str).collect();
+    names.sort_by_key(|name| known[*name]);
+    names
+}
+
+fn actions_of(
+    stage: &DraftStage,
+    known: &HashMap<String, usize>,
+    findings: &mut Findings<'_>,
+) -> [Option<Action>; 2] {
+    let mut action = |name: &Located<String>| match name.value.as_str() {
+        "rollout" => Some(Action::Rollout),
+        "rollback" => Some(Action::Rollback),
+        stage => {
+            let found = known.get(stage).map(|at| Action::Stage(*at));
+            if found.is_none() {
+                let message = format!("there is no stage or action {}", quoted(stage));
+                let fault = findings.error(name.at, "unknown-stage", message);
+                match nearest(stage, sorted(known).into_iter().chain(["rollout", "rollback"])) {
+                    Some(near) => fault.fix(format!("did you mean {near}?")),
+                    None => fault.fix("write rollout, rollback or the name of a stage"),
+                }
+            }
+            found
+        }
+    };
+    let success = stage.on_success.as_ref().and_then(&mut action);
+    let failure = stage.on_failure.as_ref().map_or(Some(Action::Rollback), action);
+    [success, failure]
+}
+
+/// Reports every action that leads back to a stage it comes from. Without loops each path ends, since each
+/// stage has both actions.
+fn no_loops(edges: &[[Option<Action>; 2]], places: &[Places], findings: &mut Findings<'_>) -> bool {
+    let back = graph::back_edges(edges);
+    for &(from, which) in &back {
+        let at = if which == 0 { places[from].success } else { places[from].failure };
+        let word = if which == 0 { "onSuccess" } else { "onFailure" };
+        findings
+            .error(at, "loop", format!("{word} leads back to a stage that leads here: this never ends"))
+            .fix("go on to a later stage, or end in rollout or rollback");
+    }
+    back.is_empty()
+}
+
+fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Function> {
+    let name = draft.name?;
+    if !name.value.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        let message = format!("tinyFaaS refuses the function name {}", quoted(&name.value));
+        let plain: String = name.value.chars().filter(char::is_ascii_alphanumeric).collect();
+        let found = findings.warning(name.at, "function-name", message);
+        if plain.is_empty() {
+            found.fix("use letters and digits only");
+        } else {
+            found.fix(format!("use letters and digits only, as in {plain}"));
+        }
+    }
+    let (base, new) = (draft.base?, draft.new?);
+    if base == new {
+        let message = format!("both versions of {} are the same folder", quoted(&name.value));
+        findings.warning(draft.at, "same-folder", message).fix("give new_version a folder of its own");
+    }
+    Some(Function { name: name.value, base, new })
+}
+
+fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {
+    let [on_success, on_failure] = actions;
+    Some(Stage {
+        name: stage.name?.value,
+        kind: stage.kind?,
+        function: function?,
+        new_traffic: stage.new_traffic?,
+        conditions: stage.conditions,
+        min_duration: stage.min_duration,
+        min_calls: stage.min_calls,
+        on_success: on_success?,
+        on_failure: on_failure?,
+    })
+}
+
+fn warnings(strategy: &Strategy, places: &[Places], deadline_at: At, findings: &mut Findings<'_>) {
+    let reachable = strategy.reachable();
+    let reached = || strategy.stages.iter().zip(&reachable).filter(|(_, reached)| **reached);
+    for (index, place) in places.iter().enumerate().filter(|(index, _)| !reachable[*index]) {
+        let name = quoted(&strategy.stages[index].name);
+        findings
+            .warning(place.stage, "unreachable-stage", format!("nothing leads to stage {name}"))
+            .fix("name it in an onSuccess or onFailure, or leave it out");
+    }
+    if !reached().any(|(s, _)| s.on_success == Action::Rollout || s.on_failure == Action::Rollout) {
+        findings
+            .warning(
+                places[0].success,
+                "no-rollout",
+                "no way leads to rollout: every child ends on its base version",
+            )
+            .fix("let the last stage have onSuccess: rollout");
+    }
+    for ((stage, place), reached) in strategy.stages.iter().zip(places).zip(&reachable) {
+        if *reached && stage.new_traffic > 0 && stage.conditions.is_empty() {
+            let message = format!("stage {} has no condition on the new version", quoted(&stage.name));
+            findings
+                .warning(place.name, "no-condition", message)
+                .fix("add metrics_conditions, as in errorRate with threshold: \"<0.02\"");
+        }
+    }
+    deadline_warning(strategy, &strategy.deadlines, deadline_at, findings);
+    for function in (0..strategy.functions.len()).filter(|f| !reached().any(|(s, _)| s.function == *f)) {
+        let name = quoted(&strategy.functions[function].name);
+        findings
+            .warning(At::START, "unused-function", format!("no stage tests the function {name}"))
+            .fix("name it in the func_name of a stage, or leave it out");
+    }
+}
+
+fn deadline_warning(strategy: &Strategy, deadlines: &Deadlines, at: At, findings: &mut Findings<'_>) {
+    let Some(deadline) = deadlines.stage else { return };
+    for stage in strategy.stages.iter().filter(|s| s.min_duration > deadline) {
+        let message = format!("stage_deadline is below the minDuration of stage {}", quoted(&stage.name));
+        findings.warning(at, "deadline-too-short", message).fix("raise stage_deadline or lower minDuration");
+    }
+}
