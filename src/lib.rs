@@ -1,4 +1,5 @@
-pub mod engine;
+pub mod cli;
+pub mod functions;
 pub mod model;
 pub mod release;
 pub mod store;

@@ -50,7 +50,7 @@ pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
             (None, super::Action::Rollout) => Then::Rollout.word().to_owned(),
             (None, _) => Then::Rollback.word().to_owned(),
         };
-        push_stage(&mut text, stage, function, &on_success);
+        push_stage(&mut text, stage, &judged(stage), function, &on_success);
     }
     text + TAIL
 }
@@ -59,7 +59,7 @@ pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
 pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str, then: Then) -> String {
     let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.function)?)));
     let Some((stage, function)) = found else { return withdrawn(strategy, offer_id) };
-    single(strategy, offer_id, function, &function.new, stage, then)
+    single(strategy, offer_id, (function, &function.new), (stage, &judged(stage)), then)
 }
 
 /// An unconditional stage that ends in the roll-out of the function. All calls already go to the new version,
@@ -67,13 +67,14 @@ pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str, then: Then) -> S
 pub fn rollout(strategy: &Strategy, function: usize, offer_id: &str) -> String {
     let Some(function) = strategy.functions.get(function) else { return withdrawn(strategy, offer_id) };
     let stage = unconditional(ROLLOUT_STAGE, 100);
-    single(strategy, offer_id, function, &function.new, &stage, Then::Rollout)
+    single(strategy, offer_id, (function, &function.new), (&stage, &[]), Then::Rollout)
 }
 
 /// An unconditional stage that leaves the base version, whatever ran before.
 pub fn undo(strategy: &Strategy, function: usize, offer_id: &str) -> String {
     let Some(function) = strategy.functions.get(function) else { return withdrawn(strategy, offer_id) };
-    single(strategy, offer_id, function, &function.base, &unconditional(UNDO_STAGE, 0), Then::Rollback)
+    let stage = unconditional(UNDO_STAGE, 0);
+    single(strategy, offer_id, (function, &function.base), (&stage, &[]), Then::Rollback)
 }
 
 /// An offer of nothing, for one that was shown and then withdrawn.
@@ -100,15 +101,14 @@ fn unconditional(name: &str, new_traffic: u8) -> Stage {
 fn single(
     strategy: &Strategy,
     offer_id: &str,
-    function: &Function,
-    new: &Version,
-    stage: &Stage,
+    (function, new): (&Function, &Version),
+    (stage, conditions): (&Stage, &[&Condition]),
     then: Then,
 ) -> String {
     let mut text = head(strategy, offer_id);
     push_function(&mut text, function, new);
     text.push_str("stages:\n");
-    push_stage(&mut text, stage, function, then.word());
+    push_stage(&mut text, stage, conditions, function, then.word());
     text + TAIL
 }
 
@@ -125,7 +125,13 @@ fn push_function(text: &mut String, function: &Function, new: &Version) {
     }
 }
 
-fn push_stage(text: &mut String, stage: &Stage, function: &Function, on_success: &str) {
+fn push_stage(
+    text: &mut String,
+    stage: &Stage,
+    conditions: &[&Condition],
+    function: &Function,
+    on_success: &str,
+) {
     let kind = match stage.kind {
         StageKind::AB => "A/B",
         StageKind::WaitForSignal => "WaitForSignal",
@@ -136,7 +142,7 @@ fn push_stage(text: &mut String, stage: &Stage, function: &Function, on_success:
     for (name, share) in [("base_version", 100 - new), ("new_version", new)] {
         let _ = write!(text, "      - name: {name}\n        trafficPercentage: {share}\n");
     }
-    push_conditions(text, stage);
+    push_conditions(text, conditions);
     let (duration, calls) = (go_duration(stage.min_duration), stage.min_calls);
     let _ = write!(
         text,
@@ -152,13 +158,17 @@ const SOME_CALL: Condition = Condition {
     threshold: 0.0,
 };
 
-fn push_conditions(text: &mut String, stage: &Stage) {
+/// What the agent judges itself.
+fn judged(stage: &Stage) -> Vec<&Condition> {
     let mut conditions: Vec<&Condition> =
         stage.conditions.iter().filter(|c| !c.metric.is_quantile()).collect();
-    let unconditional = stage.name == ROLLOUT_STAGE && stage.conditions.is_empty();
-    if stage.new_traffic > 0 && !unconditional && !conditions.contains(&&SOME_CALL) {
+    if stage.new_traffic > 0 && !conditions.contains(&&SOME_CALL) {
         conditions.push(&SOME_CALL);
     }
+    conditions
+}
+
+fn push_conditions(text: &mut String, conditions: &[&Condition]) {
     if conditions.is_empty() {
         text.push_str("    metrics_conditions: []\n");
         return;

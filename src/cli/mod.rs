@@ -1,0 +1,3 @@
+//! The commands of the program, one file each: arguments, what they print, how they end.
+pub mod schema;
+pub mod validate;
