@@ -1,2 +1,3 @@
 pub mod model;
 pub mod strategy;
+pub mod wire;

@@ -4,5 +4,7 @@
 //! Pure: no clock, no network, no database.
 
 pub mod id;
+pub mod status;
 
 pub use id::{ChildId, ChildKey, IdError, ReleaseId, ReleaseKey};
+pub use status::StageStatus;

@@ -1,1 +1,4 @@
+// A test that meets what it did not expect is to panic.
+#![allow(clippy::unwrap_used)]
 
+mod wire;
