@@ -1,3 +1,5 @@
+pub mod cli;
+pub mod fleet;
 pub mod model;
 pub mod strategy;
 pub mod wire;

@@ -1,0 +1,7 @@
+//! Simulated children against a small manager that records every call.
+
+mod deployed;
+mod manager;
+mod modern;
+mod numbers;
+mod whole;
