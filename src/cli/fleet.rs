@@ -103,7 +103,8 @@ pub struct FleetArgs {
 }
 
 impl FleetArgs {
-    fn config(&self) -> FleetConfig {
+    /// The fleet that these flags describe.
+    pub fn config(&self) -> FleetConfig {
         let base = Behaviour { latency: self.latency, errors: self.errors };
         FleetConfig {
             url: self.url.clone(),
@@ -197,6 +198,7 @@ pub fn summary(report: &FleetReport) -> String {
         totals.refusals,
         totals.offers_run,
     );
+    text.extend(report.last_error.iter().map(|why| format!("the last unanswered call: {why}\n")));
     let mut exits: BTreeMap<String, usize> = BTreeMap::new();
     for exit in report.agents.iter().filter_map(|agent| agent.exit.as_ref()) {
         *exits.entry(exit.to_string()).or_default() += 1;

@@ -18,6 +18,9 @@ use crate::{
     wire::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
 };
 
+/// Longest text of an error answer that is kept, in characters.
+const MAX_QUOTED_CHARS: usize = 200;
+
 /// How a child's process ends.
 #[derive(Debug)]
 pub enum End {
@@ -83,11 +86,12 @@ impl<'a> Child<'a> {
 
     fn count(&mut self, answer: &Result<Answer, CallError>) {
         self.board.calls.fetch_add(1, Relaxed);
-        if let Ok(answer) = answer {
-            self.board.answers.fetch_add(1, Relaxed);
-            if answer.status != StatusCode::OK {
-                self.board.refusals.fetch_add(1, Relaxed);
+        match answer {
+            Ok(answer) => {
+                self.board.answers.fetch_add(1, Relaxed);
+                self.board.refusals.fetch_add(u64::from(answer.status != StatusCode::OK), Relaxed);
             }
+            Err(error) => self.board.unanswered(error),
         }
     }
 
@@ -107,7 +111,12 @@ impl<'a> Child<'a> {
     pub async fn get_ok(&mut self, target: &str) -> Result<Result<bytes::Bytes, String>, End> {
         Ok(match self.get(target).await? {
             Ok(answer) if answer.status == StatusCode::OK => Ok(answer.body),
-            Ok(answer) => Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body).trim())),
+            Ok(answer) => {
+                let text = String::from_utf8_lossy(&answer.body);
+                let line: String =
+                    text.lines().next().unwrap_or_default().chars().take(MAX_QUOTED_CHARS).collect();
+                Err(format!("{}: {line}", answer.status.as_u16()))
+            }
             Err(error) => Err(error.to_string()),
         })
     }

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use serde::Serialize;
@@ -37,6 +40,7 @@ pub(super) struct Board {
     pub answers: AtomicU64,
     pub refusals: AtomicU64,
     pub offers_run: AtomicU64,
+    last_error: Mutex<Option<String>>,
 }
 
 impl Board {
@@ -48,7 +52,13 @@ impl Board {
             answers: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
             offers_run: AtomicU64::new(0),
+            last_error: Mutex::new(None),
         }
+    }
+
+    /// A call was not answered. Why is kept of the last one only.
+    pub fn unanswered(&self, why: &impl fmt::Display) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
     }
 
     pub fn phase(&self, index: usize, phase: Phase) {
@@ -190,6 +200,8 @@ pub struct FleetReport {
     pub totals: Progress,
     /// Whether the manager answered any call at all.
     pub reached: bool,
+    /// Why the last call that was not answered was not.
+    pub last_error: Option<String>,
     /// By index.
     pub agents: Vec<AgentReport>,
 }
@@ -202,6 +214,7 @@ impl FleetReport {
             kind: config.kind,
             seed: config.seed,
             reached: totals.answers > 0,
+            last_error: board.last_error.lock().unwrap_or_else(PoisonError::into_inner).take(),
             totals,
             agents,
         }

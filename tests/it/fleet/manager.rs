@@ -165,6 +165,7 @@ async fn answer(State(shared): State<Shared>, request: Request<Body>) -> Respons
     if hang {
         std::future::pending::<()>().await;
     }
+    let body = if status < 400 { body } else { b"out of order\n".to_vec() };
     if status == CLOSE {
         let pieces = [Ok(Bytes::from_static(b"id: ")), Err(std::io::Error::other("closed"))];
         return Response::new(Body::from_stream(futures_util::stream::iter(pieces)));
