@@ -1,6 +1,13 @@
+//! Choirmaster: a hierarchical release manager for functions that run from the edge to the cloud.
+//!
+//! `src/ARCHITECTURE.md` tells how the parts work together and where to change what.
+
 pub mod cli;
+pub mod engine;
+pub mod fleet;
 pub mod functions;
 pub mod model;
 pub mod release;
 pub mod store;
 pub mod strategy;
+pub mod wire;

@@ -1,0 +1,148 @@
+//! What a fleet is told to be.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+
+use super::{
+    FleetError,
+    area::Bounds,
+    calls::{Behaviour, Latency, MAX_CALLS_PER_SECOND, Traffic},
+};
+
+/// Most children of one fleet.
+pub const MAX_AGENTS: usize = 200_000;
+
+/// Fastest clock of a child: ten thousand of its seconds in one.
+pub const MIN_PACE: f64 = 0.0001;
+
+/// Slowest clock of a child.
+pub const MAX_PACE: f64 = 100.0;
+
+/// Which children are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// As the agents that are deployed.
+    #[default]
+    Deployed,
+    /// With what newer children add to the protocol.
+    Modern,
+}
+
+/// A simulated fleet. All durations but `run_for` and `until_idle` are on the children's own clocks, see `pace`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetConfig {
+    /// The manager: `http://HOST:PORT`.
+    pub url: String,
+    pub agents: usize,
+    pub kind: Kind,
+    /// Everything that is random follows from it.
+    pub seed: u64,
+    /// Between two polls.
+    pub poll: Duration,
+    /// Real seconds in a second of a child's clock: at 0.1 everything a child does by itself (its intervals, its
+    /// minimum durations, its calls a second) is ten times as fast. What the manager does is not.
+    pub pace: f64,
+    /// To set up the versions of an offer.
+    pub setup: Duration,
+    /// To act on the end of a stage.
+    pub cleanup: Duration,
+    pub traffic: Traffic,
+    /// Where the children's areas lie.
+    pub spread: Bounds,
+    pub faults: Faults,
+    /// What modern children report.
+    pub runtimes: Vec<String>,
+    /// What modern children report.
+    pub labels: BTreeMap<String, String>,
+    /// Ends the run after this (real) time.
+    pub run_for: Option<Duration>,
+    /// Ends the run when no child has run an offer for this (real) time, once at least one had.
+    pub until_idle: Option<Duration>,
+}
+
+/// What goes wrong with the children themselves. Shares are from 0 to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Faults {
+    /// Chance that a child dies instead of making a call; it comes back after `restart_after`.
+    pub crash: f64,
+    pub restart_after: Duration,
+    /// Share of the children that lose the answer to their first poll, and so leave a ghost id.
+    pub lose_first_answer: f64,
+    /// Chance that a deployed agent with stages left exits after a roll-back; else it walks on.
+    pub exit_after_rollback: f64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            crash: 0.0,
+            restart_after: Duration::from_secs(10),
+            lose_first_answer: 0.0,
+            exit_after_rollback: 0.5,
+        }
+    }
+}
+
+impl Default for FleetConfig {
+    fn default() -> Self {
+        let healthy = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.001 };
+        Self {
+            url: "http://127.0.0.1:8080".into(),
+            agents: 20,
+            kind: Kind::Deployed,
+            seed: 7,
+            poll: Duration::from_secs(3),
+            pace: 1.0,
+            setup: Duration::from_secs(1),
+            cleanup: Duration::from_secs(1),
+            traffic: Traffic {
+                calls_per_second: 50.0,
+                base: healthy,
+                new: healthy,
+                bad: Behaviour { errors: 0.5, ..healthy },
+                bad_path: None,
+            },
+            spread: Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 },
+            faults: Faults::default(),
+            runtimes: Vec::new(),
+            labels: BTreeMap::new(),
+            run_for: None,
+            until_idle: None,
+        }
+    }
+}
+
+impl FleetConfig {
+    /// The real time that an amount of a child's time takes.
+    pub(super) fn real(&self, of_child: Duration) -> Duration {
+        of_child.mul_f64(self.pace)
+    }
+
+    /// Checks everything but the address, which is parsed where it is used.
+    pub fn validate(&self) -> Result<(), FleetError> {
+        if !(1..=MAX_AGENTS).contains(&self.agents) {
+            return Err(FleetError::Agents(self.agents));
+        }
+        if !(MIN_PACE..=MAX_PACE).contains(&self.pace) {
+            return Err(FleetError::Pace);
+        }
+        if !(0.0..=MAX_CALLS_PER_SECOND).contains(&self.traffic.calls_per_second) {
+            return Err(FleetError::CallsPerSecond);
+        }
+        for (name, share) in [
+            ("crash", self.faults.crash),
+            ("lose-first-answer", self.faults.lose_first_answer),
+            ("exit-after-rollback", self.faults.exit_after_rollback),
+            ("errors", self.traffic.base.errors),
+            ("new-errors", self.traffic.new.errors),
+            ("bad-errors", self.traffic.bad.errors),
+        ] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(FleetError::Share(name));
+            }
+        }
+        if self.spread.is_valid() { Ok(()) } else { Err(FleetError::Spread) }
+    }
+}

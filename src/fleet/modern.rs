@@ -1,0 +1,166 @@
+//! A child that uses what the protocol allows beside the reference: name, kind and capabilities at a poll, counts,
+//! errors of the base version and histograms in results, an id that survives restarts, results that are sent again
+//! until they are answered, jumps that are followed, and `then: rollback` at the end of a stage.
+//!
+//! It never exits by itself: what fails is tried again at the next poll. Long polls are not used.
+
+use std::{borrow::Cow, time::Duration};
+
+use super::{
+    calls::StageCalls,
+    child::{Child, End, hold, summary},
+    machine::Role,
+    offer::{Offer, Stage, StageKind, Then},
+    report::Phase,
+};
+use crate::{
+    model::StageStatus,
+    wire::{Capabilities, ChildKind, PollRequest, StageSummary, Then as Signal},
+};
+
+/// Between two questions for the end of a stage, and between two tries to send a result.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How often a result is sent before it is given up.
+const RESULT_TRIES: u32 = 60;
+
+/// Most stages run of one offer: a graph that loops ends here.
+const MAX_STAGES_RUN: usize = 256;
+
+/// Runs the child until it dies.
+pub async fn run(mut child: Child<'_>) -> End {
+    child.id = child.machine.saved_id.clone().unwrap_or_default();
+    loop {
+        match poll_once(&mut child).await {
+            Ok(()) => child.pause(child.config.poll).await,
+            Err(end) => return end,
+        }
+    }
+}
+
+async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
+    let (id, area) = (child.id.clone(), child.machine.area.clone());
+    let runtimes = &child.config.runtimes;
+    let request = PollRequest {
+        geographic_area: Some(&area),
+        id: Some(id.into()),
+        number_of_children: 0,
+        name: Some(Cow::Owned(format!("simulated-{}", child.index))),
+        kind: Some(ChildKind::Agent),
+        capabilities: Some(Capabilities {
+            runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
+            labels: child.config.labels.clone(),
+        }),
+    };
+    let Some((id, release)) = child.poll(&request).await? else { return Ok(()) };
+    child.machine.saved_id = Some(id.clone());
+    child.called(id);
+    if !release.is_empty() {
+        child.phase(Phase::Running);
+        run_offer(child, &release).await?;
+        child.offer_over();
+    }
+    Ok(())
+}
+
+async fn run_offer(child: &mut Child<'_>, release: &str) -> Result<(), End> {
+    let target = format!("/release?childID={}&releaseID={release}", child.id);
+    let Ok(yaml) = child.get_ok(&target).await? else { return Ok(()) };
+    let Ok(offer) = Offer::read(&String::from_utf8_lossy(&yaml)) else { return Ok(()) };
+    let target = format!("/release/functions/{}?childID={}", offer.id, child.id);
+    let Ok(archive) = child.get_ok(&target).await? else { return Ok(()) };
+    if child.machine.unpack(&archive).is_err() {
+        return Ok(());
+    }
+    child.pause(child.config.setup).await;
+    let ready = child.machine.set_up(&offer.functions);
+    let mut next = offer.stages.first();
+    for _ in 0..MAX_STAGES_RUN {
+        let Some(stage) = next else { return Ok(()) };
+        if !ready {
+            return report(child, &offer, unable(stage), "").await;
+        }
+        next = run_stage(child, &offer, stage).await?;
+    }
+    Ok(())
+}
+
+/// The stage could not be run at all.
+fn unable(stage: &Stage) -> StageSummary {
+    StageSummary { stage_name: Some(stage.name.clone()), ..StageSummary::without_calls(StageStatus::Error) }
+}
+
+/// Runs a stage; the one that follows it.
+async fn run_stage<'o>(
+    child: &mut Child<'_>,
+    offer: &'o Offer,
+    stage: &Stage,
+) -> Result<Option<&'o Stage>, End> {
+    let function = offer.functions.iter().find(|function| function.name == stage.function);
+    let (Some(function), Some(kind), Some(minima)) = (function, stage.kind(), stage.minima()) else {
+        report(child, offer, unable(stage), "").await?;
+        return Ok(None);
+    };
+    let mut calls = child.calls(stage, function, function);
+    child.machine.start_proxy(function);
+    let mut told_to_roll_back = false;
+    let mut announced = false;
+    loop {
+        child.pass(TICK, &mut calls).await;
+        let met = calls.elapsed >= minima.duration && calls.calls() >= minima.calls;
+        if met && (kind == StageKind::AB || !hold(stage, &calls)) {
+            break;
+        }
+        if kind == StageKind::WaitForSignal {
+            if met && !announced {
+                announced = true;
+                let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting);
+                report(child, offer, waiting, stage.on_success.as_written()).await?;
+            }
+            let answer = child.ask_end(offer, stage).await?;
+            if answer.end_stage {
+                told_to_roll_back = answer.then == Some(Signal::Rollback);
+                break;
+            }
+        }
+    }
+    let (status, action) = if hold(stage, &calls) {
+        (StageStatus::Completed, &stage.on_success)
+    } else {
+        (StageStatus::Failure, &stage.on_failure)
+    };
+    let action = if told_to_roll_back { &Then::Rollback } else { action };
+    match action {
+        Then::Rollout => child.settle(function, Role::New).await,
+        Then::Rollback => child.settle(function, Role::Base).await,
+        Then::Stage(_) => {}
+    }
+    let next = if let Then::Stage(name) = action { name } else { "" };
+    report(child, offer, full_summary(stage, &calls, status), next).await?;
+    Ok(offer.stages.iter().find(|stage| stage.name == next))
+}
+
+/// Everything a newer child can say.
+fn full_summary(stage: &Stage, calls: &StageCalls, status: StageStatus) -> StageSummary {
+    StageSummary {
+        f1_err_rate: calls.base.error_rate(),
+        f1_calls: Some(calls.base.calls),
+        f2_calls: Some(calls.new.calls),
+        f1_errors: Some(calls.base.errors),
+        f2_errors: Some(calls.new.errors),
+        f1_histogram: calls.base.histogram(),
+        f2_histogram: calls.new.histogram(),
+        ..summary(stage, calls, status)
+    }
+}
+
+/// Sends a result until the manager says yes or no to it.
+async fn report(child: &mut Child<'_>, offer: &Offer, summary: StageSummary, next: &str) -> Result<(), End> {
+    for _ in 0..RESULT_TRIES {
+        match child.report(offer, summary.clone(), next).await? {
+            Some(status) if status.is_success() || status.is_client_error() => return Ok(()),
+            _ => child.pause(TICK).await,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,418 @@
+//! The five calls of the child protocol: what a child sends and what it is answered.
+//!
+//! Two spellings are read: that of the deployed agents (`proxy_times.median`, `"status": 4`) and the older one
+//! of the reference document (`ProxyTimes.Median`, `"status": "Completed"`, numeric ids). One is written: that of
+//! the deployed agents, with the optional additions only where they are set.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::{WireError, number, text};
+use crate::model::StageStatus;
+
+/// Largest body of a poll, in bytes: 1,000 vertices with room to spare.
+pub const MAX_POLL_BODY_BYTES: usize = 256 * 1024;
+
+/// Largest body of a result, in bytes.
+pub const MAX_RESULT_BODY_BYTES: usize = 1024 * 1024;
+
+/// Largest body of a question for the end of a stage, in bytes.
+pub const MAX_END_STAGE_BODY_BYTES: usize = 8 * 1024;
+
+/// Most stage summaries in one result.
+pub const MAX_SUMMARIES: usize = 64;
+
+/// Longest name of a stage in a result, in bytes.
+pub const MAX_STAGE_NAME_BYTES: usize = 256;
+
+/// Longest name a child gives itself, in bytes.
+pub const MAX_CHILD_NAME_BYTES: usize = 128;
+
+/// Most runtimes a child may report.
+pub const MAX_RUNTIMES: usize = 64;
+
+/// Most labels a child may report.
+pub const MAX_LABELS: usize = 64;
+
+/// Longest runtime, label key or label value, in bytes.
+pub const MAX_LABEL_BYTES: usize = 128;
+
+/// Most bounds a histogram may have.
+pub const MAX_HISTOGRAM_BOUNDS: usize = 512;
+
+/// A time in a summary that stands for "no successful call".
+pub const NO_CALL: f64 = -1.0;
+
+/// `POST /poll`. Strings are borrowed from the body.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PollRequest<'a> {
+    /// GeoJSON, unparsed.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub geographic_area: Option<&'a RawValue>,
+    /// Empty or absent: the child asks for an id.
+    #[serde(borrow, default, deserialize_with = "text::poll_id")]
+    pub id: Option<Cow<'a, str>>,
+    /// Agents below this child; 0 for an agent.
+    #[serde(default, deserialize_with = "number::number_of_children")]
+    pub number_of_children: u32,
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "text::optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub name: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ChildKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+}
+
+impl<'a> PollRequest<'a> {
+    /// Reads and checks a body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        let request: Self = read(body)?;
+        request.validate()?;
+        Ok(request)
+    }
+
+    /// The id, `""` where there is none.
+    pub fn id(&self) -> &str {
+        self.id.as_deref().unwrap_or_default()
+    }
+
+    /// Checks the limits of what newer children add.
+    pub fn validate(&self) -> Result<(), WireError> {
+        if let Some(name) = &self.name {
+            within("name", name, MAX_CHILD_NAME_BYTES)?;
+        }
+        self.capabilities.as_ref().map_or(Ok(()), Capabilities::validate)
+    }
+}
+
+/// What a child says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChildKind {
+    #[default]
+    Agent,
+    Rm,
+}
+
+/// What a child says it can run, and its labels.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// `None`: not reported, taken as every runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtimes: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Capabilities {
+    fn validate(&self) -> Result<(), WireError> {
+        let runtimes = self.runtimes.as_deref().unwrap_or_default();
+        at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
+        at_most("capabilities.labels", self.labels.len(), MAX_LABELS)?;
+        for runtime in runtimes {
+            within("capabilities.runtimes", runtime, MAX_LABEL_BYTES)?;
+        }
+        for (key, value) in &self.labels {
+            within("capabilities.labels", key, MAX_LABEL_BYTES)?;
+            within("capabilities.labels", value, MAX_LABEL_BYTES)?;
+        }
+        Ok(())
+    }
+}
+
+/// The answer to a poll.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PollAnswer<'a> {
+    /// What the child is called from now on.
+    #[serde(borrow)]
+    pub id: Cow<'a, str>,
+    /// The first offer that waits for it, or `""`.
+    #[serde(borrow)]
+    pub new_release: Cow<'a, str>,
+}
+
+/// `POST /result`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResultRequest<'a> {
+    #[serde(borrow, deserialize_with = "text::child_id")]
+    pub id: Cow<'a, str>,
+    /// The offer. A number is kept as it was written.
+    #[serde(borrow, deserialize_with = "text::release_id")]
+    pub release_id: Cow<'a, str>,
+    /// 1 to [`MAX_SUMMARIES`], applied in order, all or none.
+    pub stage_summaries: Vec<StageSummary>,
+    /// What follows the last summary; see [`ResultRequest::next_stage_after`].
+    #[serde(borrow, default, deserialize_with = "text::optional_text", serialize_with = "empty_for_none")]
+    pub next_stage: Option<Cow<'a, str>>,
+}
+
+impl<'a> ResultRequest<'a> {
+    /// Reads and checks a body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        let request: Self = read(body)?;
+        request.validate()?;
+        Ok(request)
+    }
+
+    /// Checks numbers and limits; the refusal names the field.
+    pub fn validate(&self) -> Result<(), WireError> {
+        if self.stage_summaries.is_empty() {
+            return Err(WireError::new("`stage_summaries` must hold at least one summary"));
+        }
+        at_most("stage_summaries", self.stage_summaries.len(), MAX_SUMMARIES)?;
+        if let Some(next) = &self.next_stage {
+            within("next_stage", next, MAX_STAGE_NAME_BYTES)?;
+        }
+        self.stage_summaries
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, summary)| summary.validate(&format!("stage_summaries[{index}]")))
+    }
+
+    /// The stage that the child says it runs after the summary at `index`: the summary's own `next_stage`, or for
+    /// the last summary the one of the call. Nothing, `rollout` and `rollback` are no stage.
+    pub fn next_stage_after(&self, index: usize) -> Option<&str> {
+        let own = self.stage_summaries.get(index)?.next_stage.as_deref();
+        let of_call = || self.next_stage.as_deref().filter(|_| index + 1 == self.stage_summaries.len());
+        own.or_else(of_call).filter(|name| !matches!(*name, "" | "rollout" | "rollback"))
+    }
+}
+
+/// What a child measured in one stage. f1 is the base version, f2 the new one.
+///
+/// Absent times read as [`NO_CALL`] and absent rates as 0, so that numbers nobody sent prove nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageSummary {
+    /// `None` or empty: the child's current stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_name: Option<String>,
+    #[serde(default, alias = "ProxyTimes")]
+    pub proxy_times: Times,
+    #[serde(default, rename = "f1_times_summary", alias = "F1TimesSummary")]
+    pub f1_times: Times,
+    #[serde(default, rename = "f2_times_summary", alias = "F2TimesSummary")]
+    pub f2_times: Times,
+    /// Share from 0 to 1. Deployed agents always say 0 here: unknown.
+    #[serde(default, alias = "F1ErrRate")]
+    pub f1_err_rate: f64,
+    /// Share from 0 to 1.
+    #[serde(default, alias = "F2ErrRate")]
+    pub f2_err_rate: f64,
+    #[serde(deserialize_with = "number::status", serialize_with = "status_number")]
+    pub status: StageStatus,
+    /// The older spelling has it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_stage: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_errors: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_errors: Option<u64>,
+    /// Of the successful calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_histogram: Option<Histogram>,
+    /// Of the successful calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_histogram: Option<Histogram>,
+}
+
+impl StageSummary {
+    /// A summary without any call: every time is [`NO_CALL`], nothing optional is set.
+    pub fn without_calls(status: StageStatus) -> Self {
+        Self {
+            stage_name: None,
+            proxy_times: Times::NONE,
+            f1_times: Times::NONE,
+            f2_times: Times::NONE,
+            f1_err_rate: 0.0,
+            f2_err_rate: 0.0,
+            status,
+            next_stage: None,
+            f1_calls: None,
+            f2_calls: None,
+            f1_errors: None,
+            f2_errors: None,
+            f1_histogram: None,
+            f2_histogram: None,
+        }
+    }
+
+    fn validate(&self, at: &str) -> Result<(), WireError> {
+        for (field, name) in [("stage_name", &self.stage_name), ("next_stage", &self.next_stage)] {
+            if let Some(name) = name {
+                within(&format!("{at}.{field}"), name, MAX_STAGE_NAME_BYTES)?;
+            }
+        }
+        self.proxy_times.validate(&format!("{at}.proxy_times"))?;
+        self.f1_times.validate(&format!("{at}.f1_times_summary"))?;
+        self.f2_times.validate(&format!("{at}.f2_times_summary"))?;
+        for (field, rate) in [("f1_err_rate", self.f1_err_rate), ("f2_err_rate", self.f2_err_rate)] {
+            if !(0.0..=1.0).contains(&rate) {
+                return Err(WireError::new(&format!("`{at}.{field}` is {rate}: a rate is from 0 to 1")));
+            }
+        }
+        for (of, calls, errors, histogram) in [
+            ("f1", self.f1_calls, self.f1_errors, &self.f1_histogram),
+            ("f2", self.f2_calls, self.f2_errors, &self.f2_histogram),
+        ] {
+            if let (Some(calls), Some(errors)) = (calls, errors)
+                && errors > calls
+            {
+                let text = format!("`{at}.{of}_errors` is {errors}, more than the {calls} calls");
+                return Err(WireError::new(&text));
+            }
+            if let Some(histogram) = histogram {
+                histogram.validate(&format!("{at}.{of}_histogram"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times of calls in milliseconds, [`NO_CALL`] where no call succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    #[serde(alias = "Median")]
+    pub median: f64,
+    #[serde(alias = "Minimum")]
+    pub minimum: f64,
+    #[serde(alias = "Maximum")]
+    pub maximum: f64,
+}
+
+impl Times {
+    /// No call succeeded.
+    pub const NONE: Self = Self { median: NO_CALL, minimum: NO_CALL, maximum: NO_CALL };
+
+    fn validate(&self, at: &str) -> Result<(), WireError> {
+        for (field, time) in [("median", self.median), ("minimum", self.minimum), ("maximum", self.maximum)] {
+            // Written so that NaN fails too; -1 is exactly representable.
+            #[allow(clippy::float_cmp)]
+            let allowed = time.is_finite() && (time >= 0.0 || time == NO_CALL);
+            if !allowed {
+                let text =
+                    format!("`{at}.{field}` is {time}: a time is in ms, at least 0, or -1 for no call");
+                return Err(WireError::new(&text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Numbers of calls by their time. `counts` has one entry more than `bounds_ms`: entry i counts the calls above
+/// bound i-1 and up to bound i, the last those above every bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Ascending, in milliseconds, at most [`MAX_HISTOGRAM_BOUNDS`].
+    pub bounds_ms: Vec<f64>,
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    fn validate(&self, at: &str) -> Result<(), WireError> {
+        at_most(&format!("{at}.bounds_ms"), self.bounds_ms.len(), MAX_HISTOGRAM_BOUNDS)?;
+        let finite = self.bounds_ms.iter().all(|bound| bound.is_finite() && *bound >= 0.0);
+        if !finite || !self.bounds_ms.is_sorted_by(|a, b| a < b) {
+            return Err(WireError::new(&format!("`{at}.bounds_ms` must ascend from 0 or above, in ms")));
+        }
+        if self.counts.len() != self.bounds_ms.len() + 1 {
+            let (counts, bounds) = (self.counts.len(), self.bounds_ms.len());
+            let text = format!(
+                "`{at}.counts` has {counts} entries for {bounds} bounds: it takes one more than these"
+            );
+            return Err(WireError::new(&text));
+        }
+        if self.counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count)).is_none() {
+            return Err(WireError::new(&format!("`{at}.counts` add up to too much")));
+        }
+        Ok(())
+    }
+}
+
+/// `POST /end_stage`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndStageRequest<'a> {
+    #[serde(borrow, deserialize_with = "text::child_id")]
+    pub id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub stage_name: Cow<'a, str>,
+    /// The offer. A number is kept as it was written.
+    #[serde(borrow, deserialize_with = "text::strategy_id")]
+    pub strategy_id: Cow<'a, str>,
+}
+
+impl<'a> EndStageRequest<'a> {
+    /// Reads a body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        read(body)
+    }
+}
+
+/// The answer to a question for the end of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndStageAnswer {
+    pub end_stage: bool,
+    /// What a newer child is to do at the end; deployed agents don't look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Then {
+    Rollback,
+}
+
+/// Serde would take an array for a struct too; a call is an object.
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
+    match body.trim_ascii_start().first() {
+        Some(b'{') => Ok(serde_json::from_slice(body)?),
+        _ => Err(WireError::new("the body must be a JSON object")),
+    }
+}
+
+fn within(field: &str, text: &str, max: usize) -> Result<(), WireError> {
+    if text.len() > max {
+        return Err(WireError::new(&format!(
+            "`{field}` has at most {max} bytes, this one has {}",
+            text.len()
+        )));
+    }
+    Ok(())
+}
+
+fn at_most(field: &str, len: usize, max: usize) -> Result<(), WireError> {
+    if len > max {
+        return Err(WireError::new(&format!("`{field}` holds at most {max} entries, this one has {len}")));
+    }
+    Ok(())
+}
+
+/// Agents write the empty string where nothing follows.
+// Serde hands over a reference to the field.
+#[allow(clippy::ref_option)]
+fn empty_for_none<S: Serializer>(text: &Option<Cow<'_, str>>, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(text.as_deref().unwrap_or_default())
+}
+
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn status_number<S: Serializer>(status: &StageStatus, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_u8(status.wire())
+}

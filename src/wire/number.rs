@@ -1,0 +1,59 @@
+//! Numbers whose refusal names their field.
+
+use std::fmt;
+
+use serde::{
+    Deserializer,
+    de::{Error, Unexpected, Visitor},
+};
+
+use crate::model::StageStatus;
+
+struct Count;
+
+impl Visitor<'_> for Count {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`number_of_children` as a whole number from 0 to {}", u32::MAX)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<u32, E> {
+        u32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<u32, E> {
+        u32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    /// Null is what Go writes for nothing.
+    fn visit_unit<E: Error>(self) -> Result<u32, E> {
+        Ok(0)
+    }
+}
+
+pub fn number_of_children<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    d.deserialize_any(Count)
+}
+
+struct Status;
+
+impl Visitor<'_> for Status {
+    type Value = StageStatus;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`status` as a number from 0 to 6 or a name from `Pending` to `Error`")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<StageStatus, E> {
+        StageStatus::from_wire(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<StageStatus, E> {
+        StageStatus::from_name(name).ok_or_else(|| E::invalid_value(Unexpected::Str(name), &self))
+    }
+}
+
+pub fn status<'de, D: Deserializer<'de>>(d: D) -> Result<StageStatus, D::Error> {
+    d.deserialize_any(Status)
+}

@@ -1,0 +1,8 @@
+//! Simulated children against a small manager that records every call.
+
+mod command;
+mod deployed;
+mod manager;
+mod modern;
+mod numbers;
+mod whole;

@@ -1,0 +1,113 @@
+//! What the `modern` kind does that deployed agents don't.
+
+use std::time::Duration;
+
+use choirmaster::fleet::{FleetConfig, Kind, Live};
+
+use super::manager::{Call, Manager, Script, count, offer, results, stage};
+
+fn modern(config: FleetConfig) -> FleetConfig {
+    FleetConfig {
+        kind: Kind::Modern,
+        runtimes: vec!["nodejs".into()],
+        labels: [("tier".to_owned(), "edge".to_owned())].into(),
+        ..config
+    }
+}
+
+fn waiting() -> String {
+    offer(&[stage("one", "WaitForSignal", "rollout", "rollback")])
+}
+
+fn final_results(calls: &[Call]) -> Vec<&Call> {
+    results(calls).into_iter().filter(|call| call.status() != Some(2)).collect()
+}
+
+#[tokio::test]
+async fn it_says_what_it_is_and_counts_its_calls() {
+    let manager = Manager::start(Script { end_at: Some(12), ..Script::of(&waiting()) }).await;
+    let config = modern(manager.config());
+    let (report, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
+    let mut said = calls[0].body.clone();
+    assert!(said.as_object_mut().unwrap().remove("geographic_area").is_some());
+    insta::assert_snapshot!(said, @r#"
+    {"capabilities":{"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
+    "#);
+    let summary = &final_results(&calls)[0].body["stage_summaries"][0];
+    let (f1, f2) = (summary["f1_calls"].as_u64().unwrap(), summary["f2_calls"].as_u64().unwrap());
+    assert_eq!(f1 + f2, 600, "12 seconds of 50 calls");
+    let counted: u64 = summary["f2_histogram"]["counts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|count| count.as_u64().unwrap())
+        .sum();
+    assert_eq!(counted, f2 - summary["f2_errors"].as_u64().unwrap());
+    assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });
+}
+
+#[tokio::test]
+async fn its_results_are_results_that_the_wire_accepts() {
+    let manager = Manager::start(Script { end_at: Some(12), ..Script::of(&waiting()) }).await;
+    let (_, calls) =
+        manager.run_until(modern(manager.config()), |calls| !final_results(calls).is_empty()).await;
+    for call in results(&calls) {
+        choirmaster::wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn it_sends_a_result_again_until_it_is_answered() {
+    let yaml = offer(&[stage("one", "A/B", "rollout", "rollback")]);
+    let manager = Manager::start(Script { result_statuses: vec![503, 503], ..Script::of(&yaml) }).await;
+    let polled = |calls: &[Call]| calls.last().unwrap().path == "/poll" && count(calls, "/result") > 0;
+    let (_, calls) =
+        manager.run_until(modern(manager.config()), |calls| !calls.is_empty() && polled(calls)).await;
+    let sent = results(&calls);
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|call| call.body == sent[0].body));
+}
+
+#[tokio::test]
+async fn it_keeps_its_id_over_restarts() {
+    let manager = Manager::start(Script::of(&waiting())).await;
+    let mut config = modern(manager.config());
+    config.faults.crash = 0.2;
+    config.faults.restart_after = Duration::from_secs(1);
+    // Once it has an id, no poll of any later life asks for one.
+    let (report, calls) = manager.run_until(config, |calls| calls.len() > 60).await;
+    assert!(report.agents[0].restarts > 1);
+    assert_eq!(report.agents[0].ids, ["child-1"]);
+    let asking = calls.iter().filter(|call| call.path == "/poll" && call.body["id"] == "").count();
+    assert_eq!(asking, 1);
+}
+
+#[tokio::test]
+async fn it_rolls_back_when_the_signal_says_so() {
+    let script = Script { end_at: Some(12), then_rollback: true, ..Script::of(&waiting()) };
+    let manager = Manager::start(script).await;
+    let (report, _) =
+        manager.run_until(modern(manager.config()), |calls| !final_results(calls).is_empty()).await;
+    assert_eq!(report.agents[0].live["sieve"], Live::Base { path: "fns/f1".into() });
+}
+
+#[tokio::test]
+async fn it_follows_jumps_and_stops_after_a_roll_back() {
+    let yaml = offer(&[
+        stage("one", "A/B", "three", "rollback"),
+        stage("two", "A/B", "rollout", "rollback"),
+        stage("three", "A/B", "rollback", "rollback"),
+    ]);
+    let manager = Manager::start(Script::of(&yaml)).await;
+    let polled = |calls: &[Call]| count(calls, "/result") > 1 && calls.last().unwrap().path == "/poll";
+    let (_, calls) = manager.run_until(modern(manager.config()), polled).await;
+    assert_eq!(results(&calls).into_iter().map(Call::stage).collect::<Vec<_>>(), ["one", "three"]);
+}
+
+#[tokio::test]
+async fn an_error_of_a_download_does_not_end_it() {
+    let manager = Manager::start(Script { release_status: 503, ..Script::of(&waiting()) }).await;
+    let went_on = |calls: &[Call]| count(calls, "/release") > 0 && calls.len() > 6;
+    let (report, _) = manager.run_until(modern(manager.config()), went_on).await;
+    assert_eq!(report.agents[0].exit, None);
+}
