@@ -6,6 +6,7 @@ pub mod cli;
 pub mod engine;
 pub mod fleet;
 pub mod functions;
+pub mod http;
 pub mod model;
 pub mod release;
 pub mod store;

@@ -3,6 +3,7 @@
 //! Everything here is a parsed value: once it exists it is valid, and no later code checks it again.
 //! Pure: no clock, no network, no database.
 
+pub mod area;
 pub mod child;
 pub mod id;
 pub mod status;

@@ -4,13 +4,13 @@
 //! of the reference document (`ProxyTimes.Median`, `"status": "Completed"`, numeric ids). One is written: that of
 //! the deployed agents, with the optional additions only where they are set.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{WireError, number, text};
-use crate::model::StageStatus;
+use crate::model::{Capabilities, ChildKind, StageStatus};
 
 /// Largest body of a poll, in bytes: 1,000 vertices with room to spare.
 pub const MAX_POLL_BODY_BYTES: usize = 256 * 1024;
@@ -88,43 +88,23 @@ impl<'a> PollRequest<'a> {
         if let Some(name) = &self.name {
             within("name", name, MAX_CHILD_NAME_BYTES)?;
         }
-        self.capabilities.as_ref().map_or(Ok(()), Capabilities::validate)
+        self.capabilities.as_ref().map_or(Ok(()), check_capabilities)
     }
 }
 
-/// What a child says it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChildKind {
-    #[default]
-    Agent,
-    Rm,
-}
-
-/// What a child says it can run, and its labels.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Capabilities {
-    /// `None`: not reported, taken as every runtime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runtimes: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-}
-
-impl Capabilities {
-    fn validate(&self) -> Result<(), WireError> {
-        let runtimes = self.runtimes.as_deref().unwrap_or_default();
-        at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
-        at_most("capabilities.labels", self.labels.len(), MAX_LABELS)?;
-        for runtime in runtimes {
-            within("capabilities.runtimes", runtime, MAX_LABEL_BYTES)?;
-        }
-        for (key, value) in &self.labels {
-            within("capabilities.labels", key, MAX_LABEL_BYTES)?;
-            within("capabilities.labels", value, MAX_LABEL_BYTES)?;
-        }
-        Ok(())
+/// Checks the limits of reported capabilities.
+fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
+    let runtimes = capabilities.runtimes.as_deref().unwrap_or_default();
+    at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
+    at_most("capabilities.labels", capabilities.labels.len(), MAX_LABELS)?;
+    for runtime in runtimes {
+        within("capabilities.runtimes", runtime, MAX_LABEL_BYTES)?;
     }
+    for (key, value) in &capabilities.labels {
+        within("capabilities.labels", key, MAX_LABEL_BYTES)?;
+        within("capabilities.labels", value, MAX_LABEL_BYTES)?;
+    }
+    Ok(())
 }
 
 /// The answer to a poll.

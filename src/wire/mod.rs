@@ -11,9 +11,10 @@ pub mod child;
 mod number;
 mod text;
 
+pub use crate::model::{Capabilities, ChildKind};
 pub use child::{
-    Capabilities, ChildKind, EndStageAnswer, EndStageRequest, Histogram, PollAnswer, PollRequest,
-    ResultRequest, StageSummary, Then, Times,
+    EndStageAnswer, EndStageRequest, Histogram, PollAnswer, PollRequest, ResultRequest, StageSummary, Then,
+    Times,
 };
 
 /// Longest text of a refusal, in bytes: what it quotes comes from the caller.

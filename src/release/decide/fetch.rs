@@ -80,7 +80,7 @@ fn slot_of(kind: OfferKind, stages: usize) -> Option<Slot> {
 }
 
 /// The text that a piece is handed out as.
-pub(super) fn form(piece: Piece, strategy: &Strategy) -> Form {
+pub fn form(piece: Piece, strategy: &Strategy) -> Form {
     match piece {
         Piece::Whole => Form::Whole,
         Piece::Stage(stage) => Form::Stage { stage, rollout: rolls_out_itself(strategy, usize::from(stage)) },

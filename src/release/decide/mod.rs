@@ -13,6 +13,7 @@ mod submit;
 mod tick;
 mod walk;
 
+pub use fetch::form;
 pub use submit::membership;
 
 use super::{

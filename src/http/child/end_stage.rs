@@ -1,0 +1,84 @@
+//! `POST /end_stage`.
+
+use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
+
+use super::{Refused, expect_json, json, note_unknown};
+use crate::{
+    engine::{
+        By, EngineError,
+        stats::Stats,
+        view::{ChildEntry, Mode, Published},
+    },
+    http::{Context, context::PATIENCE},
+    model::StageStatus,
+    release::{
+        command::{Command, Reply},
+        offer::OfferKind,
+    },
+    strategy::render,
+    wire::EndStageRequest,
+};
+
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    expect_json(&headers)?;
+    let request = EndStageRequest::parse(&body)?;
+    let view = ctx.view();
+    Stats::count(&view.stats.end_stages);
+    let served_ms = ctx.served_ms();
+    if !view.is_serving(served_ms) {
+        return Err(Refused::unavailable());
+    }
+    let quick = view.with_child(&request.id, |child| {
+        child.touch(served_ms);
+        from_view(&ctx, child, &request)
+    });
+    let end = match quick.flatten() {
+        Some(end) => end,
+        None => ask(&ctx, &request).await?,
+    };
+    let body: &[u8] = if end { b"{\"end_stage\":true}\n" } else { b"{\"end_stage\":false}\n" };
+    Ok(json(body.to_vec()))
+}
+
+/// The answer about the stage that the child has in hand. Everything else is the engine's to judge.
+fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -> Option<bool> {
+    let turn: Published = child.turn();
+    if turn.mode != Mode::InHand || !ctx.view().is_offer(&request.strategy_id, turn.release, turn.name) {
+        return None;
+    }
+    match turn.name.kind {
+        OfferKind::Undo(_) => (request.stage_name == render::UNDO_STAGE).then_some(true),
+        OfferKind::Rollout(_) => (request.stage_name == render::ROLLOUT_STAGE).then_some(true),
+        OfferKind::First | OfferKind::Stage(_) => {
+            let current = ctx.view().with_release(turn.release, |release| {
+                let stage = turn.slot.stage_index().and_then(|index| release.strategy.stages.get(index));
+                stage.is_some_and(|stage| stage.name == request.stage_name)
+            });
+            (current == Some(true)).then_some(turn.stage_status >= StageStatus::ShouldEnd)
+        }
+    }
+}
+
+async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<bool, Refused> {
+    let command = Command::EndStage {
+        child: request.id.to_string(),
+        offer: request.strategy_id.to_string(),
+        stage: request.stage_name.to_string(),
+    };
+    match ctx.engine.call(command, By::CHILD, PATIENCE).await {
+        Ok(Reply::EndStage(end)) => Ok(end),
+        Ok(_) => Err(EngineError::Failed.into()),
+        Err(EngineError::Refused(crate::release::command::Refusal::UnknownStage { offer, stage })) => {
+            let text = format!("{offer} has no stage {stage:?}");
+            Err(Refused::new(axum::http::StatusCode::NOT_FOUND, text))
+        }
+        Err(error) => {
+            note_unknown(ctx, "/end_stage", &error);
+            Err(error.into())
+        }
+    }
+}

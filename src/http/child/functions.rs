@@ -1,0 +1,153 @@
+//! `GET /release/functions/R`: the functions of a release as `fns.zip`.
+//!
+//! Deployed agents exit on an error here: trouble that passes is waited for.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::Response,
+};
+
+use super::Refused;
+use crate::{
+    engine::view::Resolved,
+    http::{Context, context::OFFER_PATIENCE},
+    store::StoreError,
+};
+
+/// Between two looks into a store that does not answer.
+const RETRY_EVERY: Duration = Duration::from_millis(250);
+
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    method: Method,
+    offer: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let Path(offer) = offer.map_err(|e| Refused::bad(e.body_text()))?;
+    let unknown = || Refused::new(StatusCode::NOT_FOUND, format!("there is no release {offer}"));
+    let resolved = ctx.view().resolve(&offer).ok_or_else(unknown)?;
+    let (digest, bytes) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
+    Ok(answer(&method, &headers, &digest, bytes))
+}
+
+async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<([u8; 32], Bytes)>, Refused> {
+    let view = ctx.view();
+    let in_memory = view.with_release(resolved.release, |release| release.archive);
+    if let Some(digest) = in_memory
+        && let Some(bytes) = view.archive(&digest)
+    {
+        return Ok(Some((digest, bytes)));
+    }
+    let looking = async {
+        loop {
+            match look_up(ctx, offer, in_memory).await {
+                Err(StoreError::Unavailable(_)) => tokio::time::sleep(RETRY_EVERY).await,
+                found => return found,
+            }
+        }
+    };
+    match tokio::time::timeout(OFFER_PATIENCE, looking).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => {
+            tracing::error!(%error, offer, "the functions of a release could not be read");
+            Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the functions could not be read"))
+        }
+        Err(_) => Err(Refused::unavailable()),
+    }
+}
+
+async fn look_up(
+    ctx: &Context,
+    offer: &str,
+    digest: Option<[u8; 32]>,
+) -> Result<Option<([u8; 32], Bytes)>, StoreError> {
+    let reader = ctx.engine.reader();
+    let digest = match digest {
+        Some(digest) => digest,
+        None => {
+            let Some(id) = ctx.view().release_id(offer) else { return Ok(None) };
+            let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
+            let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
+            digest
+        }
+    };
+    if let Some(bytes) = ctx.view().archive(&digest) {
+        return Ok(Some((digest, bytes)));
+    }
+    let Some(bytes) = reader.archive(&digest).await? else { return Ok(None) };
+    ctx.view().keep_archive(digest, bytes.clone());
+    Ok(Some((digest, bytes)))
+}
+
+fn answer(method: &Method, headers: &HeaderMap, digest: &[u8; 32], bytes: Bytes) -> Response {
+    let mut tag = String::with_capacity(2 + 2 * 16);
+    tag.push('"');
+    for byte in &digest[..16] {
+        use std::fmt::Write as _;
+        let _ = write!(tag, "{byte:02x}");
+    }
+    tag.push('"');
+    let total = bytes.len();
+    let mut response = Response::new(Body::empty());
+    let out = response.headers_mut();
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Ok(value) = HeaderValue::from_str(&tag) {
+        out.insert(header::ETAG, value);
+    }
+    if has_tag(headers, header::IF_NONE_MATCH, &tag) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    let range_counts = !headers.contains_key(header::IF_RANGE) || has_tag(headers, header::IF_RANGE, &tag);
+    let range = headers.get(header::RANGE).filter(|_| range_counts && *method == Method::GET);
+    match range.and_then(|value| parse_range(value.to_str().ok()?, total)) {
+        Some(Ok((from, to))) => {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            content_range(&mut response, &format!("bytes {from}-{to}/{total}"));
+            *response.body_mut() = Body::from(bytes.slice(from..=to));
+        }
+        Some(Err(())) => {
+            *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            content_range(&mut response, &format!("bytes */{total}"));
+        }
+        None => *response.body_mut() = Body::from(bytes),
+    }
+    response
+}
+
+fn content_range(response: &mut Response, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(header::CONTENT_RANGE, value);
+    }
+}
+
+fn has_tag(headers: &HeaderMap, name: header::HeaderName, tag: &str) -> bool {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).any(|value| {
+        value.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
+    })
+}
+
+/// First and last byte of a range. `None`: not one range of bytes, so all is sent (RFC 9110, 14.2). `Some(Err)`:
+/// it lies outside.
+fn parse_range(value: &str, total: usize) -> Option<Result<(usize, usize), ()>> {
+    let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
+    let number = |text: &str| -> Option<usize> {
+        (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| text.parse().unwrap_or(usize::MAX))
+    };
+    match (number(first.trim()), number(last.trim())) {
+        (Some(first), _) if first >= total => Some(Err(())),
+        (Some(first), Some(last)) if last >= first => Some(Ok((first, last.min(total - 1)))),
+        (Some(first), None) if last.trim().is_empty() => Some(Ok((first, total - 1))),
+        (None, Some(0)) => Some(Err(())),
+        (None, Some(length)) if first.is_empty() && total > 0 => {
+            Some(Ok((total.saturating_sub(length), total - 1)))
+        }
+        _ => None,
+    }
+}

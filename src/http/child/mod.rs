@@ -1,0 +1,118 @@
+//! The five calls of children. Fixed: agents that can't be changed depend on every path, status and field.
+//!
+//! What most traffic consists of (a poll with nothing new, a question whether a stage may end, a repeated
+//! download) is answered from the view, without the engine and the store. Errors are a status and one line of text.
+
+mod end_stage;
+mod functions;
+mod poll;
+mod release;
+mod result;
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::DefaultBodyLimit,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+
+use super::{
+    Context,
+    problem::{self, RETRY_AFTER_S},
+};
+use crate::{
+    engine::EngineError,
+    release::command::Refusal,
+    wire::{
+        WireError,
+        child::{MAX_END_STAGE_BODY_BYTES, MAX_POLL_BODY_BYTES, MAX_RESULT_BODY_BYTES},
+    },
+};
+
+/// The routes of children.
+pub fn router() -> Router<Context> {
+    Router::new()
+        .route("/poll", post(poll::handle).layer(DefaultBodyLimit::max(MAX_POLL_BODY_BYTES)))
+        .route("/release", get(release::handle))
+        .route("/release/functions/{offer}", get(functions::handle))
+        .route("/result", post(result::handle).layer(DefaultBodyLimit::max(MAX_RESULT_BODY_BYTES)))
+        .route("/end_stage", post(end_stage::handle).layer(DefaultBodyLimit::max(MAX_END_STAGE_BODY_BYTES)))
+}
+
+/// A refusal to a child: a status and one line of text.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    text: String,
+}
+
+impl Refused {
+    fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    fn bad(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    fn unavailable() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the manager is not serving at the moment; try again")
+    }
+}
+
+impl From<WireError> for Refused {
+    fn from(error: WireError) -> Self {
+        Self::bad(error.to_string())
+    }
+}
+
+impl From<EngineError> for Refused {
+    fn from(error: EngineError) -> Self {
+        Self::new(problem::status(&error), error.to_string())
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut line: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        line.push('\n');
+        let mut response = (self.status, line).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+        }
+        response
+    }
+}
+
+/// Refuses bodies that say they are something else than JSON. Those that say nothing are taken at their word.
+fn expect_json(headers: &HeaderMap) -> Result<(), Refused> {
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let kind = kind.as_bytes();
+    if kind.starts_with(b"application/json") {
+        return Ok(());
+    }
+    let essence = kind.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json")
+        || essence.eq_ignore_ascii_case(b"text/json")
+        || essence.to_ascii_lowercase().ends_with(b"+json")
+    {
+        return Ok(());
+    }
+    Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"))
+}
+
+/// A small JSON answer, ended by a line feed as deployed agents know it.
+fn json(body: Vec<u8>) -> Response {
+    let mut response = Response::new(Bytes::from(body).into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Notes for operators who calls without being known.
+fn note_unknown(ctx: &Context, call: &'static str, error: &EngineError) {
+    if let EngineError::Refused(Refusal::UnknownChild(id)) = error {
+        ctx.view().note_unknown(id, call, ctx.engine.clock().now().wall_ms);
+    }
+}

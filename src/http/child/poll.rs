@@ -1,0 +1,124 @@
+//! `POST /poll`.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use uuid::Uuid;
+
+use super::{Refused, expect_json, json};
+use crate::{
+    engine::{
+        By, EngineError,
+        stats::Stats,
+        view::{ChildEntry, Mode},
+    },
+    http::{Context, context::PATIENCE},
+    model::{ChildId, ChildKind, area},
+    release::{
+        command::{Command, Poll, Reply},
+        state::Profile,
+    },
+    wire::PollRequest,
+};
+
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    expect_json(&headers)?;
+    let request = PollRequest::parse(&body)?;
+    let view = ctx.view();
+    Stats::count(&view.stats.polls);
+    let served_ms = ctx.served_ms();
+    if !view.is_serving(served_ms) {
+        return Err(Refused::unavailable());
+    }
+    let quick = view.with_child(request.id(), |child| {
+        child.touch(served_ms);
+        from_view(&ctx, child, &request)
+    });
+    if let Some(Some(answer)) = quick {
+        return Ok(json(answer));
+    }
+    let command = Command::Poll(read(&request)?);
+    Stats::count(&view.stats.polls_by_engine);
+    match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
+        Reply::Polled { child, offer, .. } => {
+            view.with_child(child.as_str(), |child| child.touch(served_ms));
+            Ok(json(answer(child.as_str(), offer.as_deref().unwrap_or_default())))
+        }
+        _ => Err(EngineError::Failed.into()),
+    }
+}
+
+/// The answer to a child that has nothing new to say, if the view knows it.
+fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Option<Vec<u8>> {
+    let same_area = match (request.geographic_area, &child.area) {
+        (None, _) => true,
+        (Some(sent), Some(known)) => sent.get() == known.as_ref(),
+        (Some(_), None) => false,
+    };
+    if !same_area || request.number_of_children != child.agents || !same_profile(child, request) {
+        return None;
+    }
+    let turn = child.turn();
+    match turn.mode {
+        Mode::Idle => Some(answer(child.id.as_str(), "")),
+        Mode::Offer => Some(answer(child.id.as_str(), &ctx.view().offer_id(turn.release, turn.name)?)),
+        Mode::InHand if child.kind() == ChildKind::Rm => Some(answer(child.id.as_str(), "")),
+        Mode::InHand | Mode::Ask => None,
+    }
+}
+
+fn same_profile(child: &ChildEntry, request: &PollRequest<'_>) -> bool {
+    let plain = request.name.is_none() && request.kind.is_none() && request.capabilities.is_none();
+    match &child.profile {
+        None => plain,
+        Some(known) if !plain => {
+            known.name.as_deref() == request.name.as_deref()
+                && known.kind == request.kind.unwrap_or_default()
+                && request.capabilities.as_ref().is_none_or(|sent| *sent == known.capabilities)
+        }
+        Some(_) => false,
+    }
+}
+
+fn answer(id: &str, offer: &str) -> Vec<u8> {
+    // Both are ids of a narrow alphabet: nothing in them needs an escape.
+    let mut body = Vec::with_capacity(id.len() + offer.len() + 32);
+    for part in ["{\"id\":\"", id, "\",\"new_release\":\"", offer, "\"}\n"] {
+        body.extend_from_slice(part.as_bytes());
+    }
+    body
+}
+
+#[expect(clippy::disallowed_methods, reason = "an id that nobody can guess needs the system's randomness")]
+fn read(request: &PollRequest<'_>) -> Result<Poll, Refused> {
+    let child = match request.id() {
+        "" => None,
+        id => Some(ChildId::parse(id).map_err(|e| Refused::bad(format!("`id`: {e}")))?),
+    };
+    let area = match request.geographic_area.map(serde_json::value::RawValue::get) {
+        None | Some("null") => None,
+        Some(text) => {
+            area::parse(text).map_err(|e| Refused::bad(format!("`geographic_area`: {e}")))?;
+            Some(Arc::from(text))
+        }
+    };
+    let plain = request.name.is_none() && request.kind.is_none() && request.capabilities.is_none();
+    let profile = (!plain).then(|| Profile {
+        name: request.name.as_deref().map(str::to_owned),
+        kind: request.kind.unwrap_or_default(),
+        capabilities: request.capabilities.clone().unwrap_or_default(),
+    });
+    let fresh = Uuid::new_v4().to_string();
+    let fresh =
+        ChildId::parse(&fresh).map_err(|e| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+    Ok(Poll { child, fresh, area, agents: request.number_of_children, profile })
+}

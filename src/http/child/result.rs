@@ -1,0 +1,66 @@
+//! `POST /result`.
+
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, HeaderValue, header},
+    response::Response,
+};
+
+use super::{Refused, expect_json, note_unknown};
+use crate::{
+    engine::{By, stats::Stats},
+    http::{Context, context::PATIENCE},
+    release::{command::Command, summary},
+    wire::{Histogram, ResultRequest, StageSummary, Times},
+};
+
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    expect_json(&headers)?;
+    let request = ResultRequest::parse(&body)?;
+    Stats::count(&ctx.view().stats.results);
+    let served_ms = ctx.served_ms();
+    ctx.view().with_child(&request.id, |child| child.touch(served_ms));
+    let command = Command::Result {
+        child: request.id.into_owned(),
+        offer: request.release_id.into_owned(),
+        summaries: request.stage_summaries.into_iter().map(read).collect(),
+    };
+    if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {
+        note_unknown(&ctx, "/result", &error);
+        return Err(error.into());
+    }
+    let mut response = Response::default();
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    Ok(response)
+}
+
+fn read(sent: StageSummary) -> summary::Summary {
+    summary::Summary {
+        stage_name: sent.stage_name.filter(|name| !name.is_empty()),
+        status: sent.status,
+        proxy_times: times(sent.proxy_times),
+        f1_times_summary: times(sent.f1_times),
+        f2_times_summary: times(sent.f2_times),
+        f1_err_rate: sent.f1_err_rate,
+        f2_err_rate: sent.f2_err_rate,
+        f1_calls: sent.f1_calls,
+        f2_calls: sent.f2_calls,
+        f1_errors: sent.f1_errors,
+        f2_errors: sent.f2_errors,
+        f1_histogram: sent.f1_histogram.map(histogram),
+        f2_histogram: sent.f2_histogram.map(histogram),
+    }
+}
+
+fn times(sent: Times) -> summary::Times {
+    summary::Times { median: sent.median, minimum: sent.minimum, maximum: sent.maximum }
+}
+
+fn histogram(sent: Histogram) -> Box<summary::Histogram> {
+    Box::new(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
+}

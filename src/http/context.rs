@@ -1,0 +1,45 @@
+//! What every handler has at hand.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use crate::{
+    engine::{Engine, view::View},
+    functions,
+};
+
+/// How long a caller waits for a commit before it is told to try again.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a child waits for its offer or its functions. Deployed agents exit on an error there, so a store that
+/// is away for a while is waited for.
+pub const OFFER_PATIENCE: Duration = Duration::from_mins(5);
+
+/// What the handlers are configured with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder in which the folders that strategies name lie: the one that contains `fns/`.
+    pub functions_root: PathBuf,
+    pub archive_limits: functions::Limits,
+}
+
+/// Shared by all handlers; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub engine: Engine,
+    pub settings: Arc<Settings>,
+}
+
+impl Context {
+    pub fn new(engine: Engine, settings: Settings) -> Self {
+        Self { engine, settings: Arc::new(settings) }
+    }
+
+    pub fn view(&self) -> &View {
+        self.engine.view()
+    }
+
+    /// Serving time, in milliseconds.
+    pub fn served_ms(&self) -> u64 {
+        self.engine.clock().served_ms()
+    }
+}

@@ -1,0 +1,124 @@
+//! The area that a child is responsible for, as GeoJSON.
+//!
+//! Planar, as RFC 7946 has it: longitude and latitude in degrees. Across the antimeridian an area is two polygons,
+//! or has longitudes beyond ±180. Rings that cross themselves are refused, and so is an edge over 180° long, which
+//! is almost always a forgotten antimeridian; only the edge along the whole globe, with both ends on ±180, is meant.
+
+use geo::{Coord, LineString, MultiPolygon, Polygon, Validation};
+use geojson::{GeoJson, GeometryValue, Position};
+
+/// Most positions that an area may have.
+pub const MAX_POSITIONS: usize = 1_000;
+
+/// Longest GeoJSON of an area, in bytes.
+pub const MAX_AREA_BYTES: usize = 128 * 1024;
+
+/// Highest absolute value of a longitude: one turn beyond ±180, for areas across the antimeridian.
+const MAX_LONGITUDE: f64 = 540.0;
+
+const MAX_LATITUDE: f64 = 90.0;
+
+/// Longest difference of longitudes along one edge, in degrees.
+const MAX_EDGE_DEGREES: f64 = 180.0;
+
+/// Why a GeoJSON is not an area.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AreaError {
+    #[error("the area has {0} bytes, at most {MAX_AREA_BYTES} are accepted")]
+    TooLong(usize),
+    #[error("the area is not GeoJSON: {0}")]
+    NotGeoJson(String),
+    #[error("an area is a Polygon or a MultiPolygon, not a {0}")]
+    Kind(&'static str),
+    #[error("the area is empty")]
+    Empty,
+    #[error("the area has {0} positions, at most {MAX_POSITIONS} are accepted")]
+    TooManyPositions(usize),
+    #[error("a position has {0} numbers, longitude and latitude are needed")]
+    Position(usize),
+    #[error("longitude {0} is out of range")]
+    Longitude(f64),
+    #[error("latitude {0} is out of range")]
+    Latitude(f64),
+    #[error("a ring has {0} positions, at least 4 are needed")]
+    ShortRing(usize),
+    #[error("a ring does not end where it begins")]
+    OpenRing,
+    #[error(
+        "an edge spans {0}° of longitude: across the antimeridian use two polygons or longitudes beyond ±180"
+    )]
+    LongEdge(f64),
+    #[error("the area is not valid: {0}")]
+    Invalid(String),
+}
+
+/// Reads and checks an area.
+pub fn parse(text: &str) -> Result<MultiPolygon, AreaError> {
+    if text.len() > MAX_AREA_BYTES {
+        return Err(AreaError::TooLong(text.len()));
+    }
+    let parsed: GeoJson = text.parse().map_err(|e: geojson::Error| AreaError::NotGeoJson(one_line(&e)))?;
+    let GeoJson::Geometry(geometry) = parsed else {
+        return Err(AreaError::Kind(match parsed {
+            GeoJson::Feature(_) => "Feature",
+            _ => "FeatureCollection",
+        }));
+    };
+    let polygons = match geometry.value {
+        GeometryValue::Polygon { coordinates } => vec![coordinates],
+        GeometryValue::MultiPolygon { coordinates } => coordinates,
+        other => return Err(AreaError::Kind(other.type_name())),
+    };
+    let positions: usize = polygons.iter().flatten().map(Vec::len).sum();
+    if positions > MAX_POSITIONS {
+        return Err(AreaError::TooManyPositions(positions));
+    }
+    let polygons = polygons.iter().map(|rings| polygon(rings)).collect::<Result<Vec<_>, _>>()?;
+    if polygons.is_empty() {
+        return Err(AreaError::Empty);
+    }
+    let area = MultiPolygon::new(polygons);
+    area.check_validation().map_err(|e| AreaError::Invalid(one_line(&e)))?;
+    Ok(area)
+}
+
+fn polygon(rings: &[Vec<Position>]) -> Result<Polygon, AreaError> {
+    let mut rings = rings.iter().map(|ring| line(ring)).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let exterior = rings.next().ok_or(AreaError::Empty)?;
+    Ok(Polygon::new(exterior, rings.collect()))
+}
+
+#[expect(clippy::float_cmp, reason = "a ring ends with the very position it begins with")]
+fn line(ring: &[Position]) -> Result<LineString, AreaError> {
+    let coords = ring.iter().map(|position| coord(position.as_slice())).collect::<Result<Vec<_>, _>>()?;
+    if coords.len() < 4 {
+        return Err(AreaError::ShortRing(coords.len()));
+    }
+    if coords.first() != coords.last() {
+        return Err(AreaError::OpenRing);
+    }
+    for edge in coords.windows(2) {
+        let span = (edge[0].x - edge[1].x).abs();
+        let whole_globe = edge.iter().all(|end| end.x.abs() == 180.0);
+        if span > MAX_EDGE_DEGREES && !whole_globe {
+            return Err(AreaError::LongEdge(span));
+        }
+    }
+    Ok(LineString::new(coords))
+}
+
+fn coord(position: &[f64]) -> Result<Coord, AreaError> {
+    let [x, y, ..] = *position else { return Err(AreaError::Position(position.len())) };
+    // Written so that NaN is refused too.
+    if !(x.abs() <= MAX_LONGITUDE) {
+        return Err(AreaError::Longitude(x));
+    }
+    if !(y.abs() <= MAX_LATITUDE) {
+        return Err(AreaError::Latitude(y));
+    }
+    Ok(Coord { x, y })
+}
+
+fn one_line(error: &impl std::fmt::Display) -> String {
+    error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+}
