@@ -52,7 +52,7 @@ pub struct PollRequest<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub geographic_area: Option<&'a RawValue>,
     /// Empty or absent: the child asks for an id.
-    #[serde(borrow, default, deserialize_with = "text::poll_id")]
+    #[serde(borrow, default, deserialize_with = "text::poll_id", serialize_with = "empty_for_none")]
     pub id: Option<Cow<'a, str>>,
     /// Agents below this child; 0 for an agent.
     #[serde(default, deserialize_with = "number::number_of_children")]
@@ -384,7 +384,7 @@ fn at_most(field: &str, len: usize, max: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Agents write the empty string where nothing follows.
+/// Agents write the empty string where there is no id and where nothing follows.
 // Serde hands over a reference to the field.
 #[allow(clippy::ref_option)]
 fn empty_for_none<S: Serializer>(text: &Option<Cow<'_, str>>, s: S) -> Result<S::Ok, S::Error> {

@@ -40,10 +40,7 @@ fn each_flag_says_what_it_does() {
     assert_eq!(config.traffic.bad_path.as_deref(), Some("bad"));
     assert_eq!((config.spread.west, config.faults.crash), (-1.0, 0.001));
     assert_eq!((config.runtimes, config.labels["tier"].as_str()), (vec!["nodejs".into()], "edge"));
-    assert_eq!(
-        config.run_for.zip(config.until_idle),
-        Some((Duration::from_secs(60), Duration::from_secs(5)))
-    );
+    assert_eq!(config.run_for.zip(config.until_idle), Some((Duration::from_mins(1), Duration::from_secs(5))));
 }
 
 #[test]

@@ -80,7 +80,7 @@ async fn a_manager_that_is_not_there_is_reported() {
         url,
         agents: 3,
         pace: 0.002,
-        run_for: Some(Duration::from_millis(100)),
+        run_for: Some(Duration::from_millis(500)),
         ..FleetConfig::default()
     };
     let report = run(config, CancellationToken::new(), |_| ()).await.unwrap();

@@ -54,6 +54,11 @@ fn a_poll_may_leave_everything_out_and_hold_anything_else() {
 }
 
 #[test]
+fn a_child_without_an_id_says_so_with_an_empty_one() {
+    insta::assert_snapshot!(serde_json::to_string(&PollRequest::default()).unwrap(), @r#"{"id":"","number_of_children":0}"#);
+}
+
+#[test]
 fn an_id_that_is_a_number_is_kept_as_it_was_written() {
     for (written, read) in [
         ("7", "7"),
