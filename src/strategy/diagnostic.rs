@@ -159,7 +159,8 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         .into_iter()
         .filter(|k| k.len() <= MAX_COMPARED)
         .map(|k| (strsim::damerau_levenshtein(&word, &k.to_lowercase()), k))
-        .filter(|(distance, _)| *distance <= far)
+        // A word with nothing left of it is no misspelling.
+        .filter(|(distance, _)| *distance <= far && *distance < word.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, k)| k)
 }

@@ -1,1 +1,6 @@
+//! The one integration-test binary; folders mirror `src`.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
+
+mod functions;
+mod strategy;
