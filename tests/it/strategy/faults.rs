@@ -520,7 +520,7 @@ fn bombs_and_deep_nesting_are_refused() {
         let _ = writeln!(bomb, "a{level}: &a{level} [{below}]");
     }
     let deep_flow = "[".repeat(50_000);
-    let deep_block: String = (0..400).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    let deep_block = (0..400).map(|depth| " ".repeat(depth) + "a:\n").collect::<Vec<_>>().concat();
     let wide = format!("a: [{}]", "1,".repeat(100_000));
     let big = "#".repeat(MAX_STRATEGY_BYTES + 1);
     let mut text = String::new();
@@ -559,7 +559,7 @@ fn what_is_no_text_is_refused_with_its_place() {
 
 #[test]
 fn the_number_of_diagnostics_and_their_length_are_limited() {
-    let many: String = (0..3000).map(|n| format!("unknown{n}: 1\n")).collect();
+    let many = (0..3000).map(|n| format!("unknown{n}: 1")).collect::<Vec<_>>().join("\n");
     assert_eq!(check(&many).diagnostics.len(), MAX_DIAGNOSTICS);
     let long = format!("{{{}}}", (0..2000).map(|n| format!("unknown{n}: 1")).collect::<Vec<_>>().join(", "));
     let found = check(&long).diagnostics;
@@ -570,4 +570,33 @@ fn the_number_of_diagnostics_and_their_length_are_limited() {
 fn control_characters_never_reach_a_terminal() {
     let shown = rendered("id: \"a\\u001b[31m\"\nname: \u{1b}[31mred\n");
     assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+}
+
+#[test]
+fn an_error_is_not_lost_among_warnings() {
+    let condition = "      - name: errorRate\n        threshold: \"<0.02\"\n        compareWith: Median\n";
+    let from = REFERENCE.find("      - name: errorRate").unwrap();
+    let to = REFERENCE.find("    end_conditions").unwrap();
+    let stage = |n: usize| {
+        format!("{}{}{}", &REFERENCE[..from], condition.repeat(32), &REFERENCE[to..])
+            .split("stages:\n")
+            .nth(1)
+            .unwrap()
+            .split("\nrollback:")
+            .next()
+            .unwrap()
+            .replace("Canary 5 Percent", &format!("S{n}"))
+            .replace("onSuccess: rollout", &format!("onSuccess: S{}", n + 1))
+    };
+    let head = REFERENCE.split("stages:\n").next().unwrap();
+    let many: String = (0..20).map(stage).collect::<Vec<_>>().concat();
+    let last = stage(20).replace("onSuccess: S21", "onSuccess: rollout");
+    // The error stands behind more warnings than are kept, and before still more.
+    let text =
+        format!("{head}stages:\n{many}{last}").replace("S10\n    type:", "S10\n    oops: 1\n    type:");
+    let checked = check(&text);
+    assert!(checked.strategy.is_none());
+    assert_eq!(checked.diagnostics.len(), MAX_DIAGNOSTICS);
+    assert!(checked.diagnostics.iter().any(|d| d.code == "unknown-key"));
+    assert!(check(&text.replace("    oops: 1\n", "")).strategy.is_some());
 }
