@@ -94,6 +94,8 @@ pub enum ArchiveError {
         "{path:?} and {other:?} differ only in upper and lower case, which some systems can't keep apart"
     )]
     Case { path: String, other: String },
+    #[error("two entries have the same name: remove one")]
+    DuplicateNames,
     #[error("{path:?} is a file and also a folder")]
     FileAndFolder { path: String },
     #[error("{path:?} is a symbolic link: put the file itself there")]
@@ -144,9 +146,10 @@ fn finish(files: &Files, strategy: &Strategy, seen: impl Fn(&str) -> bool) -> Re
     for (function, version, Version { path, .. }) in folders(strategy) {
         if !files.keys().any(|file| is_under(file, path)) {
             let (function, path) = (function.name.clone(), path.clone());
-            return Err(match seen(&path) {
-                true => ArchiveError::Empty { function, version, path },
-                false => ArchiveError::Missing { function, version, path },
+            return Err(if seen(&path) {
+                ArchiveError::Empty { function, version, path }
+            } else {
+                ArchiveError::Missing { function, version, path }
             });
         }
     }

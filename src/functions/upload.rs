@@ -47,7 +47,7 @@ pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<A
         }
     }
     if twice {
-        return Err(ArchiveError::Duplicate { path: "one of the names".to_owned() });
+        return Err(ArchiveError::DuplicateNames);
     }
     kept.no_file_is_a_folder()?;
     finish(&kept.files, strategy, |folder| kept.seen.contains_key(&folder.to_lowercase()))
@@ -66,9 +66,10 @@ impl Kept {
     fn note(&mut self, path: &str, is_folder: bool) -> Result<(), ArchiveError> {
         if let Some(other) = self.seen.insert(path.to_lowercase(), path.to_owned()) {
             let path = path.to_owned();
-            return Err(match other == path {
-                true => ArchiveError::Duplicate { path },
-                false => ArchiveError::Case { path, other },
+            return Err(if other == path {
+                ArchiveError::Duplicate { path }
+            } else {
+                ArchiveError::Case { path, other }
             });
         }
         if !is_folder {

@@ -88,11 +88,12 @@ impl fmt::Display for Diagnostic {
 pub(super) struct Findings<'t> {
     lines: Vec<&'t str>,
     list: Vec<Diagnostic>,
+    left_over: Option<Diagnostic>,
 }
 
 impl<'t> Findings<'t> {
     pub fn new(text: &'t str) -> Self {
-        Self { lines: text.lines().collect(), list: Vec::new() }
+        Self { lines: text.lines().collect(), list: Vec::new(), left_over: None }
     }
 
     pub fn error(&mut self, at: At, code: &'static str, message: impl Into<String>) -> &mut Diagnostic {
@@ -105,19 +106,26 @@ impl<'t> Findings<'t> {
 
     fn add(&mut self, severity: Severity, at: At, code: &'static str, message: String) -> &mut Diagnostic {
         let line = at.line.max(1);
-        let source_line = self.line(line).map(shown).unwrap_or_default();
-        // What is above the limit overwrites the last one: callers need a place to put their fix.
-        self.list.truncate(MAX_DIAGNOSTICS - 1);
-        let place = self.list.len();
-        self.list.push(Diagnostic {
+        let found = Diagnostic {
             severity,
             code,
             line,
             column: at.column.max(1),
             message,
-            source_line,
+            source_line: self.line(line).map(shown).unwrap_or_default(),
             fix: None,
-        });
+        };
+        // Once the list is full, the last place goes to the latest error, and what is left over is only a place
+        // where the caller can put its fix.
+        let last_is_error = self.list.last().is_some_and(|d| d.severity == Severity::Error);
+        if self.list.len() >= MAX_DIAGNOSTICS {
+            if severity == Severity::Warning && last_is_error {
+                return self.left_over.insert(found);
+            }
+            self.list.pop();
+        }
+        let place = self.list.len();
+        self.list.push(found);
         &mut self.list[place]
     }
 
@@ -159,7 +167,8 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         .into_iter()
         .filter(|k| k.len() <= MAX_COMPARED)
         .map(|k| (strsim::damerau_levenshtein(&word, &k.to_lowercase()), k))
-        .filter(|(distance, _)| *distance <= far)
+        // A word with nothing left of it is no misspelling.
+        .filter(|(distance, _)| *distance <= far && *distance < word.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, k)| k)
 }

@@ -397,9 +397,10 @@ fn statistic(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Statistic>
     if statistic.is_none() {
         let found =
             findings.error(text.at, "unknown-value", format!("there is no statistic {}", quoted(text.value)));
+        let percentile = text.value.starts_with('P');
         match nearest(text.value, scalar::STATISTICS) {
-            Some(near) => found.fix(format!("did you mean {near}?")),
-            None => found.fix("it is Median, Minimum, Maximum or a percentile such as P95"),
+            Some(near) if !percentile => found.fix(format!("did you mean {near}?")),
+            _ => found.fix("it is Median, Minimum, Maximum or a percentile such as P95"),
         }
     }
     statistic

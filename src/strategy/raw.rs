@@ -97,21 +97,27 @@ fn options() -> serde_saphyr::Options {
 fn report(error: &serde_saphyr::Error, findings: &mut Findings<'_>) {
     let at = error.location().map_or(At::START, At::from);
     let text = error.to_string();
-    let message = text.lines().next().unwrap_or("unreadable").trim();
-    // The place is printed in front of every message; the parser's own mention of it would be a second one.
-    let message = match message.rfind(" at line ") {
-        Some(end) => &message[..end],
-        None => message,
-    };
-    let block_scalar = findings.line(at.line).is_some_and(|line| line.contains(": >"))
-        || findings.line(at.line.saturating_sub(1)).is_some_and(|line| line.contains(": >"));
-    let found = findings.error(at, "syntax", format!("not readable as YAML: {message}"));
-    if block_scalar {
-        found.fix("a threshold that starts with > must be quoted, as in threshold: \">=0.5\"");
-    } else if text.contains("budget") || text.contains("limit") {
-        found.fix(format!(
+    if text.contains("Documents {") || text.contains("multiple YAML documents") {
+        findings
+            .error(at, "many-documents", "there is more than one YAML document")
+            .fix("keep one strategy in a file, and remove what follows ---");
+        return;
+    }
+    if text.contains("budget breached") || text.contains("limit") {
+        findings.error(at, "too-complex", "this is too deep or too big for a strategy").fix(format!(
             "a strategy has at most {MAX_NODES} values, {MAX_DEPTH} levels and {MAX_ALIASES} aliases"
         ));
+        return;
+    }
+    // The place is printed in front of every message; the parser's own mention of it would be a second one.
+    let message = text.lines().next().unwrap_or("unreadable");
+    let message = message.split(" at line ").next().unwrap_or(message).trim();
+    let near = [at.line, at.line.saturating_sub(1)].map(|line| findings.line(line).unwrap_or_default());
+    let found = findings.error(at, "syntax", format!("not readable as YAML: {message}"));
+    if near.iter().any(|line| line.contains(": >")) {
+        found.fix("a threshold that starts with > must be quoted, as in threshold: \">=0.5\"");
+    } else if near[0].contains('\t') {
+        found.fix("indent with spaces");
     }
 }
 

@@ -1,11 +1,11 @@
 //! The small languages inside scalars: durations, thresholds, counts, statistics, paths.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use super::{Operator, Statistic, diagnostic::quoted};
 
 /// Longest duration a strategy may name: 366 days.
-pub const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
+pub const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 
 /// Most calls a stage may ask for; deployed agents read the number into 32 bits on some boards.
 pub const MAX_CALLS: u64 = 1_000_000_000;
@@ -95,7 +95,7 @@ pub(super) fn go_duration(duration: Duration) -> String {
     for (unit, millis) in &UNITS[1..] {
         let count = rest / u128::from(*millis);
         if count > 0 {
-            text.push_str(&format!("{count}{unit}"));
+            let _ = write!(text, "{count}{unit}");
         }
         rest %= u128::from(*millis);
     }

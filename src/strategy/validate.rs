@@ -102,7 +102,8 @@ fn function_of(
 ) -> Option<usize> {
     let name = stage.function.as_ref()?;
     let found = known.get(&name.value).copied();
-    if found.is_none() {
+    // Where no function could be read, that is the fault.
+    if found.is_none() && !known.is_empty() {
         let fault = findings.error(
             name.at,
             "unknown-function",

@@ -1,5 +1,8 @@
-// A test that meets what it did not expect is to panic.
-#![allow(clippy::unwrap_used)]
+//! The one integration-test binary; folders mirror `src`.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
 mod fleet;
+mod functions;
+mod strategy;
 mod wire;
