@@ -35,9 +35,7 @@ fn check(text: &str, max: usize) -> Result<(), IdError> {
     if text.len() > max {
         return Err(IdError::TooLong { len: text.len(), max });
     }
-    if let Some(c) = text
-        .chars()
-        .find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-')))
+    if let Some(c) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-')))
     {
         return Err(IdError::Character(c));
     }

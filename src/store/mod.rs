@@ -10,7 +10,18 @@
 //!   a commit of unknown outcome may be tried again as it was);
 //! - a store written by a newer version is refused before anything in it is changed.
 
+mod check;
+mod dump;
+mod history;
+pub mod holder;
+pub mod options;
+pub mod postgres;
 pub mod rows;
+mod session;
+pub mod sqlite;
+mod tables;
+pub mod transfer;
+pub mod url;
 
 use std::{fmt, time::Duration};
 
@@ -43,7 +54,9 @@ pub enum StoreError {
     /// Another manager holds the lease.
     #[error("another manager ({holder}) works on this store; end it, wait {} s, or start with --standby", .retry_after.as_secs())]
     Held { holder: String, retry_after: Duration },
-    #[error("the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed")]
+    #[error(
+        "the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed"
+    )]
     Newer { found: i64, known: i64 },
     /// A row that can't be read; names table, column and key.
     #[error("bad row in table {table}, key {key}, column {column}: {why}")]
@@ -170,4 +183,13 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>>;
     /// Answers if the store does.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Bytes as lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('?'));
+        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('?'));
+        text
+    })
 }
