@@ -10,7 +10,18 @@
 //!   a commit of unknown outcome may be tried again as it was);
 //! - a store written by a newer version is refused before anything in it is changed.
 
+mod check;
+mod dump;
+mod history;
+pub mod holder;
+pub mod options;
+pub mod postgres;
 pub mod rows;
+mod session;
+pub mod sqlite;
+mod tables;
+pub mod transfer;
+pub mod url;
 
 use std::{fmt, time::Duration};
 
@@ -172,4 +183,13 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>>;
     /// Answers if the store does.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Bytes as lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('?'));
+        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('?'));
+        text
+    })
 }

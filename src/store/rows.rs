@@ -43,8 +43,10 @@ pub struct ReleaseRow {
     /// True while the engine must hold it in memory: it is not over, or an undo of it is not confirmed.
     pub open: bool,
     /// SHA-256 over the parsed strategy and the functions: same id and digest is the same release.
+    #[serde(with = "base64_text")]
     pub digest: Vec<u8>,
     /// Names an `archives` row.
+    #[serde(with = "base64_text")]
     pub archive: Vec<u8>,
     /// The YAML as the developer sent it.
     pub strategy: String,
@@ -63,6 +65,7 @@ pub struct MembersRow {
     pub release_key: u32,
     pub slice: u32,
     /// Child keys, ascending, packed by the engine.
+    #[serde(with = "base64_text")]
     pub keys: Vec<u8>,
 }
 
@@ -116,9 +119,11 @@ pub struct DeploymentRow {
 }
 
 /// `archives`: a `fns.zip`, frozen when its release was submitted. Primary key digest; never updated.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArchiveRow {
+    #[serde(with = "base64_text")]
     pub digest: Vec<u8>,
+    #[serde(with = "base64_text")]
     pub bytes: Bytes,
 }
 
@@ -162,7 +167,10 @@ pub struct LeaseRow {
     pub served_ms: u64,
 }
 
-/// Everything that one transaction writes.
+/// Everything that one transaction writes. It happens in this order: children gone, children, seen, releases, archives,
+/// members, assignments, stage results, deployments, audit, outbox, outbox done. No list holds a key twice.
+///
+/// Text can't hold the character NUL, and numbers can't exceed `i64::MAX`; a batch with either is refused.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Writes {
     /// Upserts.
@@ -197,4 +205,24 @@ pub struct Batch {
     pub seq: u64,
     pub served_ms: u64,
     pub writes: Writes,
+}
+
+/// Bytes in JSON.
+mod base64_text {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(
+        bytes: impl AsRef<[u8]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, T: From<Vec<u8>>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map(T::from).map_err(D::Error::custom)
+    }
 }

@@ -1,0 +1,276 @@
+//! The [`Reader`], once for all databases: which statement answers which question.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::time::timeout;
+
+use super::{
+    AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError,
+    rows::{ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, ReleaseRow, StageResultRow},
+    session::{Arg, Sessions},
+    tables::{
+        FromRow, archive_columns, assignment_columns, audit_columns, deployment_columns, member_columns,
+        release_columns, stage_result_columns,
+    },
+};
+
+/// A question to the store that isn't answered after this long is given up.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) const RELEASE: &str = concat!("SELECT ", release_columns!(), " FROM releases WHERE id = $1");
+
+pub(crate) const ARCHIVE: &str = concat!("SELECT ", archive_columns!(), " FROM archives WHERE digest = $1");
+
+pub(crate) const MEMBERS: &str =
+    concat!("SELECT ", member_columns!(), " FROM members WHERE release_key = $1 ORDER BY slice");
+
+pub(crate) const ASSIGNMENT: &str =
+    concat!("SELECT ", assignment_columns!(), " FROM assignments WHERE release_key = $1 AND child_key = $2");
+
+pub(crate) const ASSIGNMENTS: &str = concat!(
+    "SELECT ",
+    assignment_columns!(),
+    " FROM assignments WHERE release_key = $1 AND child_key > $2 ORDER BY child_key LIMIT $3"
+);
+
+pub(crate) const STAGE_RESULTS: &str = concat!(
+    "SELECT ",
+    stage_result_columns!(),
+    " FROM stage_results WHERE release_key = $1 AND child_key BETWEEN $2 AND $3
+      ORDER BY child_key, attempt, stage"
+);
+
+pub(crate) const DEPLOYMENTS: &str = concat!(
+    "SELECT ",
+    deployment_columns!(),
+    " FROM deployments WHERE (function, child_key) > ($1, $2) ORDER BY function, child_key LIMIT $3"
+);
+
+pub(crate) const DEPLOYMENTS_OF_FUNCTION: &str = concat!(
+    "SELECT ",
+    deployment_columns!(),
+    " FROM deployments WHERE (function, child_key) > ($1, $2) AND function = $4
+      ORDER BY function, child_key LIMIT $3"
+);
+
+pub(crate) const DEPLOYMENTS_OF_CHILD: &str = concat!(
+    "SELECT ",
+    deployment_columns!(),
+    " FROM deployments WHERE (function, child_key) > ($1, $2) AND child_key = $4
+      AND function = COALESCE($5, function) ORDER BY function, child_key LIMIT $3"
+);
+
+pub(crate) const AUDIT: &str = concat!(
+    "SELECT ",
+    audit_columns!(),
+    " FROM audit WHERE (seq, idx) > ($1, $2) ORDER BY seq, idx LIMIT $3"
+);
+
+pub(crate) const AUDIT_OF_RELEASE: &str = concat!(
+    "SELECT ",
+    audit_columns!(),
+    " FROM audit WHERE (seq, idx) > ($1, $2) AND release_key = $4 ORDER BY seq, idx LIMIT $3"
+);
+
+pub(crate) const AUDIT_END: &str =
+    concat!("SELECT ", audit_columns!(), " FROM audit ORDER BY seq DESC, idx DESC LIMIT 1");
+
+pub(crate) const PING: &str = "SELECT 1";
+
+/// Everything above, for the test that prepares each statement.
+#[cfg(test)]
+pub(crate) const STATEMENTS: &[&str] = &[
+    RELEASE,
+    ARCHIVE,
+    MEMBERS,
+    ASSIGNMENT,
+    ASSIGNMENTS,
+    STAGE_RESULTS,
+    DEPLOYMENTS,
+    DEPLOYMENTS_OF_FUNCTION,
+    DEPLOYMENTS_OF_CHILD,
+    AUDIT,
+    AUDIT_OF_RELEASE,
+    AUDIT_END,
+    PING,
+];
+
+/// Reads what is committed.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    sessions: Arc<dyn Sessions>,
+}
+
+impl History {
+    pub(crate) fn new(sessions: Arc<dyn Sessions>) -> Self {
+        Self { sessions }
+    }
+
+    async fn all<T: FromRow + Send>(
+        &self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        let mut found = Vec::new();
+        let asking = async {
+            let mut session = self.sessions.session().await?;
+            let mut each = |columns: &dyn super::session::Columns| {
+                found.push(T::read(columns)?);
+                Ok(())
+            };
+            session.rows(sql, args, &mut each).await
+        };
+        match timeout(READ_TIMEOUT, asking).await {
+            Ok(done) => done?,
+            Err(_) => {
+                return Err(StoreError::Unavailable(format!(
+                    "no answer within {} s",
+                    READ_TIMEOUT.as_secs()
+                )));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn one<T: FromRow + Send>(
+        &self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.all(sql, args).await?.pop())
+    }
+}
+
+fn page(limit: u32) -> Arg<'static> {
+    Arg::Int(i64::from(limit.clamp(1, MAX_PAGE)))
+}
+
+/// What a page that starts at the beginning comes after: every key is 0 or more.
+const BEFORE_ALL: i64 = -1;
+
+impl Reader for History {
+    fn release<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ReleaseRow>, StoreError>> {
+        Box::pin(async move { self.one(RELEASE, &[Arg::Text(id)]).await })
+    }
+
+    fn releases<'a>(
+        &'a self,
+        filter: &'a ReleaseFilter,
+    ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>> {
+        Box::pin(async move {
+            let args = [
+                Arg::Int(filter.before.map_or(i64::MAX, i64::from)),
+                page(filter.limit),
+                Arg::OptText(filter.state.as_deref()),
+                Arg::OptText(filter.function.as_deref()),
+            ];
+            self.all(self.sessions.releases_sql(), &args).await
+        })
+    }
+
+    fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {
+        Box::pin(async move {
+            let row: Option<ArchiveRow> = self.one(ARCHIVE, &[Arg::Bytes(digest)]).await?;
+            Ok(row.map(|row| row.bytes))
+        })
+    }
+
+    fn members(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<MembersRow>, StoreError>> {
+        Box::pin(async move { self.all(MEMBERS, &[Arg::Int(release_key.into())]).await })
+    }
+
+    fn assignment(
+        &self,
+        release_key: u32,
+        child_key: u32,
+    ) -> BoxFuture<'_, Result<Option<AssignmentRow>, StoreError>> {
+        Box::pin(async move {
+            self.one(ASSIGNMENT, &[Arg::Int(release_key.into()), Arg::Int(child_key.into())]).await
+        })
+    }
+
+    fn assignments(
+        &self,
+        release_key: u32,
+        after: Option<u32>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<AssignmentRow>, StoreError>> {
+        Box::pin(async move {
+            let after = after.map_or(BEFORE_ALL, i64::from);
+            self.all(ASSIGNMENTS, &[Arg::Int(release_key.into()), Arg::Int(after), page(limit)]).await
+        })
+    }
+
+    fn stage_results(
+        &self,
+        release_key: u32,
+        from: u32,
+        to: u32,
+    ) -> BoxFuture<'_, Result<Vec<StageResultRow>, StoreError>> {
+        Box::pin(async move {
+            let args = [Arg::Int(release_key.into()), Arg::Int(from.into()), Arg::Int(to.into())];
+            self.all(STAGE_RESULTS, &args).await
+        })
+    }
+
+    fn deployments<'a>(
+        &'a self,
+        filter: &'a DeploymentFilter,
+    ) -> BoxFuture<'a, Result<Vec<DeploymentRow>, StoreError>> {
+        Box::pin(async move {
+            let (function, child_key) = match &filter.after {
+                Some((function, child_key)) => (function.as_str(), i64::from(*child_key)),
+                None => ("", BEFORE_ALL),
+            };
+            let after = [Arg::Text(function), Arg::Int(child_key), page(filter.limit)];
+            let wanted = filter.function.as_deref();
+            match (filter.child_key, wanted) {
+                (Some(child_key), wanted) => {
+                    let args = [&after[..], &[Arg::Int(child_key.into()), Arg::OptText(wanted)]].concat();
+                    self.all(DEPLOYMENTS_OF_CHILD, &args).await
+                }
+                (None, Some(wanted)) => {
+                    self.all(DEPLOYMENTS_OF_FUNCTION, &[&after[..], &[Arg::Text(wanted)]].concat()).await
+                }
+                (None, None) => self.all(DEPLOYMENTS, &after).await,
+            }
+        })
+    }
+
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditRow>, StoreError>> {
+        Box::pin(async move {
+            // A sequence beyond what the store can hold has nothing after it.
+            let (seq, idx) = filter.after.map_or((BEFORE_ALL, BEFORE_ALL), |(seq, idx)| {
+                (i64::try_from(seq).unwrap_or(i64::MAX), i64::from(idx))
+            });
+            let after = [Arg::Int(seq), Arg::Int(idx), page(filter.limit)];
+            match filter.release_key {
+                Some(release_key) => {
+                    self.all(AUDIT_OF_RELEASE, &[&after[..], &[Arg::Int(release_key.into())]].concat()).await
+                }
+                None => self.all(AUDIT, &after).await,
+            }
+        })
+    }
+
+    fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>> {
+        Box::pin(async move {
+            let row: Option<AuditRow> = self.one(AUDIT_END, &[]).await?;
+            Ok(row.map(|row| (row.seq, row.idx)))
+        })
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let asking = async {
+                let mut session = self.sessions.session().await?;
+                session.rows(PING, &[], &mut |_| Ok(())).await
+            };
+            timeout(READ_TIMEOUT, asking)
+                .await
+                .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer to a ping".to_owned())))
+        })
+    }
+}

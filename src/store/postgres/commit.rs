@@ -1,0 +1,318 @@
+//! Writing: one statement a batch where only frequent tables are touched, else a transaction around it.
+//!
+//! Rows go in as one array a column, taken apart by `unnest`. The statement steps the lease first, and every insert is
+//! joined to the stepped row: no lease, no rows.
+
+use sqlx::{
+    Connection, PgConnection, Postgres, Row,
+    postgres::{PgArguments, PgBindIterExt},
+    query::Query,
+};
+
+use super::{
+    error::store_error,
+    lease::{self, now_ms},
+};
+use crate::store::{
+    StoreError,
+    check::{self, Found},
+    rows::{Batch, LeaseRow, ReleaseRow, WallMs, Writes},
+    transfer::{Progress, Slices, not_empty},
+};
+
+/// `$1` epoch, `$2` seq, `$3` served_ms, then the arrays, table by table.
+const STEP_AND_WRITE: &str = concat!(
+    "WITH step AS (
+        UPDATE lease SET seq = seq + 1, served_ms = $3, renewed_ms = ",
+    now_ms!(),
+    " WHERE epoch = $1 AND seq = $2 RETURNING 1
+    ), assignment AS (
+        INSERT INTO assignments AS old
+            (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
+        SELECT new.* FROM step, unnest($4::bigint[], $5::bigint[], $6::smallint[], $7::text[], $8::smallint[],
+            $9::smallint[], $10::smallint[], $11::bigint[], $12::text[]) AS new
+        ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
+            attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
+            updated_ms = excluded.updated_ms, detail = excluded.detail
+    ), stage_result AS (
+        INSERT INTO stage_results (release_key, child_key, attempt, stage, status, at_ms, digest, summary)
+        SELECT new.* FROM step, unnest($13::bigint[], $14::bigint[], $15::smallint[], $16::smallint[],
+            $17::smallint[], $18::bigint[], $19::bigint[], $20::text[]) AS new
+        ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
+            at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary
+    ), deployment AS (
+        INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
+        SELECT new.* FROM step, unnest($21::bigint[], $22::text[], $23::bigint[], $24::text[], $25::text[],
+            $26::bigint[]) AS new
+        ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
+            variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms
+    ), audited AS (
+        INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
+        SELECT new.* FROM step, unnest($27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[],
+            $32::text[]) AS new
+    ), child AS (
+        INSERT INTO children (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
+        SELECT new.* FROM step, unnest($33::bigint[], $34::text[], $35::text[], $36::text[], $37::text[],
+            $38::bigint[], $39::bigint[], $40::bigint[], $41::text[]) AS new
+        ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
+            area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms,
+            seen_ms = excluded.seen_ms, detail = excluded.detail
+    ), seen AS (
+        UPDATE children SET seen_ms = new.seen_ms
+        FROM step, unnest($42::bigint[], $43::bigint[]) AS new (child_key, seen_ms)
+        WHERE children.child_key = new.child_key
+    )
+    SELECT 1 FROM step"
+);
+
+const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key = ANY ($1::bigint[])";
+const SEEN: &str = "UPDATE children SET seen_ms = new.seen_ms
+    FROM unnest($1::bigint[], $2::bigint[]) AS new (child_key, seen_ms) WHERE children.child_key = new.child_key";
+const RELEASE: &str = "INSERT INTO releases
+    (release_key, id, state, open, digest, archive, strategy, functions, submitted_ms, updated_ms, ended_ms, detail)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    ON CONFLICT (release_key) DO UPDATE SET id = excluded.id, state = excluded.state, open = excluded.open,
+        digest = excluded.digest, archive = excluded.archive, strategy = excluded.strategy,
+        functions = excluded.functions, submitted_ms = excluded.submitted_ms, updated_ms = excluded.updated_ms,
+        ended_ms = excluded.ended_ms, detail = excluded.detail";
+const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
+const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys)
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])
+    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys";
+const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[])";
+const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id = ANY ($1::bigint[])";
+
+const PRUNE_AUDIT: &str =
+    "DELETE FROM audit USING (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT $2) AS oldest
+    WHERE audit.seq = oldest.seq AND audit.idx = oldest.idx AND audit.at_ms < $1
+      AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)";
+const SET_PROGRESS: &str = "UPDATE lease SET seq = $2, served_ms = $3 WHERE epoch = $1";
+/// The file of an import may come slowly.
+const NO_IDLE_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+const IS_EMPTY: &str = "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children)
+    AND NOT EXISTS (SELECT 1 FROM releases) AND NOT EXISTS (SELECT 1 FROM audit)
+    AND NOT EXISTS (SELECT 1 FROM outbox) FROM lease";
+
+/// Everything above, for the test that prepares each statement.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[
+    STEP_AND_WRITE,
+    CHILDREN_GONE,
+    SEEN,
+    RELEASE,
+    ARCHIVE,
+    MEMBERS,
+    OUTBOX,
+    OUTBOX_DONE,
+    PRUNE_AUDIT,
+    SET_PROGRESS,
+    IS_EMPTY,
+];
+
+/// Commits one batch, unless it is there already.
+pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(), StoreError> {
+    let stepped = if is_one_statement(&batch.writes) {
+        step_and_write(conn, batch, &batch.writes.seen).await?
+    } else {
+        let mut transaction = conn.begin().await.map_err(store_error)?;
+        let stepped = write_all(&mut transaction, batch).await?;
+        if stepped {
+            transaction.commit().await.map_err(store_error)?;
+        } else {
+            transaction.rollback().await.map_err(store_error)?;
+        }
+        stepped
+    };
+    if stepped {
+        return Ok(());
+    }
+    let found = lease::look(conn).await?;
+    match check::judge(Some(found), batch) {
+        Found::AlreadyThere => Ok(()),
+        Found::Lost(why) => Err(StoreError::LeaseLost(why)),
+    }
+}
+
+/// Whether the frequent tables are all there is. A statement can't change a row twice, so what changes children in
+/// more than one way needs more than one.
+fn is_one_statement(writes: &Writes) -> bool {
+    writes.children_gone.is_empty()
+        && (writes.children.is_empty() || writes.seen.is_empty())
+        && writes.releases.is_empty()
+        && writes.archives.is_empty()
+        && writes.members.is_empty()
+        && writes.outbox.is_empty()
+        && writes.outbox_done.is_empty()
+}
+
+/// Within a transaction: everything, in the order that [`Writes`] tells. False if the lease is not ours.
+async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, StoreError> {
+    let writes = &batch.writes;
+    if !writes.children_gone.is_empty() {
+        let keys = writes.children_gone.iter().map(|key| i64::from(*key));
+        run(conn, sqlx::query(CHILDREN_GONE).bind(keys.bind_iter())).await?;
+    }
+    if !step_and_write(conn, batch, &[]).await? {
+        return Ok(false);
+    }
+    if !writes.seen.is_empty() {
+        let seen = writes.seen.iter();
+        let query = sqlx::query(SEEN)
+            .bind(seen.clone().map(|(key, _)| i64::from(*key)).bind_iter())
+            .bind(seen.map(|(_, seen_ms)| *seen_ms).bind_iter());
+        run(conn, query).await?;
+    }
+    for row in &writes.releases {
+        run(conn, release(row)).await?;
+    }
+    for row in &writes.archives {
+        run(conn, sqlx::query(ARCHIVE).bind(&row.digest[..]).bind(&row.bytes[..])).await?;
+    }
+    if !writes.members.is_empty() {
+        run(conn, members(writes)).await?;
+    }
+    if !writes.outbox.is_empty() {
+        run(conn, outbox(writes)).await?;
+    }
+    if !writes.outbox_done.is_empty() {
+        let ids = writes.outbox_done.iter().map(|id| *id as i64);
+        run(conn, sqlx::query(OUTBOX_DONE).bind(ids.bind_iter())).await?;
+    }
+    Ok(true)
+}
+
+async fn run(conn: &mut PgConnection, query: Query<'_, Postgres, PgArguments>) -> Result<u64, StoreError> {
+    Ok(query.execute(conn).await.map_err(store_error)?.rows_affected())
+}
+
+/// Steps the lease and writes the frequent tables. False, with nothing written, if the lease is not ours.
+async fn step_and_write(
+    conn: &mut PgConnection,
+    batch: &Batch,
+    seen: &[(u32, WallMs)],
+) -> Result<bool, StoreError> {
+    let Writes { children, assignments, stage_results, deployments, audit, .. } = &batch.writes;
+    let (a, r, d) = (assignments.iter(), stage_results.iter(), deployments.iter());
+    let (t, c, s) = (audit.iter(), children.iter(), seen.iter());
+    let query = sqlx::query(STEP_AND_WRITE)
+        .bind(batch.epoch as i64)
+        .bind(batch.seq as i64)
+        .bind(batch.served_ms as i64)
+        .bind(a.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(a.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(a.clone().map(|row| row.status).bind_iter())
+        .bind(a.clone().map(|row| row.outcome.as_deref()).bind_iter())
+        .bind(a.clone().map(|row| row.attempt).bind_iter())
+        .bind(a.clone().map(|row| row.stage).bind_iter())
+        .bind(a.clone().map(|row| row.stage_status).bind_iter())
+        .bind(a.clone().map(|row| row.updated_ms).bind_iter())
+        .bind(a.map(|row| row.detail.as_str()).bind_iter())
+        .bind(r.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(r.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(r.clone().map(|row| row.attempt).bind_iter())
+        .bind(r.clone().map(|row| row.stage).bind_iter())
+        .bind(r.clone().map(|row| row.status).bind_iter())
+        .bind(r.clone().map(|row| row.at_ms).bind_iter())
+        .bind(r.clone().map(|row| row.digest).bind_iter())
+        .bind(r.map(|row| row.summary.as_str()).bind_iter())
+        .bind(d.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(d.clone().map(|row| row.function.as_str()).bind_iter())
+        .bind(d.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(d.clone().map(|row| row.variant.as_str()).bind_iter())
+        .bind(d.clone().map(|row| row.path.as_str()).bind_iter())
+        .bind(d.map(|row| row.at_ms).bind_iter())
+        .bind(t.clone().map(|row| row.seq as i64).bind_iter())
+        .bind(t.clone().map(|row| i64::from(row.idx)).bind_iter())
+        .bind(t.clone().map(|row| row.at_ms).bind_iter())
+        .bind(t.clone().map(|row| row.release_key.map(i64::from)).bind_iter())
+        .bind(t.clone().map(|row| row.actor.as_str()).bind_iter())
+        .bind(t.map(|row| row.events.as_str()).bind_iter())
+        .bind(c.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(c.clone().map(|row| row.id.as_str()).bind_iter())
+        .bind(c.clone().map(|row| row.kind.as_str()).bind_iter())
+        .bind(c.clone().map(|row| row.name.as_deref()).bind_iter())
+        .bind(c.clone().map(|row| row.area.as_deref()).bind_iter())
+        .bind(c.clone().map(|row| i64::from(row.agents)).bind_iter())
+        .bind(c.clone().map(|row| row.born_ms).bind_iter())
+        .bind(c.clone().map(|row| row.seen_ms).bind_iter())
+        .bind(c.map(|row| row.detail.as_str()).bind_iter())
+        .bind(s.clone().map(|(key, _)| i64::from(*key)).bind_iter())
+        .bind(s.map(|(_, seen_ms)| *seen_ms).bind_iter());
+    Ok(run(conn, query).await? == 1)
+}
+
+fn release(row: &ReleaseRow) -> Query<'_, Postgres, PgArguments> {
+    sqlx::query(RELEASE)
+        .bind(i64::from(row.release_key))
+        .bind(&row.id)
+        .bind(&row.state)
+        .bind(row.open)
+        .bind(&row.digest[..])
+        .bind(&row.archive[..])
+        .bind(&row.strategy)
+        .bind(&row.functions)
+        .bind(row.submitted_ms)
+        .bind(row.updated_ms)
+        .bind(row.ended_ms)
+        .bind(&row.detail)
+}
+
+fn members(writes: &Writes) -> Query<'_, Postgres, PgArguments> {
+    let rows = writes.members.iter();
+    sqlx::query(MEMBERS)
+        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.slice)).bind_iter())
+        .bind(rows.map(|row| &row.keys[..]).bind_iter())
+}
+
+fn outbox(writes: &Writes) -> Query<'_, Postgres, PgArguments> {
+    let rows = writes.outbox.iter();
+    sqlx::query(OUTBOX)
+        .bind(rows.clone().map(|row| row.id as i64).bind_iter())
+        .bind(rows.clone().map(|row| row.kind.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| row.at_ms).bind_iter())
+        .bind(rows.map(|row| row.payload.as_str()).bind_iter())
+}
+
+/// Removes old audit rows from the front of the trail.
+pub(super) async fn prune_audit(
+    conn: &mut PgConnection,
+    epoch: u64,
+    before_ms: WallMs,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    run(conn, sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(i64::from(limit)).bind(epoch as i64)).await
+}
+
+/// Fills an empty store in one transaction, which holds the lease's row from its first slice on.
+pub(super) async fn fill(
+    conn: &mut PgConnection,
+    lease: &LeaseRow,
+    slices: &mut Slices<'_>,
+) -> Result<(), StoreError> {
+    let lost = || StoreError::LeaseLost("another manager has taken it".to_owned());
+    let mut transaction = conn.begin().await.map_err(store_error)?;
+    sqlx::raw_sql(NO_IDLE_TIMEOUT).execute(&mut *transaction).await.map_err(store_error)?;
+    let empty = sqlx::query(IS_EMPTY).fetch_one(&mut *transaction).await.map_err(store_error)?;
+    if !empty.try_get::<bool, _>(0).map_err(store_error)? {
+        return Err(not_empty());
+    }
+    let mut seq = lease.seq;
+    while let Some(slice) = slices()? {
+        check::writes(&slice.writes)?;
+        let batch = Batch { epoch: lease.epoch, seq, served_ms: lease.served_ms, writes: slice.writes };
+        if !write_all(&mut transaction, &batch).await? {
+            return Err(lost());
+        }
+        seq += 1;
+        if let Some(Progress { seq, served_ms }) = slice.progress {
+            let set =
+                sqlx::query(SET_PROGRESS).bind(lease.epoch as i64).bind(seq as i64).bind(served_ms as i64);
+            if run(&mut transaction, set).await? != 1 {
+                return Err(lost());
+            }
+        }
+    }
+    transaction.commit().await.map_err(store_error)
+}

@@ -1,0 +1,144 @@
+//! Taking, renewing and giving back the lease, by the database's clock.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row, postgres::PgConnectOptions};
+
+use super::{connect, error::store_error};
+use crate::store::{LEASE_TTL, StoreError, options::OpenOptions, rows::LeaseRow};
+
+/// A standby looks this often whether the lease is free.
+const LEASE_POLL: Duration = Duration::from_secs(1);
+
+/// The database's clock in milliseconds.
+macro_rules! now_ms {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+pub(super) use now_ms;
+
+pub(super) const LOOK: &str =
+    concat!("SELECT epoch, seq, holder, renewed_ms, ", now_ms!(), " - renewed_ms FROM lease");
+/// Only if nobody has taken or renewed it since we looked.
+pub(super) const TAKE: &str = concat!(
+    "UPDATE lease SET epoch = epoch + 1, holder = $1, renewed_ms = ",
+    now_ms!(),
+    " WHERE epoch = $2 AND renewed_ms = $3 RETURNING epoch, seq, holder, served_ms"
+);
+pub(super) const RENEW: &str = concat!(
+    "UPDATE lease SET served_ms = GREATEST(served_ms, $2), renewed_ms = ",
+    now_ms!(),
+    " WHERE epoch = $1"
+);
+pub(super) const GIVE_BACK: &str = "UPDATE lease SET holder = '', renewed_ms = 0 WHERE epoch = $1";
+
+/// What was found in place of a free lease.
+struct Looked {
+    epoch: i64,
+    seq: i64,
+    holder: String,
+    renewed_ms: i64,
+    age_ms: i64,
+}
+
+impl Looked {
+    /// How long the holder, if there is one, may still be expected to come back.
+    fn left(&self) -> Option<Duration> {
+        // A time far in the future is of a clock that was set back since; its holder would have renewed.
+        let left = i64::try_from(LEASE_TTL.as_millis()).ok()? - self.age_ms.abs();
+        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
+        (!self.holder.is_empty()).then(|| Duration::from_millis(left))
+    }
+}
+
+async fn look_at(conn: &mut PgConnection) -> Result<Looked, StoreError> {
+    let row = sqlx::query(LOOK).fetch_optional(conn).await.map_err(store_error)?;
+    let row = row.ok_or_else(|| StoreError::Refused("the store has no lease row".to_owned()))?;
+    let looked = || {
+        Ok(Looked {
+            epoch: row.try_get(0)?,
+            seq: row.try_get(1)?,
+            holder: row.try_get(2)?,
+            renewed_ms: row.try_get(3)?,
+            age_ms: row.try_get(4)?,
+        })
+    };
+    looked().map_err(store_error)
+}
+
+/// The lease as it is: `(epoch, seq, holder)`.
+pub(super) async fn look(conn: &mut PgConnection) -> Result<(u64, u64, String), StoreError> {
+    let looked = look_at(conn).await?;
+    Ok((looked.epoch as u64, looked.seq as u64, looked.holder))
+}
+
+/// Takes the lease: at once, or as a standby when it is free, through whatever happens to the connection meanwhile.
+pub(super) async fn take(
+    mut conn: PgConnection,
+    connect_options: &PgConnectOptions,
+    options: &OpenOptions,
+) -> Result<(PgConnection, LeaseRow), StoreError> {
+    let mut said = false;
+    loop {
+        let pause = match try_take(&mut conn, options).await {
+            Ok(lease) => return Ok((conn, lease)),
+            Err(StoreError::Held { holder, retry_after }) if options.wait => {
+                if !said {
+                    tracing::info!(%holder, "standing by: another manager works on this store");
+                    said = true;
+                }
+                retry_after.min(LEASE_POLL)
+            }
+            Err(StoreError::Unavailable(why)) if options.wait => {
+                tracing::warn!(%why, "standing by: the store is not available");
+                if let Ok(new) = connect(connect_options).await {
+                    conn = new;
+                }
+                LEASE_POLL
+            }
+            Err(error) => return Err(error),
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn try_take(conn: &mut PgConnection, options: &OpenOptions) -> Result<LeaseRow, StoreError> {
+    loop {
+        let looked = look_at(conn).await?;
+        if let Some(retry_after) = looked.left()
+            && !options.holder.proves_dead(&looked.holder)
+        {
+            return Err(StoreError::Held { holder: looked.holder, retry_after });
+        }
+        let take =
+            sqlx::query(TAKE).bind(options.holder.to_string()).bind(looked.epoch).bind(looked.renewed_ms);
+        // No row: somebody was faster; look again.
+        if let Some(row) = take.fetch_optional(&mut *conn).await.map_err(store_error)? {
+            let lease = || {
+                Ok(LeaseRow {
+                    epoch: row.try_get::<i64, _>(0)? as u64,
+                    seq: row.try_get::<i64, _>(1)? as u64,
+                    holder: row.try_get(2)?,
+                    served_ms: row.try_get::<i64, _>(3)? as u64,
+                })
+            };
+            return lease().map_err(store_error);
+        }
+    }
+}
+
+/// Says that the holder lives, and how long it has served.
+pub(super) async fn renew(conn: &mut PgConnection, epoch: u64, served_ms: u64) -> Result<(), StoreError> {
+    let renew = sqlx::query(RENEW).bind(epoch as i64).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
+    match renew.execute(conn).await.map_err(store_error)?.rows_affected() {
+        1 => Ok(()),
+        _ => Err(StoreError::LeaseLost("another manager has taken it".to_owned())),
+    }
+}
+
+/// Clears the holder, if it is still this one.
+pub(super) async fn give_back(conn: &mut PgConnection, epoch: u64) -> Result<(), StoreError> {
+    sqlx::query(GIVE_BACK).bind(epoch as i64).execute(conn).await.map_err(store_error)?;
+    Ok(())
+}

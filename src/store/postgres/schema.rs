@@ -1,0 +1,57 @@
+//! The schema's version, and the steps from one to the next.
+
+use sqlx::{Connection, PgConnection, Row};
+
+use super::error::store_error;
+use crate::store::StoreError;
+
+/// The steps: after the first `n` the version is `n`.
+const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_initial.sql")];
+
+/// The version this program writes.
+const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+const EXISTS: &str = "SELECT to_regclass('store_version') IS NOT NULL";
+pub(super) const VERSION: &str = "SELECT version FROM store_version";
+
+/// Two processes that make the same tables at once do it one after the other. The key is "choir" in ASCII.
+const BEGIN_STEP: &str = "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(426970081650);
+    CREATE TABLE IF NOT EXISTS store_version (version bigint NOT NULL)";
+pub(super) const CLEAR_VERSION: &str = "DELETE FROM store_version";
+pub(super) const SET_VERSION: &str = "INSERT INTO store_version VALUES ($1)";
+
+/// Looks without changing anything: the version, 0 if there is nothing yet.
+pub(super) async fn check(conn: &mut PgConnection) -> Result<i64, StoreError> {
+    let found = look(conn).await.map_err(store_error)?;
+    if found > KNOWN { Err(StoreError::Newer { found, known: KNOWN }) } else { Ok(found) }
+}
+
+async fn look(conn: &mut PgConnection) -> Result<i64, sqlx::Error> {
+    let exists: bool = sqlx::query(EXISTS).fetch_one(&mut *conn).await?.try_get(0)?;
+    if !exists {
+        return Ok(0);
+    }
+    sqlx::query(VERSION).fetch_optional(conn).await?.map_or(Ok(0), |row| row.try_get(0))
+}
+
+/// Brings the schema to the version this program knows, each step all or nothing.
+pub(super) async fn migrate(conn: &mut PgConnection) -> Result<(), StoreError> {
+    for (step, sql) in (0_i64..).zip(MIGRATIONS) {
+        if check(conn).await? <= step {
+            migrate_one(conn, step, sql).await.map_err(store_error)?;
+        }
+    }
+    Ok(())
+}
+
+async fn migrate_one(conn: &mut PgConnection, step: i64, sql: &'static str) -> Result<(), sqlx::Error> {
+    let mut transaction = conn.begin().await?;
+    sqlx::raw_sql(BEGIN_STEP).execute(&mut *transaction).await?;
+    // Another process may have done it while this one waited.
+    if look(&mut transaction).await? == step {
+        sqlx::raw_sql(sql).execute(&mut *transaction).await?;
+        sqlx::query(CLEAR_VERSION).execute(&mut *transaction).await?;
+        sqlx::query(SET_VERSION).bind(step + 1).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}

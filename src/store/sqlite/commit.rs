@@ -1,0 +1,276 @@
+//! Writing: one transaction a batch, one statement a table.
+//!
+//! The rows of a table go in as one JSON text that SQLite takes apart itself: a statement for every row would cost a
+//! hand-over to the connection's thread each. Tables with binary columns are rare and go row by row.
+
+use serde::Serialize;
+use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
+
+use super::error::store_error;
+use crate::store::{
+    StoreError,
+    check::{self, Found},
+    rows::{ArchiveRow, Batch, LeaseRow, MembersRow, ReleaseRow, WallMs, Writes},
+    transfer::{Slices, not_empty},
+};
+
+/// Most rows of one table that go into one statement; bounds the text that is made of them.
+const MAX_STATEMENT_ROWS: usize = 4096;
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+const TAKE: &str = "UPDATE lease SET epoch = epoch + 1, holder = ?1,
+    renewed_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) RETURNING epoch, seq, holder, served_ms";
+const STEP: &str = "UPDATE lease SET seq = seq + 1, served_ms = ?3,
+    renewed_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE epoch = ?1 AND seq = ?2";
+const RENEW: &str = "UPDATE lease SET served_ms = MAX(served_ms, ?2),
+    renewed_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE epoch = ?1";
+const GIVE_BACK: &str = "UPDATE lease SET holder = '', renewed_ms = 0 WHERE epoch = ?1";
+const LOOK: &str = "SELECT epoch, seq, holder FROM lease";
+const SET_PROGRESS: &str = "UPDATE lease SET seq = ?2, served_ms = ?3 WHERE epoch = ?1";
+
+const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM json_each(?1))";
+const CHILDREN: &str = "INSERT INTO children
+    (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
+    SELECT value->>'child_key', value->>'id', value->>'kind', value->>'name', value->>'area', value->>'agents',
+        value->>'born_ms', value->>'seen_ms', value->>'detail'
+    FROM json_each(?1) WHERE true
+    ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
+        area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms, seen_ms = excluded.seen_ms,
+        detail = excluded.detail";
+const SEEN: &str = "UPDATE children SET seen_ms = seen.value->>1 FROM json_each(?1) AS seen
+    WHERE child_key = seen.value->>0";
+const RELEASE: &str = "INSERT INTO releases
+    (release_key, id, state, open, digest, archive, strategy, functions, submitted_ms, updated_ms, ended_ms, detail)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    ON CONFLICT (release_key) DO UPDATE SET id = excluded.id, state = excluded.state, open = excluded.open,
+        digest = excluded.digest, archive = excluded.archive, strategy = excluded.strategy,
+        functions = excluded.functions, submitted_ms = excluded.submitted_ms, updated_ms = excluded.updated_ms,
+        ended_ms = excluded.ended_ms, detail = excluded.detail";
+const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES (?1, ?2) ON CONFLICT (digest) DO NOTHING";
+const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys) VALUES (?1, ?2, ?3)
+    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys";
+const ASSIGNMENTS: &str = "INSERT INTO assignments
+    (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
+    SELECT value->>'release_key', value->>'child_key', value->>'status', value->>'outcome', value->>'attempt',
+        value->>'stage', value->>'stage_status', value->>'updated_ms', value->>'detail'
+    FROM json_each(?1) WHERE true
+    ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
+        attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
+        updated_ms = excluded.updated_ms, detail = excluded.detail";
+const STAGE_RESULTS: &str = "INSERT INTO stage_results
+    (release_key, child_key, attempt, stage, status, at_ms, digest, summary)
+    SELECT value->>'release_key', value->>'child_key', value->>'attempt', value->>'stage', value->>'status',
+        value->>'at_ms', value->>'digest', value->>'summary'
+    FROM json_each(?1) WHERE true
+    ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
+        at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary";
+const DEPLOYMENTS: &str = "INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
+    SELECT value->>'child_key', value->>'function', value->>'release_key', value->>'variant', value->>'path',
+        value->>'at_ms'
+    FROM json_each(?1) WHERE true
+    ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
+        variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms";
+const AUDIT: &str = "INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
+    SELECT value->>'seq', value->>'idx', value->>'at_ms', value->>'release_key', value->>'actor', value->>'events'
+    FROM json_each(?1)";
+const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
+    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload' FROM json_each(?1)";
+const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
+const PRUNE_AUDIT: &str = "DELETE FROM audit
+    WHERE (seq, idx) IN (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT ?2)
+      AND at_ms < ?1 AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
+const IS_EMPTY: &str =
+    "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children) AND NOT EXISTS (SELECT 1 FROM releases)
+    AND NOT EXISTS (SELECT 1 FROM audit) AND NOT EXISTS (SELECT 1 FROM outbox) FROM lease";
+
+/// Everything above, for the test that prepares each statement.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[
+    TAKE,
+    STEP,
+    RENEW,
+    GIVE_BACK,
+    LOOK,
+    SET_PROGRESS,
+    CHILDREN_GONE,
+    CHILDREN,
+    SEEN,
+    RELEASE,
+    ARCHIVE,
+    MEMBERS,
+    ASSIGNMENTS,
+    STAGE_RESULTS,
+    DEPLOYMENTS,
+    AUDIT,
+    OUTBOX,
+    OUTBOX_DONE,
+    PRUNE_AUDIT,
+    IS_EMPTY,
+];
+
+/// Takes the lease, whoever had it: the lock on the file has proved that nobody is left.
+pub(super) async fn take_lease(conn: &mut SqliteConnection, holder: &str) -> Result<LeaseRow, sqlx::Error> {
+    let row = sqlx::query(TAKE).bind(holder).fetch_one(conn).await?;
+    Ok(LeaseRow {
+        epoch: row.try_get::<i64, _>(0)? as u64,
+        seq: row.try_get::<i64, _>(1)? as u64,
+        holder: row.try_get(2)?,
+        served_ms: row.try_get::<i64, _>(3)? as u64,
+    })
+}
+
+/// Commits one batch, unless it is there already.
+pub(super) async fn commit(conn: &mut SqliteConnection, batch: &Batch) -> Result<(), StoreError> {
+    let mut transaction = conn.begin_with(BEGIN).await.map_err(store_error)?;
+    let step = sqlx::query(STEP).bind(batch.epoch as i64).bind(batch.seq as i64).bind(batch.served_ms as i64);
+    if step.execute(&mut *transaction).await.map_err(store_error)?.rows_affected() == 1 {
+        write(&mut transaction, &batch.writes).await?;
+    } else {
+        let found = look(&mut transaction).await.map_err(store_error)?;
+        match check::judge(found, batch) {
+            // The first try may have been cut off before it was on the disk. Another write after it in the log is
+            // what makes sure: both are there once this one is.
+            Found::AlreadyThere => renew_in(&mut transaction, batch.epoch, batch.served_ms).await?,
+            Found::Lost(why) => return Err(StoreError::LeaseLost(why)),
+        }
+    }
+    transaction.commit().await.map_err(store_error)
+}
+
+async fn look(conn: &mut SqliteConnection) -> Result<Option<(u64, u64, String)>, sqlx::Error> {
+    let Some(row) = sqlx::query(LOOK).fetch_optional(conn).await? else { return Ok(None) };
+    Ok(Some((row.try_get::<i64, _>(0)? as u64, row.try_get::<i64, _>(1)? as u64, row.try_get(2)?)))
+}
+
+/// Writes the rows; what goes, goes first, so that an id can be given to another child in one batch.
+async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
+    many(conn, CHILDREN_GONE, &writes.children_gone).await?;
+    many(conn, CHILDREN, &writes.children).await?;
+    many(conn, SEEN, &writes.seen).await?;
+    for row in &writes.releases {
+        one(conn, release(row)).await?;
+    }
+    for ArchiveRow { digest, bytes } in &writes.archives {
+        one(conn, sqlx::query(ARCHIVE).bind(&digest[..]).bind(&bytes[..])).await?;
+    }
+    for MembersRow { release_key, slice, keys } in &writes.members {
+        one(conn, sqlx::query(MEMBERS).bind(release_key).bind(slice).bind(&keys[..])).await?;
+    }
+    many(conn, ASSIGNMENTS, &writes.assignments).await?;
+    many(conn, STAGE_RESULTS, &writes.stage_results).await?;
+    many(conn, DEPLOYMENTS, &writes.deployments).await?;
+    many(conn, AUDIT, &writes.audit).await?;
+    many(conn, OUTBOX, &writes.outbox).await?;
+    many(conn, OUTBOX_DONE, &writes.outbox_done).await
+}
+
+fn release(row: &ReleaseRow) -> Query<'_, Sqlite, SqliteArguments> {
+    sqlx::query(RELEASE)
+        .bind(row.release_key)
+        .bind(&row.id)
+        .bind(&row.state)
+        .bind(row.open)
+        .bind(&row.digest[..])
+        .bind(&row.archive[..])
+        .bind(&row.strategy)
+        .bind(&row.functions)
+        .bind(row.submitted_ms)
+        .bind(row.updated_ms)
+        .bind(row.ended_ms)
+        .bind(&row.detail)
+}
+
+async fn one(
+    conn: &mut SqliteConnection,
+    query: Query<'_, Sqlite, SqliteArguments>,
+) -> Result<(), StoreError> {
+    query.execute(conn).await.map_err(store_error)?;
+    Ok(())
+}
+
+async fn many<T: Serialize>(
+    conn: &mut SqliteConnection,
+    sql: &'static str,
+    rows: &[T],
+) -> Result<(), StoreError> {
+    for slice in rows.chunks(MAX_STATEMENT_ROWS) {
+        let text = serde_json::to_string(slice).map_err(|error| StoreError::Refused(error.to_string()))?;
+        one(conn, sqlx::query(sql).bind(text)).await?;
+    }
+    Ok(())
+}
+
+/// Says that the holder lives, and how long it has served.
+pub(super) async fn renew(conn: &mut SqliteConnection, epoch: u64, served_ms: u64) -> Result<(), StoreError> {
+    renew_in(conn, epoch, served_ms).await
+}
+
+async fn renew_in(conn: &mut SqliteConnection, epoch: u64, served_ms: u64) -> Result<(), StoreError> {
+    let renew = sqlx::query(RENEW).bind(epoch as i64).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
+    ours(renew.execute(conn).await.map_err(store_error)?.rows_affected())
+}
+
+fn ours(rows: u64) -> Result<(), StoreError> {
+    if rows == 1 { Ok(()) } else { Err(StoreError::LeaseLost("another manager has taken it".to_owned())) }
+}
+
+/// Removes old audit rows from the front of the trail.
+pub(super) async fn prune_audit(
+    conn: &mut SqliteConnection,
+    epoch: u64,
+    before_ms: WallMs,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let prune = sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(limit).bind(epoch as i64);
+    Ok(prune.execute(conn).await.map_err(store_error)?.rows_affected())
+}
+
+/// Clears the holder, if it is still this one.
+pub(super) async fn give_back(conn: &mut SqliteConnection, epoch: u64) -> Result<(), StoreError> {
+    one(conn, sqlx::query(GIVE_BACK).bind(epoch as i64)).await
+}
+
+/// Fills an empty store in one transaction.
+pub(super) async fn fill(
+    conn: &mut SqliteConnection,
+    epoch: u64,
+    slices: &mut Slices<'_>,
+) -> Result<(), StoreError> {
+    let mut transaction = conn.begin_with(BEGIN).await.map_err(store_error)?;
+    let empty = sqlx::query(IS_EMPTY).fetch_one(&mut *transaction).await.map_err(store_error)?;
+    if !empty.try_get::<bool, _>(0).map_err(store_error)? {
+        return Err(not_empty());
+    }
+    while let Some(slice) = slices()? {
+        check::writes(&slice.writes)?;
+        write(&mut transaction, &slice.writes).await?;
+        if let Some(progress) = slice.progress {
+            let set = sqlx::query(SET_PROGRESS)
+                .bind(epoch as i64)
+                .bind(progress.seq as i64)
+                .bind(progress.served_ms as i64);
+            ours(set.execute(&mut *transaction).await.map_err(store_error)?.rows_affected())?;
+        }
+    }
+    transaction.commit().await.map_err(store_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{dump, history, sqlite::schema};
+
+    #[tokio::test]
+    async fn every_statement_can_be_prepared() {
+        use sqlx::{Executor, SqlSafeStr};
+        let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        schema::migrate(&mut conn).await.unwrap();
+        let here = [schema::VERSION, schema::LOOK, super::super::session::RELEASES];
+        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here].concat() {
+            if let Err(error) = conn.prepare(sql.into_sql_str()).await {
+                panic!("{sql}\n{error}");
+            }
+        }
+    }
+}

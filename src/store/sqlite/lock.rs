@@ -1,0 +1,114 @@
+//! The lock beside the file, and the folder they are in.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::store::{StoreError, holder::Holder};
+
+/// A standby looks this often whether the lock is free.
+const LOCK_POLL: Duration = Duration::from_millis(200);
+
+/// Most of the lock's file that is read: the text of a holder, in bytes.
+const MAX_HOLDER_BYTES: u64 = 1024;
+
+/// The lock, as long as this lives. The operating system frees it when the process ends.
+#[derive(Debug)]
+pub(super) struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Takes the lock of the store at `path`, at once or, as a standby, when it is free.
+    pub(super) async fn take(path: &Path, holder: &Holder, wait: bool) -> Result<Self, StoreError> {
+        let path = beside(path);
+        let mut said = false;
+        loop {
+            match Self::try_take(&path, holder) {
+                Err(StoreError::Held { holder, .. }) if wait => {
+                    if !said {
+                        tracing::info!(%holder, "standing by: another manager works on this store");
+                        said = true;
+                    }
+                    tokio::time::sleep(LOCK_POLL).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_take(path: &Path, holder: &Holder) -> Result<Self, StoreError> {
+        let failed = |error| unavailable(path, &error);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {
+                // For people, and for the message another manager gets.
+                file.set_len(0).map_err(failed)?;
+                file.rewind().map_err(failed)?;
+                write!(file, "{holder}").map_err(failed)?;
+                Ok(Self { _file: file })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                if file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).is_err() || text.is_empty() {
+                    "unknown".clone_into(&mut text);
+                }
+                Err(StoreError::Held { holder: text, retry_after: LOCK_POLL })
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+}
+
+/// `<file>.lock`.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+fn unavailable(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {error}", path.display()))
+}
+
+/// The one true name of the store's file, so that two names for it have one lock.
+pub(super) async fn canonical(path: &Path) -> Result<PathBuf, StoreError> {
+    let Some(name) = path.file_name() else {
+        return Err(StoreError::Refused(format!("{} does not name a file", path.display())));
+    };
+    if let Ok(found) = tokio::fs::canonicalize(path).await {
+        return Ok(found);
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // A folder that isn't there yet has only the name it was given.
+    Ok(tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned()).join(name))
+}
+
+/// Makes the folder of the store if it isn't there.
+pub(super) async fn make_folder(path: &Path) -> Result<(), StoreError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    tokio::fs::create_dir_all(folder).await.map_err(|error| unavailable(folder, &error))?;
+    sync_folder(folder).await
+}
+
+/// Makes the names in the folder of `path` durable: a new file that has no name after a power loss is lost.
+pub(super) async fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let failed = |error| unavailable(folder, &error);
+    tokio::fs::File::open(folder).await.map_err(failed)?.sync_all().await.map_err(failed)
+}

@@ -1,0 +1,156 @@
+//! Reading: a few read-only connections.
+
+use std::{path::Path, time::Duration};
+
+use futures_util::{TryStreamExt, future::BoxFuture};
+use sqlx::{
+    Pool, Row, Sqlite, SqliteConnection, Transaction,
+    pool::PoolConnection,
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteRow},
+};
+
+use super::{BUSY_TIMEOUT, error::store_error, schema};
+use crate::store::{
+    StoreError,
+    session::{Arg, Columns, EachRow, Session, Sessions},
+    tables::release_columns,
+};
+
+/// Connections that read at the same time.
+const READERS: u32 = 4;
+
+/// How long a reader waits for one of them.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Rows the connection's thread may be ahead of who reads them.
+const ROW_BUFFER: usize = 256;
+
+pub(super) const RELEASES: &str = concat!(
+    "SELECT ",
+    release_columns!(),
+    " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state)
+      AND ($4 IS NULL OR $4 IN (SELECT value FROM json_each(functions)))
+      ORDER BY release_key DESC LIMIT $2"
+);
+
+/// Where sessions on a file come from.
+#[derive(Debug)]
+pub(super) struct SqliteSessions {
+    pool: Pool<Sqlite>,
+}
+
+impl SqliteSessions {
+    pub(super) fn new(path: &Path) -> Self {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .busy_timeout(BUSY_TIMEOUT)
+            .row_buffer_size(ROW_BUFFER);
+        let options = sqlx::ConnectOptions::disable_statement_logging(options);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_lazy_with(options);
+        Self { pool }
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl Sessions for SqliteSessions {
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, StoreError>> {
+        Box::pin(async {
+            let conn = self.pool.acquire().await.map_err(store_error)?;
+            Ok(Box::new(One(conn)) as Box<dyn Session>)
+        })
+    }
+
+    fn snapshot(&self) -> BoxFuture<'_, Result<Box<dyn Session>, StoreError>> {
+        Box::pin(async {
+            let transaction = self.pool.begin().await.map_err(store_error)?;
+            Ok(Box::new(Snapshot(transaction)) as Box<dyn Session>)
+        })
+    }
+
+    fn releases_sql(&self) -> &'static str {
+        RELEASES
+    }
+
+    fn version_sql(&self) -> &'static str {
+        schema::VERSION
+    }
+}
+
+struct One(PoolConnection<Sqlite>);
+
+struct Snapshot(Transaction<'static, Sqlite>);
+
+impl Session for One {
+    fn rows<'a>(
+        &'a mut self,
+        sql: &'static str,
+        args: &'a [Arg<'a>],
+        each: &'a mut EachRow<'a>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(rows(&mut self.0, sql, args, each))
+    }
+}
+
+impl Session for Snapshot {
+    fn rows<'a>(
+        &'a mut self,
+        sql: &'static str,
+        args: &'a [Arg<'a>],
+        each: &'a mut EachRow<'a>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(rows(&mut self.0, sql, args, each))
+    }
+}
+
+async fn rows(
+    conn: &mut SqliteConnection,
+    sql: &'static str,
+    args: &[Arg<'_>],
+    each: &mut EachRow<'_>,
+) -> Result<(), StoreError> {
+    let mut query = sqlx::query(sql);
+    for arg in args {
+        query = match *arg {
+            Arg::Int(int) => query.bind(int),
+            Arg::Text(text) => query.bind(text),
+            Arg::OptText(text) => query.bind(text),
+            Arg::Bytes(bytes) => query.bind(bytes),
+        };
+    }
+    let mut found = query.fetch(conn);
+    while let Some(row) = found.try_next().await.map_err(store_error)? {
+        each(&SqliteColumns(&row))?;
+    }
+    Ok(())
+}
+
+struct SqliteColumns<'a>(&'a SqliteRow);
+
+impl Columns for SqliteColumns<'_> {
+    fn int(&self, index: usize) -> Result<Option<i64>, String> {
+        self.0.try_get(index).map_err(|error| error.to_string())
+    }
+
+    fn small(&self, index: usize) -> Result<Option<i16>, String> {
+        self.0.try_get(index).map_err(|error| error.to_string())
+    }
+
+    fn boolean(&self, index: usize) -> Result<Option<bool>, String> {
+        self.0.try_get(index).map_err(|error| error.to_string())
+    }
+
+    fn text(&self, index: usize) -> Result<Option<String>, String> {
+        self.0.try_get(index).map_err(|error| error.to_string())
+    }
+
+    fn bytes(&self, index: usize) -> Result<Option<Vec<u8>>, String> {
+        self.0.try_get(index).map_err(|error| error.to_string())
+    }
+}
