@@ -7,6 +7,7 @@
 //! Deliberately not here: what a call means. Whether an id or a stage exists is the engine's to say, and areas
 //! stay unparsed text, because most polls repeat the area that is known byte for byte.
 
+pub mod api;
 pub mod child;
 mod number;
 mod text;

@@ -1,0 +1,235 @@
+//! The JSON of developers' and operators' calls, shared by the server and the CLI.
+//!
+//! Times are RFC 3339 in UTC. Lists come in pages: `next` names the page after, `null` on the last one. Unknown
+//! fields are ignored by readers, so that fields can be added.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// To be sent as `after` for the page that follows.
+    pub next: Option<String>,
+}
+
+/// `POST /release`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Submitted {
+    pub id: String,
+    /// False: the same release was there already.
+    pub created: bool,
+    pub dry_run: bool,
+    /// Children that take part; for one that waits, as things stand.
+    pub participants: u32,
+    /// Why others don't: reason → children.
+    pub excluded: BTreeMap<String, u32>,
+    /// Unfinished releases that change the same functions and go first.
+    pub waits_for: Vec<String>,
+    /// Warnings of the strategy's check.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A fault or a warning in a strategy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Diagnostic {
+    /// `error` or `warning`.
+    pub severity: String,
+    pub code: String,
+    pub line: u32,
+    pub column: u32,
+    pub message: String,
+    pub source_line: String,
+    pub fix: Option<String>,
+}
+
+/// A release in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Release {
+    pub id: String,
+    pub name: String,
+    /// `Planned`, `Running`, `Paused`, `RollingBack`, `Done`, `DoneWithFailures`, `Aborted`.
+    pub state: String,
+    /// Why it is paused or rolled back.
+    pub reason: Option<String>,
+    /// One line: what it waits for. `None` once it is over.
+    pub waits_for: Option<String>,
+    pub functions: Vec<String>,
+    pub attempt: u16,
+    pub submitted: String,
+    pub started: Option<String>,
+    pub ended: Option<String>,
+    pub counts: Counts,
+    /// Children that did not confirm that they run the base version again.
+    pub unconfirmed: u32,
+}
+
+/// Children of a release by status and by outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Counts {
+    pub participants: u32,
+    pub todo: u32,
+    pub doing: u32,
+    pub done: u32,
+    pub failed_status: u32,
+    pub succeeded: u32,
+    pub failed: u32,
+    pub timed_out: u32,
+    pub unreachable: u32,
+    pub lost: u32,
+    pub undone: u32,
+    pub excluded: u32,
+    /// Undos offered and not confirmed yet.
+    pub undoing: u32,
+}
+
+/// `GET /api/v1/releases/{id}`: a release with its strategy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReleaseDetail {
+    #[serde(flatten)]
+    pub release: Release,
+    /// The YAML as submitted.
+    pub strategy: String,
+    pub stages: Vec<StageOverview>,
+    /// Why children were left out: reason → children.
+    pub excluded: BTreeMap<String, u32>,
+    /// SHA-256 of the functions, hex.
+    pub functions_digest: String,
+}
+
+/// A stage, and how many children are where in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StageOverview {
+    pub name: String,
+    /// `A/B` or `WaitForSignal`.
+    pub kind: String,
+    pub function: String,
+    /// Percent of calls that the new version gets.
+    pub new_traffic: u8,
+    /// Status → children whose current stage this is.
+    pub children: BTreeMap<String, u32>,
+}
+
+/// A child in a release: `GET /api/v1/releases/{id}/children`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReleaseChild {
+    pub child: String,
+    pub name: Option<String>,
+    /// `No`, `Todo`, `Doing`, `Done`, `Failed`.
+    pub status: String,
+    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `excluded`.
+    pub outcome: Option<String>,
+    /// One line: what it waits for, or how it ended.
+    pub waits_for: String,
+    pub attempt: u16,
+    /// The offer it has or is to get.
+    pub offer: Option<String>,
+    pub stage: Option<String>,
+    pub stage_status: String,
+    pub last_call: Option<String>,
+    pub results: Vec<StageResult>,
+}
+
+/// What a child reported of a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StageResult {
+    pub attempt: u16,
+    pub stage: String,
+    pub status: String,
+    pub at: String,
+    /// True while the child has not ended the stage.
+    pub preliminary: bool,
+    /// The summary in the spelling of `/result`.
+    #[schema(value_type = Object)]
+    pub summary: serde_json::Value,
+}
+
+/// A child: `GET /api/v1/children`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Child {
+    pub id: String,
+    pub name: Option<String>,
+    /// `agent` or `rm`.
+    pub kind: String,
+    pub agents: u32,
+    /// `open`, `cordoned`, `drained`.
+    pub cordon: String,
+    /// `None`: not reported, taken as every runtime.
+    pub runtimes: Option<Vec<String>>,
+    /// Those of operators over those that the child reports.
+    pub labels: BTreeMap<String, String>,
+    pub born: String,
+    pub last_call: Option<String>,
+    /// The unfinished releases it has a part in.
+    pub releases: Vec<String>,
+    /// What waits for it or what it has in hand, in one line.
+    pub doing: String,
+    /// GeoJSON; only when a single child is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub area: Option<serde_json::Value>,
+}
+
+/// What runs where: `GET /api/v1/deployments`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Deployment {
+    pub child: String,
+    pub function: String,
+    /// The release that changed it last.
+    pub release: String,
+    /// `base`, `new`, `unknown`.
+    pub variant: String,
+    pub path: String,
+    pub since: String,
+}
+
+/// A call by somebody who is not known: `GET /api/v1/callers/unknown`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnknownCaller {
+    pub id: String,
+    pub call: String,
+    pub count: u64,
+    pub last: String,
+}
+
+/// An entry of the audit trail; also the data of an event of `GET /events`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// `SEQ-IDX`; resumes `/events` as Last-Event-ID, and pages the audit trail.
+    pub id: String,
+    pub at: String,
+    pub actor: String,
+    pub release: Option<String>,
+    /// What happened, in order.
+    #[schema(value_type = Vec<Object>)]
+    pub events: Vec<serde_json::Value>,
+}
+
+/// The body of every operator action.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Note {
+    /// Who acts, for the audit trail; the token's name where there is one.
+    pub by: Option<String>,
+    /// Why.
+    pub note: Option<String>,
+}
+
+/// An error (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// `about:blank` or the name of a kind of error: `/problems/invalid-strategy`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    /// What happened, to which id, and what to do.
+    pub detail: String,
+    /// The faults of a strategy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+}
