@@ -24,7 +24,10 @@ use crate::{
         settings::Settings as Rules,
         state::State,
     },
-    store::{Reader, StoreError, Writer, rows::AuditRow},
+    store::{
+        Reader, StoreError, Writer,
+        rows::{AuditRow, OutboxRow},
+    },
 };
 
 /// Commands that wait for the engine; more are refused until it has caught up.
@@ -86,8 +89,8 @@ pub struct Started {
     pub engine: Engine,
     /// Ends with an error if the lease was lost or the store is beyond repair.
     pub task: JoinHandle<Result<(), StoreError>>,
-    /// Effects that an earlier life has left to be carried out.
-    pub outbox: Vec<crate::store::rows::OutboxRow>,
+    /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
+    pub effects: mpsc::UnboundedReceiver<OutboxRow>,
 }
 
 /// Loads the store's state and starts the engine on it.
@@ -104,10 +107,14 @@ pub async fn start(
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
-    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), settings);
+    let (effects, to_do) = mpsc::unbounded_channel();
+    for effect in outbox {
+        let _ = effects.send(effect);
+    }
+    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
     let task = tokio::spawn(task::run(task, inbox));
-    Ok(Started { engine, task, outbox })
+    Ok(Started { engine, task, effects: to_do })
 }
 
 impl Engine {

@@ -88,6 +88,9 @@ fn no_functions(set: &FunctionSet) -> bool {
     set.is_empty()
 }
 
+/// The kind of an effect that is a call to a URL; see [`crate::notify`].
+pub const WEBHOOK: &str = "webhook";
+
 /// What a batch has touched so far.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
@@ -124,6 +127,17 @@ impl Touched {
         }
     }
 
+    /// Puts what the changes set off outside into the outbox.
+    pub fn effects(&mut self, state: &State, changes: &[Change], webhooks: &[String]) {
+        for change in changes {
+            if let Change::ReleaseEnded { release, .. } = change
+                && let Some(release) = state.find(*release)
+            {
+                self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
+            }
+        }
+    }
+
     fn note_one(&mut self, state: &State, change: &Change, now: Now) {
         if let Some(child) = change.child() {
             self.children.insert(child);
@@ -151,9 +165,6 @@ impl Touched {
             Change::ReleaseEnded { release, .. } => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
-                if let Some(release) = state.find(*release) {
-                    self.outbox.push(("webhook".to_owned(), ended_payload(release)));
-                }
             }
             Change::ReleasePaused { release, .. }
             | Change::ReleaseResumed { release, .. }
@@ -322,15 +333,16 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
         .collect()
 }
 
-fn ended_payload(release: &Release) -> String {
-    serde_json::json!({
+/// Tells a webhook of the end of a release: (kind, payload).
+fn ended(url: &str, release: &Release) -> (String, String) {
+    let body = serde_json::json!({
         "event": "release_ended",
         "release": release.id.as_str(),
         "state": release.state.name(),
         "counts": release.counts,
         "ended_ms": release.ended.map(|now| now.wall_ms),
-    })
-    .to_string()
+    });
+    (WEBHOOK.to_owned(), serde_json::json!({"url": url, "body": body}).to_string())
 }
 
 fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {

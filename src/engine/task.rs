@@ -27,7 +27,7 @@ use crate::{
     },
     store::{
         LEASE_RENEWAL, LEASE_TTL, StoreError, Writer,
-        rows::{ArchiveRow, AuditRow, Batch},
+        rows::{ArchiveRow, AuditRow, Batch, OutboxRow},
     },
 };
 
@@ -61,11 +61,13 @@ const PRUNE_SLICE: u32 = 5_000;
 pub struct Settings {
     /// How long the audit trail is kept.
     pub audit_retention: Duration,
+    /// Who wants to know of the end of a release; nobody: no effect is stored.
+    pub webhooks: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { audit_retention: Duration::from_hours(90 * 24) }
+        Self { audit_retention: Duration::from_hours(90 * 24), webhooks: Vec::new() }
     }
 }
 
@@ -76,6 +78,7 @@ pub(super) struct Task {
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+    effects: mpsc::UnboundedSender<OutboxRow>,
     settings: Settings,
     seq: u64,
     renewed: Instant,
@@ -104,6 +107,7 @@ impl Task {
         view: Arc<View>,
         clock: Clock,
         events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+        effects: mpsc::UnboundedSender<OutboxRow>,
         settings: Settings,
     ) -> Self {
         let seq = writer.lease().seq;
@@ -115,6 +119,7 @@ impl Task {
             view,
             clock,
             events,
+            effects,
             settings,
             seq,
             renewed,
@@ -179,6 +184,7 @@ impl Task {
         if !changes.is_empty() {
             round.changed |= changes.iter().any(is_stored);
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
+            round.touched.effects(&self.state, &changes, &self.settings.webhooks);
             count(&self.view.stats, &changes);
         }
         if let Command::Recalled { release, .. } = command {
@@ -221,6 +227,9 @@ impl Task {
                 return Err(error);
             }
             self.seq += 1;
+            for effect in batch.writes.outbox {
+                let _ = self.effects.send(effect);
+            }
             if !batch.writes.audit.is_empty() {
                 let _ = self.events.send(Arc::new(batch.writes.audit));
             }
@@ -322,6 +331,7 @@ impl Task {
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good.
 pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+    task.view.listen_from(task.clock.served_ms());
     task.publish_all();
     task.renewed();
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
