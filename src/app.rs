@@ -13,6 +13,7 @@ use crate::{
     engine::{self, Engine, TaskSettings},
     functions,
     http::{self, Context, context, serve},
+    notify,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
 };
@@ -40,11 +41,14 @@ pub struct Manager {
     pub engine: Engine,
     stop: CancellationToken,
     serving: JoinHandle<()>,
+    notifying: JoinHandle<()>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
 /// Starts a manager; when this returns, it answers.
 pub async fn start(options: Options) -> anyhow::Result<Manager> {
+    // The first caller decides; another provider that was chosen before is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (writer, reader) =
         url::open(&options.store, &options.open).await.context("the store could not be opened")?;
     let started = engine::start(writer, reader, options.rules, options.task)
@@ -58,9 +62,10 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         context::Settings { functions_root: options.functions_root, archive_limits: options.archive_limits };
     let router = router(Context::new(started.engine.clone(), settings));
     let stop = CancellationToken::new();
+    let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let settings = serve::Settings { max_connections: options.max_connections, tls: None };
     let serving = tokio::spawn(serve::serve(listener, router, settings, stop.clone()));
-    Ok(Manager { address, engine: started.engine, stop, serving, writing: started.task })
+    Ok(Manager { address, engine: started.engine, stop, serving, notifying, writing: started.task })
 }
 
 /// Every route.
@@ -74,6 +79,7 @@ impl Manager {
         self.engine.view().drain();
         self.stop.cancel();
         let _ = self.serving.await;
+        let _ = self.notifying.await;
         self.engine.stop().await;
         self.writing.await.context("the engine's task was cut off")?.context("the store")
     }

@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod functions;
 pub mod http;
 pub mod model;
+pub mod notify;
 pub mod release;
 pub mod store;
 pub mod strategy;

@@ -19,7 +19,7 @@ mod handle;
 mod load;
 mod members;
 mod recall;
-mod rows;
+pub mod rows;
 pub mod stats;
 mod task;
 pub mod view;

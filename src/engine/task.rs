@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
     time::{Instant, sleep, timeout_at},
@@ -11,7 +10,7 @@ use tokio::{
 use super::{
     audit::Actor,
     clock::Clock,
-    handle::{Answer, By, EngineError, Envelope},
+    handle::{Answer, By, EngineError, Envelope, NamedArchive},
     rows::Touched,
     stats::Stats,
     view::{MAX_RELEASES, View},
@@ -27,7 +26,7 @@ use crate::{
     },
     store::{
         LEASE_RENEWAL, LEASE_TTL, StoreError, Writer,
-        rows::{ArchiveRow, AuditRow, Batch},
+        rows::{ArchiveRow, AuditRow, Batch, OutboxRow},
     },
 };
 
@@ -61,11 +60,13 @@ const PRUNE_SLICE: u32 = 5_000;
 pub struct Settings {
     /// How long the audit trail is kept.
     pub audit_retention: Duration,
+    /// Who wants to know of the end of a release; nobody: no effect is stored.
+    pub webhooks: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { audit_retention: Duration::from_hours(90 * 24) }
+        Self { audit_retention: Duration::from_hours(90 * 24), webhooks: Vec::new() }
     }
 }
 
@@ -76,6 +77,7 @@ pub(super) struct Task {
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+    effects: mpsc::UnboundedSender<OutboxRow>,
     settings: Settings,
     seq: u64,
     renewed: Instant,
@@ -85,14 +87,16 @@ pub(super) struct Task {
     sweep_at: u32,
 }
 
+type Query = Box<dyn FnOnce(&State) + Send>;
+
 /// What one round of the task has gathered.
 #[derive(Default)]
 struct Round {
     touched: Touched,
     changed: bool,
     answers: Vec<(oneshot::Sender<Answer>, Answer)>,
-    queries: Vec<Box<dyn FnOnce(&State) + Send>>,
-    archives: Vec<([u8; 32], Bytes)>,
+    queries: Vec<Query>,
+    archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -104,6 +108,7 @@ impl Task {
         view: Arc<View>,
         clock: Clock,
         events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+        effects: mpsc::UnboundedSender<OutboxRow>,
         settings: Settings,
     ) -> Self {
         let seq = writer.lease().seq;
@@ -115,6 +120,7 @@ impl Task {
             view,
             clock,
             events,
+            effects,
             settings,
             seq,
             renewed,
@@ -154,7 +160,7 @@ impl Task {
             Envelope::Command { command, by, archive, answer } => {
                 let reply = self.decide(&command, &by, now, round);
                 if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
-                    && !matches!(command, Command::Submit { dry_run: true, .. })
+                    && !matches!(*command, Command::Submit { dry_run: true, .. })
                 {
                     round.archives.extend(archive);
                 }
@@ -179,6 +185,7 @@ impl Task {
         if !changes.is_empty() {
             round.changed |= changes.iter().any(is_stored);
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
+            round.touched.effects(&self.state, &changes, &self.settings.webhooks);
             count(&self.view.stats, &changes);
         }
         if let Command::Recalled { release, .. } = command {
@@ -221,6 +228,9 @@ impl Task {
                 return Err(error);
             }
             self.seq += 1;
+            for effect in batch.writes.outbox {
+                let _ = self.effects.send(effect);
+            }
             if !batch.writes.audit.is_empty() {
                 let _ = self.events.send(Arc::new(batch.writes.audit));
             }
@@ -322,14 +332,14 @@ impl Task {
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good.
 pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+    task.view.listen_from(task.clock.served_ms());
     task.publish_all();
     task.renewed();
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
         let wake_at = task.wake_at();
-        match timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
-            Ok(0) => break,
-            Ok(_) | Err(_) => {}
+        if let Ok(0) = timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
+            break;
         }
         let now = task.clock.now();
         let mut round = Round::default();

@@ -242,6 +242,8 @@ pub struct View {
     archives: HashMap<[u8; 32], Bytes>,
     archive_order: Mutex<Vec<[u8; 32]>>,
     unknown: Mutex<Vec<UnknownCaller>>,
+    /// Serving time at which this life began. Nobody was listening before, so no silence is older.
+    listening_since: AtomicU64,
     /// Serving time until which answers may be given without another renewal of the lease.
     serving_until: AtomicU64,
     draining: AtomicBool,
@@ -264,6 +266,7 @@ impl Default for View {
             archives: HashMap::new(),
             archive_order: Mutex::new(Vec::new()),
             unknown: Mutex::new(Vec::new()),
+            listening_since: AtomicU64::new(0),
             serving_until: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stats: Stats::default(),
@@ -273,7 +276,8 @@ impl Default for View {
 
 impl Seen for View {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
-        self.by_key.pin().get(&child.0)?.last_call()
+        let noticed = self.by_key.pin().get(&child.0).and_then(|entry| entry.last_call());
+        Some(noticed.unwrap_or(0).max(self.listening_since.load(Ordering::Relaxed)))
     }
 }
 
@@ -356,6 +360,10 @@ impl View {
     /// Whether answers may be given: the lease is fresh.
     pub fn is_serving(&self, served_ms: u64) -> bool {
         served_ms < self.serving_until.load(Ordering::Acquire)
+    }
+
+    pub(super) fn listen_from(&self, served_ms: u64) {
+        self.listening_since.store(served_ms, Ordering::Relaxed);
     }
 
     pub(super) fn serve_until(&self, served_ms: u64) {

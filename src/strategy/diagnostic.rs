@@ -117,16 +117,20 @@ impl<'t> Findings<'t> {
         };
         // Once the list is full, the last place goes to the latest error, and what is left over is only a place
         // where the caller can put its fix.
-        let last_is_error = self.list.last().is_some_and(|d| d.severity == Severity::Error);
+        if severity == Severity::Warning && self.is_full() {
+            return self.left_over.insert(found);
+        }
         if self.list.len() >= MAX_DIAGNOSTICS {
-            if severity == Severity::Warning && last_is_error {
-                return self.left_over.insert(found);
-            }
             self.list.pop();
         }
         let place = self.list.len();
         self.list.push(found);
         &mut self.list[place]
+    }
+
+    /// Whether the strategy is refused already and nothing more would be shown.
+    pub fn is_full(&self) -> bool {
+        self.list.len() >= MAX_DIAGNOSTICS && self.list.last().is_some_and(|d| d.severity == Severity::Error)
     }
 
     /// The text of a line, counted from 1.

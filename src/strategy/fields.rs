@@ -1,5 +1,7 @@
 //! Reading mappings by key, with every fault of their shape reported on the way.
 
+use std::collections::HashMap;
+
 use super::{
     diagnostic::{Findings, nearest, quoted},
     raw::{At, Kind, Node},
@@ -26,7 +28,7 @@ pub(super) struct Fields<'n> {
     at: At,
     /// What it is, for messages: `stage "Canary"`.
     what: String,
-    entries: Vec<Entry<'n>>,
+    entries: HashMap<&'n str, Entry<'n>>,
 }
 
 impl<'n> Fields<'n> {
@@ -44,7 +46,7 @@ impl<'n> Fields<'n> {
             found.fix(format!("write its keys one per line, as in {}: …", known[0]));
             return None;
         };
-        let mut fields = Self { at: node.at, what, entries: Vec::new() };
+        let mut fields = Self { at: node.at, what, entries: HashMap::new() };
         for (key, value) in pairs {
             fields.take(key, value, known, not_yet, findings);
         }
@@ -64,7 +66,7 @@ impl<'n> Fields<'n> {
             findings.error(key.at, "wrong-type", format!("a key of {what} is not a word"));
             return;
         };
-        if let Some(first) = self.entries.iter().find(|e| e.key == name) {
+        if let Some(first) = self.entries.get(name.as_str()) {
             let line = first.at.line;
             let message = format!("{what} has the key {name} twice, first in line {line}");
             findings.error(key.at, "duplicate-key", message).fix("keep one of the two");
@@ -75,15 +77,17 @@ impl<'n> Fields<'n> {
                 .error(key.at, "not-available", format!("{name} is not yet available in this version"))
                 .fix(format!("leave {name} out"));
         } else if !known.contains(&name.as_str()) {
-            let message = format!("{what} has no key {}", quoted(name));
-            let found = findings.error(key.at, "unknown-key", message);
-            match nearest(name, known.iter().chain(not_yet).copied()) {
+            // A text with ten thousand strange keys gets no ten thousand searches.
+            let shown = !findings.is_full();
+            let near = shown.then(|| nearest(name, known.iter().chain(not_yet).copied())).flatten();
+            let found = findings.error(key.at, "unknown-key", format!("{what} has no key {}", quoted(name)));
+            match near {
                 Some(near) => found.fix(format!("did you mean {near}?")),
                 None => found.fix(format!("its keys are {}", known.join(", "))),
             }
         }
         let at = if matches!(node.kind, Kind::Null) { key.at } else { node.at };
-        self.entries.push(Entry { key: name, node, at });
+        self.entries.insert(name, Entry { key: name, node, at });
     }
 
     pub fn at(&self) -> At {
@@ -96,7 +100,7 @@ impl<'n> Fields<'n> {
 
     /// The entry, if the key is there and has a value.
     pub fn optional(&self, key: &str) -> Option<Entry<'n>> {
-        self.entries.iter().find(|e| e.key == key && !matches!(e.node.kind, Kind::Null)).copied()
+        self.entries.get(key).filter(|e| !matches!(e.node.kind, Kind::Null)).copied()
     }
 
     /// The entry; reported where there is none or it is empty.
@@ -104,7 +108,7 @@ impl<'n> Fields<'n> {
         let entry = self.optional(key);
         if entry.is_none() {
             let what = &self.what;
-            match self.entries.iter().find(|e| e.key == key) {
+            match self.entries.get(key) {
                 Some(empty) => findings.error(empty.at, "missing-value", format!("{key} of {what} is empty")),
                 None => findings.error(self.at, "missing-key", format!("{what} lacks {key}")),
             }

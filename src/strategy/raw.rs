@@ -11,7 +11,7 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, NonFiniteFloatPolicy},
 };
 
-use super::diagnostic::Findings;
+use super::{check::MAX_STRATEGY_BYTES, diagnostic::Findings};
 
 /// Deepest nesting of a strategy. The language itself needs 6.
 pub const MAX_DEPTH: usize = 32;
@@ -21,6 +21,9 @@ pub const MAX_NODES: usize = 20_000;
 
 /// Most uses of YAML aliases (`*name`).
 pub const MAX_ALIASES: usize = 256;
+
+/// Most bytes of all scalars, aliases expanded: 1 MiB.
+const MAX_SCALAR_BYTES: usize = 4 * MAX_STRATEGY_BYTES;
 
 /// Most characters of a key.
 const MAX_KEY_LOOKAHEAD: usize = 1024;
@@ -81,6 +84,7 @@ fn options() -> serde_saphyr::Options {
             max_recorded_anchor_events: 4 * MAX_NODES,
             max_merge_keys: MAX_ALIASES,
             max_documents: 1,
+            max_total_scalar_bytes: MAX_SCALAR_BYTES,
             simple_key_max_lookahead: MAX_KEY_LOOKAHEAD,
         },
         alias_limits: serde_saphyr::alias_limits! {
@@ -90,6 +94,8 @@ fn options() -> serde_saphyr::Options {
         // Duplicates of text keys come through one by one, and the next step names both places.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        // Comments are counted against limits where they are passed on, and files may have any number of them.
+        emit_comments: false,
         with_snippet: false,
     }
 }

@@ -519,6 +519,7 @@ fn bombs_and_deep_nesting_are_refused() {
         let below = vec![format!("*a{}", level - 1); 10].join(",");
         let _ = writeln!(bomb, "a{level}: &a{level} [{below}]");
     }
+    let long_text = format!("a: &a {}\nb: [{}]\n", "x".repeat(200_000), vec!["*a"; 200].join(","));
     let deep_flow = "[".repeat(50_000);
     let deep_block = (0..400).map(|depth| " ".repeat(depth) + "a:\n").collect::<Vec<_>>().concat();
     let wide = format!("a: [{}]", "1,".repeat(100_000));
@@ -526,6 +527,7 @@ fn bombs_and_deep_nesting_are_refused() {
     let mut text = String::new();
     for (what, yaml) in [
         ("alias bomb", bomb),
+        ("long text", long_text),
         ("deep flow", deep_flow),
         ("deep block", deep_block),
         ("wide", wide),
@@ -538,6 +540,7 @@ fn bombs_and_deep_nesting_are_refused() {
     }
     insta::assert_snapshot!(text, @r#"
     alias bomb: too-complex: this is too deep or too big for a strategy (Some("a strategy has at most 20000 values, 32 levels and 256 aliases"))
+    long text: too-complex: this is too deep or too big for a strategy (Some("a strategy has at most 20000 values, 32 levels and 256 aliases"))
     deep flow: too-complex: this is too deep or too big for a strategy (Some("a strategy has at most 20000 values, 32 levels and 256 aliases"))
     deep block: too-complex: this is too deep or too big for a strategy (Some("a strategy has at most 20000 values, 32 levels and 256 aliases"))
     wide: too-complex: this is too deep or too big for a strategy (Some("a strategy has at most 20000 values, 32 levels and 256 aliases"))

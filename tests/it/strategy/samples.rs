@@ -153,3 +153,9 @@ fn the_optional_keys_are_read() {
     assert_eq!(strategy.deadlines.setup_grace, Some(Duration::from_mins(5)));
     assert_eq!(strategy.deadlines.stage, Some(Duration::from_hours(2)));
 }
+
+#[test]
+fn comments_may_be_of_any_number() {
+    let text = REFERENCE.replace('\n', &format!("\n{}", "          # a remark\n".repeat(200)));
+    assert_eq!(check(&text).diagnostics, []);
+}

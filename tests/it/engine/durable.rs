@@ -1,0 +1,123 @@
+//! The whole way of a release on an embedded store, and what a restart leaves of it.
+
+use std::{path::Path, sync::Arc};
+
+use choirmaster::{
+    app::{self, Manager, Options},
+    engine::{By, TaskSettings, audit::Actor},
+    functions,
+    http::context::PATIENCE,
+    model::ReleaseId,
+    release::{change::Submitted, command::Reply, settings::Settings},
+    store::options::OpenOptions,
+    strategy,
+};
+use serde_json::{Value, json};
+
+const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
+
+async fn start(folder: &Path) -> Manager {
+    app::start(Options {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        store: format!("sqlite://{}", folder.join("choir.db").display()),
+        open: OpenOptions::new(),
+        functions_root: Path::new(env!("CARGO_MANIFEST_DIR")).to_owned(),
+        archive_limits: functions::Limits::default(),
+        rules: Settings::default(),
+        task: TaskSettings::default(),
+        max_connections: 100,
+    })
+    .await
+    .unwrap()
+}
+
+async fn submit(manager: &Manager, text: &str) -> Reply {
+    let strategy = strategy::check(text).strategy.unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let archive = functions::from_folder(root, &strategy, &functions::Limits::default()).unwrap();
+    let submitted = Submitted {
+        id: ReleaseId::parse(strategy.id.as_str()).unwrap(),
+        strategy: Arc::new(strategy),
+        text: text.into(),
+        digest: [7; 32],
+        archive: archive.digest,
+    };
+    let by = By { actor: Actor::Operator("test".to_owned()), note: None };
+    manager.engine.submit(Box::new(submitted), archive.bytes, false, by, PATIENCE).await.unwrap()
+}
+
+async fn post(manager: &Manager, path: &str, body: Value) -> (u16, String) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let url = format!("http://{}{path}", manager.address);
+    let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+async fn get(manager: &Manager, path: &str) -> (u16, String) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let answer = reqwest::get(format!("http://{}{path}", manager.address)).await.unwrap();
+    let status = answer.status().as_u16();
+    (status, String::from_utf8_lossy(&answer.bytes().await.unwrap()).into_owned())
+}
+
+async fn poll(manager: &Manager, id: &str) -> (String, String) {
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let body = json!({"id": id, "geographic_area": area, "number_of_children": 0});
+    let (status, text) = post(manager, "/poll", body).await;
+    assert_eq!(status, 200, "{text}");
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    (answer["id"].as_str().unwrap().to_owned(), answer["new_release"].as_str().unwrap().to_owned())
+}
+
+fn summary(stage: &str, status: u8) -> Value {
+    let times = json!({"median": 8.5, "minimum": 6.7, "maximum": 10.4});
+    json!({"stage_name": stage, "proxy_times": times, "f1_times_summary": times, "f2_times_summary": times,
+        "f1_err_rate": 0, "f2_err_rate": 0, "status": status})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_goes_on_after_a_restart_where_it_stood() {
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml")).unwrap();
+    let stage = strategy::check(&text).strategy.unwrap().stages[0].name.clone();
+    let manager = start(folder.path()).await;
+    let (child, none) = poll(&manager, "").await;
+    assert_eq!(none, "");
+    poll(&manager, &child).await;
+    assert!(matches!(submit(&manager, &text).await, Reply::Submitted { created: true, .. }));
+    assert_eq!(poll(&manager, &child).await.1, "canary");
+    let (status, offer) = get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
+    assert_eq!(status, 200, "{offer}");
+    manager.stop().await.unwrap();
+
+    let manager = start(folder.path()).await;
+    let again = get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
+    assert_eq!(again, (200, offer));
+    let (status, zip) = get(&manager, "/release/functions/canary").await;
+    assert_eq!(status, 200);
+    assert!(zip.starts_with("PK"));
+    let ask = json!({"id": child, "strategy_id": "canary", "stage_name": stage});
+    assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":false}\n".to_owned()));
+    let waiting = json!({"id": child, "release_id": "canary", "stage_summaries": [summary(&stage, 2)], "next_stage": ""});
+    assert_eq!(post(&manager, "/result", waiting.clone()).await, (200, String::new()));
+    assert_eq!(post(&manager, "/result", waiting).await, (200, String::new()));
+    manager.stop().await.unwrap();
+
+    let manager = start(folder.path()).await;
+    assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":true}\n".to_owned()));
+    let done = json!({"id": child, "release_id": "canary", "stage_summaries": [summary(&stage, 4)], "next_stage": ""});
+    assert_eq!(post(&manager, "/result", done.clone()).await, (200, String::new()));
+    // Over, out of memory: repeats are answered from the store.
+    assert_eq!(post(&manager, "/result", done.clone()).await, (200, String::new()));
+    assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":true}\n".to_owned()));
+    manager.stop().await.unwrap();
+
+    let manager = start(folder.path()).await;
+    assert_eq!(post(&manager, "/result", done).await, (200, String::new()));
+    let other = json!({"id": child, "release_id": "canary", "stage_summaries": [summary(&stage, 5)], "next_stage": ""});
+    assert_eq!(post(&manager, "/result", other).await.0, 409);
+    assert_eq!(post(&manager, "/end_stage", ask).await, (200, "{\"end_stage\":true}\n".to_owned()));
+    assert_eq!(poll(&manager, &child).await, (child.clone(), String::new()));
+    manager.stop().await.unwrap();
+}
