@@ -65,9 +65,12 @@ pub enum EngineError {
 
 pub(super) type Answer = Result<Reply, EngineError>;
 
+/// An archive and the digest that names it.
+pub(super) type NamedArchive = ([u8; 32], Bytes);
+
 /// What lies in the mailbox.
 pub(super) enum Envelope {
-    Command { command: Command, by: By, archive: Option<([u8; 32], Bytes)>, answer: oneshot::Sender<Answer> },
+    Command { command: Box<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
     Query(Box<dyn FnOnce(&State) + Send>),
     EffectsDone(Vec<u64>),
     Stop(oneshot::Sender<()>),
@@ -157,7 +160,7 @@ impl Engine {
         &self,
         command: Command,
         by: By,
-        archive: Option<([u8; 32], Bytes)>,
+        archive: Option<NamedArchive>,
         patience: Duration,
     ) -> Answer {
         match self.send(command.clone(), by.clone(), archive, patience).await {
@@ -178,11 +181,11 @@ impl Engine {
         &self,
         command: Command,
         by: By,
-        archive: Option<([u8; 32], Bytes)>,
+        archive: Option<NamedArchive>,
         patience: Duration,
     ) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let envelope = Envelope::Command { command, by, archive, answer };
+        let envelope = Envelope::Command { command: Box::new(command), by, archive, answer };
         let call = async {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)?

@@ -26,6 +26,7 @@ use crate::{
     strategy,
 };
 
+#[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
 fn bad(table: &'static str, key: impl ToString, column: &'static str, why: impl ToString) -> StoreError {
     StoreError::BadRow { table, key: key.to_string(), column, why: why.to_string() }
 }

@@ -80,10 +80,12 @@ pub(super) struct AssignmentDetail {
     pub facts: u16,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u8) -> bool {
     *number == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn no_functions(set: &FunctionSet) -> bool {
     set.is_empty()
 }
@@ -162,11 +164,8 @@ impl Touched {
             Change::ReleaseSubmitted { release, .. } => {
                 self.releases.insert(*release);
             }
-            Change::ReleaseEnded { release, .. } => {
-                self.releases.insert(*release);
-                self.whole.insert(*release);
-            }
-            Change::ReleasePaused { release, .. }
+            Change::ReleaseEnded { release, .. }
+            | Change::ReleasePaused { release, .. }
             | Change::ReleaseResumed { release, .. }
             | Change::ReleaseAborted { release, .. }
             | Change::ReleaseRetried { release, .. }
@@ -174,7 +173,6 @@ impl Touched {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
             }
-            Change::DeadlinesSeen { .. } => {}
             Change::Child { release, child, step, summary, .. } => {
                 self.assignments.insert((*release, *child));
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);
@@ -182,7 +180,7 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
-            Change::LateKept { .. } => {}
+            Change::DeadlinesSeen { .. } | Change::LateKept { .. } => {}
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
     time::{Instant, sleep, timeout_at},
@@ -11,7 +10,7 @@ use tokio::{
 use super::{
     audit::Actor,
     clock::Clock,
-    handle::{Answer, By, EngineError, Envelope},
+    handle::{Answer, By, EngineError, Envelope, NamedArchive},
     rows::Touched,
     stats::Stats,
     view::{MAX_RELEASES, View},
@@ -88,14 +87,16 @@ pub(super) struct Task {
     sweep_at: u32,
 }
 
+type Query = Box<dyn FnOnce(&State) + Send>;
+
 /// What one round of the task has gathered.
 #[derive(Default)]
 struct Round {
     touched: Touched,
     changed: bool,
     answers: Vec<(oneshot::Sender<Answer>, Answer)>,
-    queries: Vec<Box<dyn FnOnce(&State) + Send>>,
-    archives: Vec<([u8; 32], Bytes)>,
+    queries: Vec<Query>,
+    archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -159,7 +160,7 @@ impl Task {
             Envelope::Command { command, by, archive, answer } => {
                 let reply = self.decide(&command, &by, now, round);
                 if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
-                    && !matches!(command, Command::Submit { dry_run: true, .. })
+                    && !matches!(*command, Command::Submit { dry_run: true, .. })
                 {
                     round.archives.extend(archive);
                 }
@@ -337,9 +338,8 @@ pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> 
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
         let wake_at = task.wake_at();
-        match timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
-            Ok(0) => break,
-            Ok(_) | Err(_) => {}
+        if let Ok(0) = timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
+            break;
         }
         let now = task.clock.now();
         let mut round = Round::default();

@@ -29,7 +29,7 @@ impl State {
             Change::ChildCalledAgain { child } => self.call_again(*child),
             Change::ChildMoved { child, area } => self.move_child(*child, area.as_ref()),
             Change::ChildReported { child, agents, profile } => {
-                self.report(*child, *agents, profile.as_deref())
+                self.report(*child, *agents, profile.as_deref());
             }
             Change::ChildLabelled { child, key, value } => self.label(*child, key, value.as_deref()),
             Change::ChildCordoned { child, cordon } => {
@@ -97,7 +97,7 @@ impl State {
 
     fn arrive(&mut self, key: ChildKey, record: &Child) {
         if !record.called_again {
-            self.newborn.insert((record.born.served_ms, key), ());
+            self.newborn.insert((record.born.served_ms, key));
         }
         self.children.insert(key, record.clone());
     }

@@ -295,9 +295,14 @@ impl Assignment {
     /// Whether a retry takes this child.
     pub fn is_retryable(&self) -> bool {
         match self.outcome {
-            Some(Outcome::Failed | Outcome::TimedOut | Outcome::Unreachable) => true,
+            Some(
+                Outcome::Failed
+                | Outcome::TimedOut
+                | Outcome::Unreachable
+                | Outcome::Excluded(Exclusion::Successor),
+            ) => true,
+            // Where another child stands in for it, that one is retried.
             Some(Outcome::Lost) => self.successor.is_none(),
-            Some(Outcome::Excluded(Exclusion::Successor)) => true,
             _ => false,
         }
     }

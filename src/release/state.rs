@@ -3,7 +3,7 @@
 //! Only `apply` (in [`super::apply`]) changes it. Everything here can be rebuilt from the store's rows.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -411,7 +411,7 @@ pub struct State {
     pub(super) deployments: HashMap<(ChildKey, u32), Deployment>,
     pub(super) functions: FunctionNames,
     /// Children that may turn out to be ghosts, by birth.
-    pub(super) newborn: BTreeMap<(u64, ChildKey), ()>,
+    pub(super) newborn: BTreeSet<(u64, ChildKey)>,
     /// Children with a downloaded offer, by a hash of their area: a newcomer with the same may be one of them.
     pub(super) busy_areas: HashMap<u64, SmallVec<[ChildKey; 1]>>,
 }
@@ -436,7 +436,7 @@ impl State {
                 now.served_ms.saturating_add(release.next_deadline.saturating_sub(release.at(now)))
             });
         // One past the instant at which it becomes a ghost: the tick looks for those born strictly before.
-        let ghosts = self.newborn.keys().next().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
+        let ghosts = self.newborn.first().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
         deadlines.chain(ghosts).min()
     }
 

@@ -63,8 +63,7 @@ enum Next {
 
 fn next_of(release: &Release, assignment: &Assignment) -> Next {
     match assignment.status {
-        ChildStatus::Todo if release.is_running() => Next::Offer,
-        ChildStatus::Doing if release.is_running() => Next::Offer,
+        ChildStatus::Todo | ChildStatus::Doing if release.is_running() => Next::Offer,
         // It has begun and waits between two offers: no other release may come between.
         ChildStatus::Doing => Next::Hold,
         _ => Next::Pass,

@@ -5,5 +5,7 @@
 mod engine;
 mod fleet;
 mod functions;
+mod layers;
+mod replay;
 mod strategy;
 mod wire;

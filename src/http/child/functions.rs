@@ -66,14 +66,13 @@ async fn look_up(
     digest: Option<[u8; 32]>,
 ) -> Result<Option<([u8; 32], Bytes)>, StoreError> {
     let reader = ctx.engine.reader();
-    let digest = match digest {
-        Some(digest) => digest,
-        None => {
-            let Some(id) = ctx.view().release_id(offer) else { return Ok(None) };
-            let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
-            let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
-            digest
-        }
+    let digest = if let Some(digest) = digest {
+        digest
+    } else {
+        let Some(id) = ctx.view().release_id(offer) else { return Ok(None) };
+        let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
+        let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
+        digest
     };
     if let Some(bytes) = ctx.view().archive(&digest) {
         return Ok(Some((digest, bytes)));

@@ -52,8 +52,8 @@ fn read(sent: StageSummary) -> summary::Summary {
         f2_calls: sent.f2_calls,
         f1_errors: sent.f1_errors,
         f2_errors: sent.f2_errors,
-        f1_histogram: sent.f1_histogram.map(histogram),
-        f2_histogram: sent.f2_histogram.map(histogram),
+        f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
+        f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
     }
 }
 
@@ -61,6 +61,6 @@ fn times(sent: Times) -> summary::Times {
     summary::Times { median: sent.median, minimum: sent.minimum, maximum: sent.maximum }
 }
 
-fn histogram(sent: Histogram) -> Box<summary::Histogram> {
-    Box::new(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
+fn histogram(sent: Histogram) -> summary::Histogram {
+    summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts }
 }

@@ -30,7 +30,7 @@ fn ghosts(state: &State, now: Now) -> Vec<Change> {
         .newborn
         .range(..(born_before, ChildKey(0)))
         .take(MAX_DUE_PER_TICK)
-        .filter_map(|((_, key), ())| Some((*key, state.children.get(*key)?)))
+        .filter_map(|(_, key)| Some((*key, state.children.get(*key)?)))
         .flat_map(|(key, child)| farewell(state, key, child, Forgetting::Ghost, now))
         .collect()
 }
