@@ -12,7 +12,7 @@ use std::{collections::HashMap, fmt};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -111,7 +111,9 @@ fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
         return Err(Problem::plain(StatusCode::FORBIDDEN, detail));
     }
     let sent = request.headers().contains_key(header::AUTHORIZATION);
-    if !settings.operator_required && !(sent && !settings.operators.is_empty()) {
+    // A token that is sent is looked at, so that its name gets into the audit trail.
+    let is_asked = settings.operator_required || (sent && !settings.operators.is_empty());
+    if !is_asked {
         return Ok(Operator { name: None });
     }
     match bearer(request.headers()).and_then(|token| settings.operator(&token)) {
@@ -128,7 +130,7 @@ fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
 /// could submit releases to a manager that listens on the operator's own machine.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let host = headers.get(header::HOST).map(|host| host.as_bytes());
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let site = origin.as_bytes().split(|b| *b == b'/').next_back();
     site != host
 }

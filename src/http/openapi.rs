@@ -15,7 +15,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Context, child, router};
+use super::{Context, child, router::operators};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -40,7 +40,7 @@ pub fn router() -> OpenApiRouter<Context> {
 /// The whole document.
 pub fn document() -> Document {
     let mut document = Base::openapi();
-    for part in [router::operators().into_openapi(), child::router().into_openapi()] {
+    for part in [operators().into_openapi(), child::router().into_openapi()] {
         document.merge(part);
     }
     let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());

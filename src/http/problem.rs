@@ -131,9 +131,7 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()),
-            EngineError::Stopped => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string())
-            }
+            EngineError::Stopped => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
             EngineError::Failed => Self::plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }

@@ -53,9 +53,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             ChildStatus::Todo => self.to_fetch(release, key, assignment),
             ChildStatus::Doing if !assignment.fetched => self.to_fetch(release, key, assignment),
             ChildStatus::Doing => self.in_hand(release, key, assignment),
-            ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => {
-                self.ended(release, key, assignment)
-            }
+            ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => self.ended(release, key, assignment),
         }
     }
 
@@ -127,7 +125,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             }
             (StageStatus::SuccessWaiting, None) => format!("is ready to end {what}; waits for the signal"),
             (StageStatus::ShouldEnd, _) => format!("runs {what}; was told to end it, its result is awaited"),
-            (status, _) if status.is_over() => format!("has ended {what} ({status}); its next call is awaited"),
+            (status, _) if status.is_over() => {
+                format!("has ended {what} ({status}); its next call is awaited")
+            }
             (_, Some(paused)) => format!("runs {what}; {paused}"),
             (_, None) => format!("runs {what} for {}", self.ago(release, assignment.stage_since)),
         };

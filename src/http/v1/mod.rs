@@ -4,10 +4,6 @@
 //! of a bounded size. Every error is a problem (RFC 9457), every action takes an optional note and goes into the
 //! audit trail under the name of whoever acted.
 
-mod audit;
-mod callers;
-mod children;
-mod deployments;
 mod page;
 mod releases;
 mod time;
@@ -16,14 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::Context;
 
-pub use audit::form as audit_form;
-
 /// The routes of developers and operators.
 pub fn router() -> OpenApiRouter<Context> {
-    OpenApiRouter::new()
-        .merge(releases::router())
-        .merge(children::router())
-        .merge(deployments::router())
-        .merge(callers::router())
-        .merge(audit::router())
+    OpenApiRouter::new().merge(releases::router())
 }

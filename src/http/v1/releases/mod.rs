@@ -2,7 +2,6 @@
 
 mod abort;
 mod act;
-mod children;
 mod end_stage;
 mod form;
 mod list;
@@ -33,6 +32,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(submit::handle).layer(DefaultBodyLimit::max(upload::MAX_BODY_BYTES)))
         .routes(routes!(list::handle))
         .routes(routes!(show::handle))
-        .routes(routes!(children::handle))
         .routes(routes!(strategy::handle))
 }

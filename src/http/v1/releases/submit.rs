@@ -59,10 +59,8 @@ struct SubmissionParts {
 /// The same id with the same content is answered 200 and changes nothing; with other content it is refused.
 #[utoipa::path(post, path = "/release", operation_id = "submit_release", tag = "releases",
     params(Parameters),
-    request_body(content(
-        (String = "application/yaml", description = "The strategy."),
-        (SubmissionParts = "multipart/form-data"),
-    )),
+    request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
+        description = "The strategy, alone or with a zip of its functions."),
     responses(
         (status = 201, body = Submitted, description = "Created.", headers(("Location" = String))),
         (status = 200, body = Submitted, description = "It was there already, or it was a dry run."),

@@ -36,7 +36,11 @@ pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
         Some(b"multipart/form-data") => multipart(ctx, request).await,
         None
         | Some(
-            b"application/yaml" | b"application/x-yaml" | b"text/yaml" | b"text/x-yaml" | b"text/plain"
+            b"application/yaml"
+            | b"application/x-yaml"
+            | b"text/yaml"
+            | b"text/x-yaml"
+            | b"text/plain"
             | b"application/octet-stream",
         ) => {
             let Body(strategy) = Body::from_request(request, ctx).await?;
