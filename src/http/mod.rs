@@ -7,7 +7,10 @@
 pub mod auth;
 pub mod child;
 pub mod context;
+mod events;
 mod extract;
+mod health;
+mod metrics;
 pub mod openapi;
 pub mod problem;
 mod router;

@@ -235,6 +235,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "limit" => "A limit is reached",
         "busy" => "Busy",
         "stopping" => "Stopping",
+        "not-ready" => "Not ready",
         "store-unavailable" => "The store does not answer",
         _ => return None,
     })

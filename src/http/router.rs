@@ -11,11 +11,16 @@ use tokio::time::Instant;
 use tracing::Level;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Context, auth, child, openapi, problem::Problem, v1};
+use super::{Context, auth, child, events, health, metrics, openapi, problem::Problem, v1};
 
 /// The calls of developers and operators.
 pub(super) fn operators() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().merge(v1::router()).merge(openapi::router())
+    OpenApiRouter::new()
+        .merge(v1::router())
+        .merge(events::router())
+        .merge(health::router())
+        .merge(metrics::router())
+        .merge(openapi::router())
 }
 
 /// Everything on one address.

@@ -4,6 +4,10 @@
 //! of a bounded size. Every error is a problem (RFC 9457), every action takes an optional note and goes into the
 //! audit trail under the name of whoever acted.
 
+pub(super) mod audit;
+mod callers;
+mod children;
+mod deployments;
 mod page;
 mod releases;
 mod time;
@@ -14,5 +18,10 @@ use super::Context;
 
 /// The routes of developers and operators.
 pub fn router() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().merge(releases::router())
+    OpenApiRouter::new()
+        .merge(releases::router())
+        .merge(children::router())
+        .merge(deployments::router())
+        .merge(callers::router())
+        .merge(audit::router())
 }

@@ -2,6 +2,8 @@
 
 mod abort;
 mod act;
+mod child_form;
+mod children;
 mod end_stage;
 mod form;
 mod list;
@@ -32,5 +34,6 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(submit::handle).layer(DefaultBodyLimit::max(upload::MAX_BODY_BYTES)))
         .routes(routes!(list::handle))
         .routes(routes!(show::handle))
+        .routes(routes!(children::handle))
         .routes(routes!(strategy::handle))
 }

@@ -94,7 +94,7 @@ pub(super) async fn handle(
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by, PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
-    let body = answer(id.as_str(), created, dry_run, outlook, &warnings);
+    let body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
     let mut response = (status, Json(body)).into_response();
     let location = HeaderValue::try_from(format!("/api/v1/releases/{id}"));
     if let Some(location) = location.ok().filter(|_| !dry_run) {
@@ -141,7 +141,7 @@ fn digest(strategy: &Strategy, archive: &Archive) -> Result<[u8; 32], Problem> {
     Ok(Sha256::new().chain_update(form).chain_update(archive.digest).finalize().into())
 }
 
-fn answer(id: &str, created: bool, dry_run: bool, outlook: Outlook, warnings: &[Diagnostic]) -> Submitted {
+fn answer(id: &str, created: bool, dry_run: bool, outlook: &Outlook, warnings: &[Diagnostic]) -> Submitted {
     Submitted {
         id: id.to_owned(),
         created,
