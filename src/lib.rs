@@ -1,3 +1,4 @@
+pub mod cli;
 pub mod model;
 pub mod store;
 pub mod strategy;
