@@ -10,6 +10,7 @@ pub mod failure;
 pub mod fleet;
 pub mod schema;
 pub mod serve;
+pub mod store;
 mod terminal;
 pub mod validate;
 
