@@ -17,6 +17,7 @@ pub mod release;
 pub mod schema;
 pub mod serve;
 pub mod show;
+pub mod store;
 mod terminal;
 pub mod validate;
 

@@ -170,7 +170,7 @@ fn options(config: &Config) -> anyhow::Result<app::Options> {
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
         },
-        task: TaskSettings { audit_retention: config.audit.retention },
+        task: TaskSettings { audit_retention: config.audit.retention, ..TaskSettings::default() },
         max_connections: config.limits.max_connections,
     })
 }

@@ -5,5 +5,8 @@
 mod engine;
 mod fleet;
 mod functions;
+mod layers;
+mod replay;
+mod store;
 mod strategy;
 mod wire;

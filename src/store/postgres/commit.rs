@@ -316,3 +316,43 @@ pub(super) async fn fill(
     }
     transaction.commit().await.map_err(store_error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use sqlx::{Executor, SqlSafeStr};
+
+    use super::*;
+    use crate::store::{
+        dump, history,
+        postgres::{schema, session},
+        transfer,
+    };
+
+    #[tokio::test]
+    async fn every_statement_can_be_prepared() {
+        let url = env::var("CHOIRMASTER_TEST_POSTGRES")
+            .expect("CHOIRMASTER_TEST_POSTGRES is not set: run the tests with tests/run");
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        // In a schema that lasts as long as the connection.
+        sqlx::raw_sql("SET search_path = pg_temp").execute(&mut conn).await.unwrap();
+        schema::migrate(&mut conn).await.unwrap();
+        let here = [
+            schema::VERSION,
+            schema::CLEAR_VERSION,
+            schema::SET_VERSION,
+            lease::LOOK,
+            lease::TAKE,
+            lease::RENEW,
+            lease::GIVE_BACK,
+            session::RELEASES,
+        ];
+        let counts = transfer::COUNTS.map(|(_, sql)| sql);
+        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &counts].concat() {
+            if let Err(error) = conn.prepare(sql.into_sql_str()).await {
+                panic!("{sql}\n{error}");
+            }
+        }
+    }
+}

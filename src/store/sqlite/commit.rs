@@ -1,7 +1,8 @@
 //! Writing: one transaction a batch, one statement a table.
 //!
-//! The rows of a table go in as one JSON text that SQLite takes apart itself: a statement for every row would cost a
-//! hand-over to the connection's thread each. Tables with binary columns are rare and go row by row.
+//! The rows of a table go in as one JSON text that SQLite takes apart itself (by `jsonb_each`, which parses each row
+//! once): a statement for every row would cost a hand-over to the connection's thread each. Tables with binary
+//! columns are rare and go row by row.
 
 use serde::Serialize;
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
@@ -29,16 +30,16 @@ const GIVE_BACK: &str = "UPDATE lease SET holder = '', renewed_ms = 0 WHERE epoc
 const LOOK: &str = "SELECT epoch, seq, holder FROM lease";
 const SET_PROGRESS: &str = "UPDATE lease SET seq = ?2, served_ms = ?3 WHERE epoch = ?1";
 
-const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM json_each(?1))";
+const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
 const CHILDREN: &str = "INSERT INTO children
     (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
     SELECT value->>'child_key', value->>'id', value->>'kind', value->>'name', value->>'area', value->>'agents',
         value->>'born_ms', value->>'seen_ms', value->>'detail'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
         area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms, seen_ms = excluded.seen_ms,
         detail = excluded.detail";
-const SEEN: &str = "UPDATE children SET seen_ms = seen.value->>1 FROM json_each(?1) AS seen
+const SEEN: &str = "UPDATE children SET seen_ms = seen.value->>1 FROM jsonb_each(?1) AS seen
     WHERE child_key = seen.value->>0";
 const RELEASE: &str = "INSERT INTO releases
     (release_key, id, state, open, digest, archive, strategy, functions, submitted_ms, updated_ms, ended_ms, detail)
@@ -54,7 +55,7 @@ const ASSIGNMENTS: &str = "INSERT INTO assignments
     (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
     SELECT value->>'release_key', value->>'child_key', value->>'status', value->>'outcome', value->>'attempt',
         value->>'stage', value->>'stage_status', value->>'updated_ms', value->>'detail'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
         attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
         updated_ms = excluded.updated_ms, detail = excluded.detail";
@@ -62,21 +63,21 @@ const STAGE_RESULTS: &str = "INSERT INTO stage_results
     (release_key, child_key, attempt, stage, status, at_ms, digest, summary)
     SELECT value->>'release_key', value->>'child_key', value->>'attempt', value->>'stage', value->>'status',
         value->>'at_ms', value->>'digest', value->>'summary'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
         at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary";
 const DEPLOYMENTS: &str = "INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
     SELECT value->>'child_key', value->>'function', value->>'release_key', value->>'variant', value->>'path',
         value->>'at_ms'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
         variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms";
 const AUDIT: &str = "INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
     SELECT value->>'seq', value->>'idx', value->>'at_ms', value->>'release_key', value->>'actor', value->>'events'
-    FROM json_each(?1)";
+    FROM jsonb_each(?1)";
 const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
-    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload' FROM json_each(?1)";
-const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
+    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload' FROM jsonb_each(?1)";
+const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM jsonb_each(?1))";
 const PRUNE_AUDIT: &str = "DELETE FROM audit
     WHERE (seq, idx) IN (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT ?2)
       AND at_ms < ?1 AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";

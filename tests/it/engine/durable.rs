@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
-async fn start(folder: &Path) -> Manager {
+pub async fn start(folder: &Path) -> Manager {
     app::start(Options {
         listen: "127.0.0.1:0".parse().unwrap(),
         store: format!("sqlite://{}", folder.join("choir.db").display()),
@@ -31,7 +31,7 @@ async fn start(folder: &Path) -> Manager {
     .unwrap()
 }
 
-async fn submit(manager: &Manager, text: &str) -> Reply {
+pub async fn submit(manager: &Manager, text: &str) -> Reply {
     let strategy = strategy::check(text).strategy.unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let archive = functions::from_folder(root, &strategy, &functions::Limits::default()).unwrap();

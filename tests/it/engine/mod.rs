@@ -1,1 +1,1 @@
-mod durable;
+pub mod durable;
