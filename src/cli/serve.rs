@@ -159,9 +159,7 @@ fn options(config: &Config) -> anyhow::Result<app::Options> {
     let open = if config.serve.standby { OpenOptions::standby() } else { OpenOptions::new() };
     Ok(app::Options {
         listen: config.serve.listen,
-        store: store_url(config)?,
         open: OpenOptions { max_bytes: config.store.max_size.map(|size| size.0), ..open },
-        functions_root: config.functions.root.clone(),
         archive_limits: config.functions.limits(),
         rules: Rules {
             offer_deadline: config.deadlines.offer,
@@ -172,6 +170,7 @@ fn options(config: &Config) -> anyhow::Result<app::Options> {
         },
         task: TaskSettings { audit_retention: config.audit.retention, ..TaskSettings::default() },
         max_connections: config.limits.max_connections,
+        ..app::Options::local(store_url(config)?, config.functions.root.clone())
     })
 }
 

@@ -25,4 +25,5 @@ mod task;
 pub mod view;
 
 pub use handle::{By, Engine, EngineError, Started, start};
+pub use rows::ReleaseDetail;
 pub use task::Settings as TaskSettings;
