@@ -57,7 +57,7 @@ postgres_run() {
 
 postgres_stop() {
     if [ -n "${postgres_folder:-}" ]; then
-        postgres_run "$postgres_bin/pg_ctl" -D "$postgres_folder/data" -m immediate -w stop >/dev/null 2>&1
+        postgres_run "$postgres_bin/pg_ctl" -D "$postgres_folder/data" -m immediate -w stop >/dev/null 2>&1 || :
         rm -rf "$postgres_folder"
         postgres_folder=
     fi

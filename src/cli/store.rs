@@ -21,6 +21,9 @@ const PROGRESS_ROWS: u64 = 100_000;
 /// Bytes that are read from or written to a file at once.
 const FILE_BUFFER_BYTES: usize = 1024 * 1024;
 
+/// The same for every command.
+const STORE_HELP: &str = "The store: sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+
 /// Exit codes.
 const DONE: u8 = 0;
 const USERS_FAULT: u8 = 1;
@@ -39,8 +42,7 @@ enum StoreCommand {
     ///
     /// The file is a consistent picture of one instant. It can be imported into a store of either kind.
     Export {
-        /// The store: sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE.
-        #[arg(long, env = "CHOIRMASTER_STORE", hide_env_values = true)]
+        #[arg(long, help = STORE_HELP, env = "CHOIRMASTER_STORE", hide_env_values = true)]
         store: String,
         /// The file to write; standard output if not given. An existing file is replaced once the export is whole.
         #[arg(long)]
@@ -48,16 +50,14 @@ enum StoreCommand {
     },
     /// Fill an empty store with what an export wrote. All or nothing.
     Import {
-        /// The store: sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE.
-        #[arg(long, env = "CHOIRMASTER_STORE", hide_env_values = true)]
+        #[arg(long, help = STORE_HELP, env = "CHOIRMASTER_STORE", hide_env_values = true)]
         store: String,
         /// The export; - for standard input.
         file: PathBuf,
     },
     /// Tell a store's schema version, who holds its lease, and how many rows each table has.
     Info {
-        /// The store: sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE.
-        #[arg(long, env = "CHOIRMASTER_STORE", hide_env_values = true)]
+        #[arg(long, help = STORE_HELP, env = "CHOIRMASTER_STORE", hide_env_values = true)]
         store: String,
         /// Print one JSON object.
         #[arg(long)]
@@ -153,8 +153,6 @@ fn describe(Info { schema_version, lease, rows }: &Info) -> String {
         lease.seq,
         lease.served_ms / 1000
     );
-    for (table, count) in rows {
-        text.push_str(&format!("{table:<16}{count}\n"));
-    }
+    text.extend(rows.iter().map(|(table, count)| format!("{table:<16}{count}\n")));
     text
 }

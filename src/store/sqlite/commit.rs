@@ -114,17 +114,20 @@ pub(super) const STATEMENTS: &[&str] = &[
 pub(super) async fn take_lease(conn: &mut SqliteConnection, holder: &str) -> Result<LeaseRow, sqlx::Error> {
     let row = sqlx::query(TAKE).bind(holder).fetch_one(conn).await?;
     Ok(LeaseRow {
-        epoch: row.try_get::<i64, _>(0)? as u64,
-        seq: row.try_get::<i64, _>(1)? as u64,
+        epoch: row.try_get::<i64, _>(0)?.cast_unsigned(),
+        seq: row.try_get::<i64, _>(1)?.cast_unsigned(),
         holder: row.try_get(2)?,
-        served_ms: row.try_get::<i64, _>(3)? as u64,
+        served_ms: row.try_get::<i64, _>(3)?.cast_unsigned(),
     })
 }
 
 /// Commits one batch, unless it is there already.
 pub(super) async fn commit(conn: &mut SqliteConnection, batch: &Batch) -> Result<(), StoreError> {
     let mut transaction = conn.begin_with(BEGIN).await.map_err(store_error)?;
-    let step = sqlx::query(STEP).bind(batch.epoch as i64).bind(batch.seq as i64).bind(batch.served_ms as i64);
+    let step = sqlx::query(STEP)
+        .bind(batch.epoch.cast_signed())
+        .bind(batch.seq.cast_signed())
+        .bind(batch.served_ms.cast_signed());
     if step.execute(&mut *transaction).await.map_err(store_error)?.rows_affected() == 1 {
         write(&mut transaction, &batch.writes).await?;
     } else {
@@ -141,7 +144,11 @@ pub(super) async fn commit(conn: &mut SqliteConnection, batch: &Batch) -> Result
 
 async fn look(conn: &mut SqliteConnection) -> Result<Option<(u64, u64, String)>, sqlx::Error> {
     let Some(row) = sqlx::query(LOOK).fetch_optional(conn).await? else { return Ok(None) };
-    Ok(Some((row.try_get::<i64, _>(0)? as u64, row.try_get::<i64, _>(1)? as u64, row.try_get(2)?)))
+    Ok(Some((
+        row.try_get::<i64, _>(0)?.cast_unsigned(),
+        row.try_get::<i64, _>(1)?.cast_unsigned(),
+        row.try_get(2)?,
+    )))
 }
 
 /// Writes the rows; what goes, goes first, so that an id can be given to another child in one batch.
@@ -208,7 +215,8 @@ pub(super) async fn renew(conn: &mut SqliteConnection, epoch: u64, served_ms: u6
 }
 
 async fn renew_in(conn: &mut SqliteConnection, epoch: u64, served_ms: u64) -> Result<(), StoreError> {
-    let renew = sqlx::query(RENEW).bind(epoch as i64).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
+    let renew =
+        sqlx::query(RENEW).bind(epoch.cast_signed()).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
     ours(renew.execute(conn).await.map_err(store_error)?.rows_affected())
 }
 
@@ -223,13 +231,13 @@ pub(super) async fn prune_audit(
     before_ms: WallMs,
     limit: u32,
 ) -> Result<u64, StoreError> {
-    let prune = sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(limit).bind(epoch as i64);
+    let prune = sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(limit).bind(epoch.cast_signed());
     Ok(prune.execute(conn).await.map_err(store_error)?.rows_affected())
 }
 
 /// Clears the holder, if it is still this one.
 pub(super) async fn give_back(conn: &mut SqliteConnection, epoch: u64) -> Result<(), StoreError> {
-    one(conn, sqlx::query(GIVE_BACK).bind(epoch as i64)).await
+    one(conn, sqlx::query(GIVE_BACK).bind(epoch.cast_signed())).await
 }
 
 /// Fills an empty store in one transaction.
@@ -248,9 +256,9 @@ pub(super) async fn fill(
         write(&mut transaction, &slice.writes).await?;
         if let Some(progress) = slice.progress {
             let set = sqlx::query(SET_PROGRESS)
-                .bind(epoch as i64)
-                .bind(progress.seq as i64)
-                .bind(progress.served_ms as i64);
+                .bind(epoch.cast_signed())
+                .bind(progress.seq.cast_signed())
+                .bind(progress.served_ms.cast_signed());
             ours(set.execute(&mut *transaction).await.map_err(store_error)?.rows_affected())?;
         }
     }

@@ -3,7 +3,7 @@
 use choirmaster::store::{
     AuditFilter, ReleaseFilter, StoreError,
     options::OpenOptions,
-    rows::{OutboxRow, Writes},
+    rows::{AssignmentRow, OutboxRow, Writes},
     url,
 };
 use proptest::{
@@ -110,8 +110,7 @@ async fn an_id_can_pass_from_one_child_to_another_in_one_batch(place: &Place) {
 async fn text_with_nul_and_numbers_too_large_are_refused_before_anything_is_written(place: &Place) {
     let (mut writer, reader) = place.open().await;
     let lease = writer.lease().clone();
-    let mut with_nul = assignment(1, 1);
-    with_nul.detail = "a\0b".to_owned();
+    let with_nul = AssignmentRow { detail: "a\0b".to_owned(), ..assignment(1, 1) };
     let nul = Writes { assignments: vec![assignment(1, 2), with_nul], ..Writes::default() };
     let large = Writes { audit: vec![audit(u64::MAX, 0, None)], ..Writes::default() };
     for writes in [nul, large] {

@@ -38,10 +38,10 @@ fn writes(seq: u64) -> Writes {
     let mut children: Vec<_> = (0..3).map(child).collect();
     let mut assignments: Vec<_> = (0..ROWS).map(|key| assignment(1, key)).collect();
     for row in &mut children {
-        row.seen_ms = seq as i64;
+        row.seen_ms = seq.cast_signed();
     }
     for row in &mut assignments {
-        row.updated_ms = seq as i64;
+        row.updated_ms = seq.cast_signed();
         row.detail = format!("{seq} ").repeat(20);
     }
     Writes { children, assignments, audit: vec![audit(seq + 1, 0, Some(1))], ..Writes::default() }

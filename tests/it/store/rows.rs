@@ -58,7 +58,7 @@ pub fn assignment(release_key: u32, child_key: u32) -> AssignmentRow {
 
 pub fn audit(seq: u64, idx: u32, release_key: Option<u32>) -> AuditRow {
     let (actor, events) = ("child".to_owned(), "[]".to_owned());
-    AuditRow { seq, idx, at_ms: seq as i64, release_key, actor, events }
+    AuditRow { seq, idx, at_ms: seq.cast_signed(), release_key, actor, events }
 }
 
 /// Any text a database can keep: everything but NUL.

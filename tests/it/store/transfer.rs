@@ -85,13 +85,8 @@ async fn a_file_that_was_cut_or_changed_is_refused_and_leaves_the_store_empty() 
     let mut damaged: Vec<Vec<u8>> = (0..file.len()).step_by(97).map(|end| file[..end].to_vec()).collect();
     damaged.push(file[..file.len() - 1].to_vec());
     damaged.push(text.replace("child-2", "child-3").into_bytes());
-    damaged.push(
-        text.lines()
-            .filter(|line| !line.contains("child-2"))
-            .map(|line| format!("{line}\n"))
-            .collect::<String>()
-            .into_bytes(),
-    );
+    let without_a_row: Vec<_> = text.split_inclusive('\n').filter(|line| !line.contains("child-2")).collect();
+    damaged.push(without_a_row.concat().into_bytes());
     damaged.push(text.replace(r#""version":1"#, r#""version":2"#).into_bytes());
     for kind in [Kind::Sqlite, Kind::Postgres] {
         Place::with(kind, async |place| {
