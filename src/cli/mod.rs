@@ -5,11 +5,19 @@
 //! What can be read from the manager is read through its API alone ([`client`]): no command but `serve`, `demo` and
 //! `store` opens a store.
 
+pub mod audit;
+pub mod children;
+pub mod client;
 pub mod completions;
+pub mod deployments;
 pub mod failure;
 pub mod fleet;
+pub mod outcome;
+pub mod release;
 pub mod schema;
 pub mod serve;
+pub mod show;
+pub mod store;
 mod terminal;
 pub mod validate;
 
@@ -42,6 +50,10 @@ pub enum Command {
     Serve(serve::Args),
     Validate(validate::Args),
     Schema(schema::Args),
+    Release(release::Args),
+    Children(children::Args),
+    Deployments(deployments::Args),
+    Audit(audit::Args),
     Fleet(Box<fleet::FleetArgs>),
     Completions(completions::Args),
 }
@@ -68,6 +80,10 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Serve(args) => serve::run(args).await,
         Command::Validate(args) => Ok(validate::run(&args, &mut out)),
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
+        Command::Release(args) => release::run(args, &mut out).await,
+        Command::Children(args) => children::run(args, &mut out).await,
+        Command::Deployments(args) => deployments::run(&args, &mut out).await,
+        Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Fleet(args) => Ok(fleet::run(&args).await?),
         Command::Completions(args) => completions::run(&args, &mut out),
     }

@@ -7,5 +7,6 @@ mod fleet;
 mod functions;
 mod layers;
 mod replay;
+mod store;
 mod strategy;
 mod wire;
