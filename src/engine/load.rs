@@ -196,6 +196,24 @@ impl Building {
         self.members.retain(|member| *member == child);
     }
 
+    /// Forgets all children but the first `limit` after `after`, and answers the last of these if there are more.
+    /// The rows that came in must be the first `limit` after `after`, or all there are.
+    pub fn keep_page(&mut self, after: Option<ChildKey>, limit: usize) -> Option<ChildKey> {
+        let is_after = |key: &ChildKey| after.is_none_or(|after| *key > after);
+        let mut keys: Vec<ChildKey> = self.rows.keys().copied().filter(is_after).collect();
+        let full = keys.len() >= limit;
+        keys.extend(self.members.iter().copied().filter(is_after));
+        keys.sort_unstable();
+        keys.dedup();
+        let more = keys.len() > limit || full;
+        keys.truncate(limit);
+        let last = keys.last().copied();
+        let is_kept = |key: &ChildKey| is_after(key) && last.is_some_and(|last| *key <= last);
+        self.members.retain(is_kept);
+        self.rows.retain(|key, _| is_kept(key));
+        last.filter(|_| more)
+    }
+
     pub fn assignment(&mut self, row: &AssignmentRow) -> Result<(), StoreError> {
         let key = || format!("({}, {})", row.release_key, row.child_key);
         let detail: AssignmentDetail =

@@ -18,6 +18,7 @@ pub mod clock;
 mod handle;
 mod load;
 mod members;
+mod past;
 mod recall;
 pub mod rows;
 pub mod stats;
@@ -25,4 +26,6 @@ mod task;
 pub mod view;
 
 pub use handle::{By, Engine, EngineError, Started, start};
+pub use past::Part;
+pub use rows::ReleaseDetail;
 pub use task::Settings as TaskSettings;

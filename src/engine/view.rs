@@ -328,6 +328,11 @@ impl View {
         OfferName::candidates(offer).find_map(|(id, name)| Some(Resolved { release: *known.get(id)?, name }))
     }
 
+    /// The number of the release of exactly this id, over or not.
+    pub fn release_key(&self, id: &str) -> Option<ReleaseKey> {
+        self.known.pin().get(id).copied()
+    }
+
     /// The id of any release ever.
     pub fn release_id(&self, offer: &str) -> Option<ReleaseId> {
         let known = self.known.pin();

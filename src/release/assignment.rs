@@ -370,7 +370,7 @@ impl Assignment {
                 self.status = ChildStatus::Doing;
                 self.outcome = None;
                 self.successor = None;
-                self.attempt += 1;
+                self.attempt = self.attempt.saturating_add(1);
                 self.since = at;
                 self.polls = 0;
             }

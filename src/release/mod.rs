@@ -26,6 +26,7 @@ pub mod settle;
 pub mod state;
 pub mod summary;
 pub mod turn;
+pub mod waits;
 
 use change::Change;
 use command::{Command, Refusal, Reply, Seen};

@@ -164,6 +164,10 @@ pub enum ReleaseState {
 }
 
 impl ReleaseState {
+    /// Every name that [`Self::name`] gives.
+    pub const NAMES: [&str; 7] =
+        ["Planned", "Running", "Paused", "RollingBack", "Done", "DoneWithFailures", "Aborted"];
+
     /// As shown and stored.
     pub const fn name(&self) -> &'static str {
         match self {

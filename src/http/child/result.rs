@@ -2,12 +2,12 @@
 
 use axum::{
     body::Bytes,
-    extract::State,
+    extract::{State, rejection::BytesRejection},
     http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
 
-use super::{Refused, expect_json, note_unknown};
+use super::{Refused, check_token, expect_json, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
@@ -15,13 +15,25 @@ use crate::{
     wire::{Histogram, ResultRequest, StageSummary, Times},
 };
 
+/// What a child reports of its stages. Answered once it is stored.
+#[utoipa::path(post, path = "/result", operation_id = "report", tag = "child protocol",
+    request_body(content = Object, description = "`id`, `release_id`, `stage_summaries`, `next_stage`."),
+    responses(
+        (status = 200, description = "It is stored, or it was already."),
+        (status = 400, description = "Malformed, or no summaries.", content_type = "text/plain", body = String),
+        (status = 404, description = "Unknown child.", content_type = "text/plain", body = String),
+        (status = 409, description = "A stage is unknown, has not started, or has ended otherwise.",
+            content_type = "text/plain", body = String),
+    ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
+    let body = body?;
     let request = ResultRequest::parse(&body)?;
+    check_token(&ctx, &headers, &request.id)?;
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();
     ctx.view().with_child(&request.id, |child| child.touch(served_ms));

@@ -4,12 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use choirmaster::{
     app::{self, Manager, Options},
-    engine::{By, TaskSettings, audit::Actor},
+    engine::{By, audit::Actor},
     functions,
     http::context::PATIENCE,
     model::ReleaseId,
-    release::{change::Submitted, command::Reply, settings::Settings},
-    store::options::OpenOptions,
+    release::{change::Submitted, command::Reply},
     strategy,
 };
 use serde_json::{Value, json};
@@ -17,18 +16,8 @@ use serde_json::{Value, json};
 const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
 pub async fn start(folder: &Path) -> Manager {
-    app::start(Options {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        store: format!("sqlite://{}", folder.join("choir.db").display()),
-        open: OpenOptions::new(),
-        functions_root: Path::new(env!("CARGO_MANIFEST_DIR")).to_owned(),
-        archive_limits: functions::Limits::default(),
-        rules: Settings::default(),
-        task: TaskSettings::default(),
-        max_connections: 100,
-    })
-    .await
-    .unwrap()
+    let store = format!("sqlite://{}", folder.join("choir.db").display());
+    app::start(Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned())).await.unwrap()
 }
 
 pub async fn submit(manager: &Manager, text: &str) -> Reply {
