@@ -39,12 +39,13 @@ impl Tls {
         let key = PrivateKeyDer::from_pem_file(key)
             .map_err(|error| self.fault("key", format!("{}: {error}", key.display())))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let built = ServerConfig::builder_with_provider(provider)
+        let mut built = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| self.fault("certificate", error.to_string()))?
             .with_client_cert_verifier(self.callers()?)
             .with_single_cert(chain, key)
             .map_err(|error| self.fault("certificate", format!("does not go with its key: {error}")))?;
+        built.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Some(Arc::new(built)))
     }
 
