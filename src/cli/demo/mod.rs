@@ -48,6 +48,7 @@ pub struct Args {
 }
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    fleet_of(args, "").validate().map_err(|error| Failure::user(error.to_string()))?;
     let folder = tempfile::Builder::new()
         .prefix("choirmaster-demo-")
         .tempdir()

@@ -148,7 +148,8 @@ impl<'a> Stage<'a> {
         let path = ["api", "v1", "releases", &submitted.id];
         let release = loop {
             let detail: ReleaseDetail = self.client.get(&path, &[]).await?;
-            self.show(&line(&detail.release), out)?;
+            let runs = show::counted(self.children.borrow().rolled_out as u64, "child runs", "children run");
+            self.show(&format!("{}; {runs} a new version", line(&detail.release)), out)?;
             if outcome::code(&detail.release).is_some() || started.elapsed() > RELEASE_LIMIT {
                 break detail.release;
             }

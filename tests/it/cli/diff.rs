@@ -25,11 +25,23 @@ fn what_was_changed_is_named_with_both_values() {
         .replace("trafficPercentage: 5\n", "trafficPercentage: 20\n")
         .replace("<0.02", "<0.01")
         .replace("threshold: 2s", "threshold: 1m");
-    insta::assert_snapshot!(between(CANARY, &changed), @"");
+    insta::assert_snapshot!(between(CANARY, &changed), @r#"
+    id: canary → canary-2
+    function "sieve": new version: fns/sieve_new (nodejs) → fns/sieve_newer (nodejs)
+    stage "Canary 5 Percent": traffic of the new version: 5 % → 20 %
+    stage "Canary 5 Percent": at least: 2s and 50 calls → 1m and 50 calls
+    stage "Canary 5 Percent": conditions: [errorRate < 0.02, Median <= 250] → [errorRate < 0.01, Median <= 250]
+    "#);
 }
 
 #[test]
 fn a_stage_that_is_on_one_side_only_is_one_line() {
     let two_stage = include_str!("../../../releases/two-stage.yml").replace("id: two-stage", "id: canary");
-    insta::assert_snapshot!(between(CANARY, &two_stage), @"");
+    insta::assert_snapshot!(between(CANARY, &two_stage), @r#"
+    name: "Canary of the sieve, 5 percent" → "Sieve in two stages"
+    type: patch → minor
+    - stage "Canary 5 Percent"
+    + stage "Canary"
+    + stage "Comparison"
+    "#);
 }

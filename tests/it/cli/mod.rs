@@ -24,7 +24,7 @@ fn program(folder: &Path) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHOIRMASTER_")) {
         command.env_remove(name);
     }
-    command.env("USER", "tester").env("NO_COLOR", "1");
+    command.env("USER", "tester").env("NO_COLOR", "1").env_remove("COLUMNS");
     command
 }
 

@@ -1,6 +1,7 @@
 //! Releases from the command line, against a manager that is a process of its own.
 
 use std::{
+    io::{BufRead, BufReader},
     path::Path,
     process::{Child, Stdio},
 };
@@ -81,13 +82,13 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     assert_eq!(code(&good), 0, "{}{}", out(&good), err(&good));
     let watched = run(folder.path(), ["release", "watch", "canary", "--url", url]);
     assert_eq!(code(&watched), 0);
-    insta::assert_snapshot!(without_times(&out(&watched)), @"");
+    insta::assert_snapshot!(without_times(&out(&watched)), @"canary Done: 3 of 3 children over; 3 succeeded");
 
     let bad = run(folder.path(), ["release", "submit", &sample("bad.yml"), "--wait", "--url", url]);
     assert_eq!(code(&bad), 3, "{}{}", out(&bad), err(&bad));
     let watched = run(folder.path(), ["release", "watch", "bad", "--url", url]);
     assert_eq!(code(&watched), 3);
-    insta::assert_snapshot!(without_times(&out(&watched)), @"");
+    insta::assert_snapshot!(without_times(&out(&watched)), @"bad DoneWithFailures: 3 of 3 children over; 3 failed");
 
     let again = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--url", url]);
     assert_eq!((code(&again), out(&again).contains("is there already")), (0, true), "{}", out(&again));
@@ -122,19 +123,23 @@ fn a_watcher_outlives_a_restart_of_the_manager_and_an_abort_is_its_exit_code() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut complaints = std::io::BufReader::new(watcher.stderr.take().unwrap());
+    let mut complaints = BufReader::new(watcher.stderr.take().unwrap());
+    let mut lines = BufReader::new(watcher.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("canary Running: 0 of 1 child over"), "{line}");
     served.signal("TERM");
     assert_eq!(served.end().0, Some(0));
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut complaints, &mut line).unwrap();
+    line.clear();
+    complaints.read_line(&mut line).unwrap();
     assert_eq!(line, "the manager does not answer at the moment; waiting for it\n");
     let served = Served::start(folder.path(), &["--listen", &address]);
     assert_eq!(served.url, url);
     let aborted = run(folder.path(), ["release", "abort", "canary", "--note", "enough", "--url", &url]);
     assert_eq!(code(&aborted), 0, "{}", err(&aborted));
-    let output = watcher.wait_with_output().unwrap();
-    assert_eq!(code(&output), 4, "{}", out(&output));
-    assert!(out(&output).lines().last().unwrap().contains("Aborted"), "{}", out(&output));
+    assert_eq!(watcher.wait().unwrap().code(), Some(4));
+    let last = lines.lines().last().unwrap().unwrap();
+    assert!(last.contains("canary Aborted"), "{last}");
 }
 
 /// A call of a child, with nothing but a socket.
@@ -153,7 +158,8 @@ fn post(address: &str, path: &str, body: &str) {
 fn errors_say_what_to_do_next() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
-    let url = served.url.as_str();
+    let url = served.url.clone();
+    let url = url.as_str();
     let unknown = run(folder.path(), ["release", "watch", "nonsense", "--url", url]);
     assert_eq!(code(&unknown), 1, "{}", err(&unknown));
     assert!(err(&unknown).contains("nonsense"), "{}", err(&unknown));

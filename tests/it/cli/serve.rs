@@ -39,7 +39,10 @@ fn a_configuration_with_an_unknown_key_starts_nothing() {
     std::fs::write(folder.path().join("config/choirmaster.yml"), "limits:\n  max_childs: 5\n").unwrap();
     let served = run(folder.path(), ["serve", "--listen", "127.0.0.1:0"]);
     assert_eq!((code(&served), out(&served)), (1, String::new()));
-    insta::assert_snapshot!(err(&served), @"");
+    insta::assert_snapshot!(err(&served), @r#"
+    error: the configuration can't be used
+      config/choirmaster.yml:2:3: there is no key "limits.max_childs"; did you mean limits.max_children?
+    "#);
     assert!(!folder.path().join("data").exists());
 }
 

@@ -42,12 +42,15 @@ fn variables_of_the_client_and_of_others_are_no_business_of_the_configuration() 
 fn a_file_that_is_named_must_be_there() {
     let missing = std::path::Path::new("no/such/file.yml");
     let error = choirmaster::config::Config::load(Some(missing), [], &[]).unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @r#"
+    the configuration can't be used
+      no/such/file.yml: can't be read: No such file or directory (os error 2)
+    "#);
 }
 
 #[test]
 fn an_empty_text_unsets_what_need_not_be_set() {
     let config = load("store: {max_size: 2MiB}", &[("CHOIRMASTER_STORE_MAX_SIZE", "")], &[]).unwrap();
     assert_eq!(config.store.max_size, None);
-    insta::assert_snapshot!(complaint("", &[("CHOIRMASTER_LISTEN", "")], &[]), @"");
+    insta::assert_snapshot!(complaint("", &[("CHOIRMASTER_LISTEN", "")], &[]), @r#"CHOIRMASTER_LISTEN: serve.listen: "" is no address with a port, as in 127.0.0.1:9991 or [::1]:9991"#);
 }
