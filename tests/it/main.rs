@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod cli;
+mod config;
 mod crash;
 mod engine;
 mod fleet;
