@@ -5,6 +5,7 @@
 //! What can be read from the manager is read through its API alone ([`client`]): no command but `serve`, `demo` and
 //! `store` opens a store.
 
+mod access;
 pub mod audit;
 pub mod children;
 pub mod client;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use super::failure::Failure;
+use super::{access, failure::Failure};
 use crate::{
     app,
     config::{Config, Flag, Log, LogFormat},
@@ -101,7 +101,8 @@ pub async fn run(args: Args) -> Result<u8, Failure> {
         manager = app::start(options) => manager?,
         () = end.next() => return Ok(0),
     };
-    writeln!(std::io::stdout(), "listening on http://{}", manager.address)?;
+    let scheme = if config.tls.certificate.is_some() { "https" } else { "http" };
+    writeln!(std::io::stdout(), "listening on {scheme}://{}", manager.address)?;
     tokio::select! {
         () = end.next() => {
             tracing::info!("draining; a second signal ends at once");
@@ -156,6 +157,7 @@ fn start_logging(log: &Log) {
 
 /// From the configuration to what the manager is started with.
 fn options(config: &Config) -> anyhow::Result<app::Options> {
+    let (tls, child_tls) = access::tls(config)?;
     let open = if config.serve.standby { OpenOptions::standby() } else { OpenOptions::new() };
     Ok(app::Options {
         listen: config.serve.listen,
@@ -170,6 +172,10 @@ fn options(config: &Config) -> anyhow::Result<app::Options> {
         },
         task: TaskSettings { audit_retention: config.audit.retention, ..TaskSettings::default() },
         max_connections: config.limits.max_connections,
+        auth: access::auth(&config.auth)?,
+        child_listen: config.serve.child_listen,
+        tls,
+        child_tls,
         ..app::Options::local(store_url(config)?, config.functions.root.clone())
     })
 }

@@ -5,8 +5,10 @@
 mod engine;
 mod fleet;
 mod functions;
+mod http;
 mod layers;
 mod replay;
 mod store;
 mod strategy;
 mod wire;
+mod world;
