@@ -55,6 +55,7 @@ pub enum Command {
     Children(children::Args),
     Deployments(deployments::Args),
     Audit(audit::Args),
+    Store(store::StoreArgs),
     Fleet(Box<fleet::FleetArgs>),
     Completions(completions::Args),
 }
@@ -85,6 +86,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
+        Command::Store(args) => Ok(store::run(args, &mut out).await),
         Command::Fleet(args) => Ok(fleet::run(&args).await?),
         Command::Completions(args) => completions::run(&args, &mut out),
     }
