@@ -12,6 +12,7 @@ use crate::{
         failure::Failure,
         show,
     },
+    config::Setting as _,
     strategy::{
         self, Action, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
     },
