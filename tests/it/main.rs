@@ -4,6 +4,7 @@
 
 mod cli;
 mod config;
+mod crash;
 mod engine;
 mod fleet;
 mod functions;

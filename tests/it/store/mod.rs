@@ -3,7 +3,7 @@
 mod conformance;
 mod everything;
 mod lease;
-mod place;
+pub mod place;
 mod power_loss;
 mod rows;
 mod transfer;
