@@ -143,17 +143,20 @@ fn write_entry(entry: &AuditEntry, json: bool, out: &mut impl Write) -> Result<(
     Ok(())
 }
 
+/// Fields that say again what stands elsewhere in the line, or that only a program can use.
+const NOT_SHOWN: [&str; 4] = ["event", "release", "step", "digest"];
+
 /// An event as its name and its values.
 fn words(event: &serde_json::Value) -> String {
     let Some(fields) = event.as_object() else { return show::one_line(&event.to_string()) };
-    let name = fields.get("event").and_then(serde_json::Value::as_str).unwrap_or("event");
-    let rest =
-        fields.iter().filter(|(key, value)| !matches!(key.as_str(), "event" | "release") && !value.is_null());
+    // What a child did is called by the step it took.
+    let name = fields.get("step").or_else(|| fields.get("event")).and_then(serde_json::Value::as_str);
+    let rest = fields.iter().filter(|(key, value)| !NOT_SHOWN.contains(&key.as_str()) && !value.is_null());
     let words: Vec<String> = rest
         .map(|(key, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             format!("{key}={}", show::one_line(&value))
         })
         .collect();
-    format!("{name} {}", words.join(" ")).trim_end().to_owned()
+    format!("{} {}", name.unwrap_or("event"), words.join(" ")).trim_end().to_owned()
 }

@@ -223,16 +223,13 @@ async fn set_labels(target: &Target, labels: &[Label], out: &mut impl Write) -> 
     for Label { key, value } in labels {
         let path = ["api", "v1", "children", &target.id, "labels", key];
         let noted = target.noted.body();
-        match value {
-            Some(value) => {
-                let body = LabelValue { value: value.clone(), by: noted.by, note: noted.note };
-                client.act(Method::PUT, &path, &body).await?;
-                writeln!(out, "{}: {key}={value}", target.id)?;
-            }
-            None => {
-                client.act(Method::DELETE, &path, &noted).await?;
-                writeln!(out, "{}: {key} removed", target.id)?;
-            }
+        if let Some(value) = value {
+            let body = LabelValue { value: value.clone(), by: noted.by, note: noted.note };
+            client.act(Method::PUT, &path, &body).await?;
+            writeln!(out, "{}: {key}={value}", target.id)?;
+        } else {
+            client.act(Method::DELETE, &path, &noted).await?;
+            writeln!(out, "{}: {key} removed", target.id)?;
         }
     }
     Ok(0)

@@ -56,15 +56,21 @@ impl Noted {
 /// Why there is no answer that could be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    #[error(
-        "no manager answers at {url}: {why}\nIs it running (choirmaster serve)? Another address goes into --url or \
-         CHOIRMASTER_URL."
-    )]
+    #[error("no manager answers at {url}: {why}\n{}", unreachable(.why))]
     Unreachable { url: String, why: String },
     #[error("{}", refused(.0))]
     Refused(Box<Problem>),
     #[error("the answer of {url} can't be read: {why}\nIs a Choirmaster of this version listening there?")]
     Unreadable { url: String, why: String },
+}
+
+/// What to do about a manager that does not answer.
+fn unreachable(why: &str) -> &'static str {
+    if why.contains("certificate") {
+        "If its certificate is of an authority of your own, name that one's PEM file in SSL_CERT_FILE."
+    } else {
+        "Is it running (choirmaster serve)? Another address goes into --url or CHOIRMASTER_URL."
+    }
 }
 
 /// A refusal in words.

@@ -5,6 +5,8 @@
 //! What can be read from the manager is read through its API alone ([`client`]): no command but `serve`, `demo` and
 //! `store` opens a store.
 
+#![allow(clippy::doc_markdown, reason = "comments of arguments are the help that is read in a terminal")]
+
 pub mod audit;
 pub mod children;
 pub mod client;

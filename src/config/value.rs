@@ -217,7 +217,7 @@ impl Setting for Duration {
         let mut text = String::new();
         for (unit, scale) in TIME_UNITS {
             if amount >= scale {
-                text.push_str(&format!("{}{unit}", amount / scale));
+                text.extend([(amount / scale).to_string().as_str(), unit]);
                 amount %= scale;
             }
         }

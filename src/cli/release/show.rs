@@ -167,7 +167,7 @@ fn name(child: &ReleaseChild) -> String {
 
 fn result(result: &StageResult) -> Vec<String> {
     let number = |path: &[&str]| {
-        let value = path.iter().fold(Some(&result.summary), |at, key| at.and_then(|at| at.get(key)));
+        let value = path.iter().try_fold(&result.summary, |at, key| at.get(key));
         value.and_then(serde_json::Value::as_f64)
     };
     let time = |path: &[&str]| match number(path) {

@@ -152,15 +152,15 @@ fn text_of(submitted: &Submitted) -> String {
         (_, false) => format!("{id} is there already, with the same content: {children}\n"),
         (false, true) => format!("{id} is submitted: {children}\n"),
     };
-    for (reason, count) in excluded {
+    text.extend(excluded.iter().map(|(reason, count)| {
         let children = show::counted((*count).into(), "child does not", "children do not");
-        text.push_str(&format!("  {children}: {}\n", show::one_line(reason)));
-    }
+        format!("  {children}: {}\n", show::one_line(reason))
+    }));
     if !waits_for.is_empty() {
-        text.push_str(&format!("  it waits for {}\n", waits_for.join(", ")));
+        text.extend([format!("  it waits for {}\n", waits_for.join(", "))]);
     }
     if !dry_run && *created {
-        text.push_str(&format!("  choirmaster release watch {id} shows how it goes\n"));
+        text.extend([format!("  choirmaster release watch {id} shows how it goes\n")]);
     }
     text
 }
@@ -169,7 +169,7 @@ fn rendered(fault: &Diagnostic, file: &str) -> String {
     let Diagnostic { severity, line, column, message, source_line, fix, .. } = fault;
     let mut text = format!("{file}:{line}:{column}: {severity}: {message}");
     if !source_line.trim().is_empty() {
-        text.push_str(&format!("\n {line} | {}", show::one_line(source_line)));
+        text.extend([format!("\n {line} | {}", show::one_line(source_line))]);
     }
     text.extend(fix.iter().map(|fix| format!("\n  help: {fix}")));
     text
