@@ -409,13 +409,19 @@ impl View {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Children that have not called for `silence_ms`.
+    /// Children that have not called for `silence_ms`. As for deadlines, no silence is older than this life.
     pub fn silent_children(&self, served_ms: u64, silence_ms: u64) -> usize {
-        self.by_key
-            .pin()
-            .values()
-            .filter(|entry| entry.last_call().is_none_or(|last| served_ms.saturating_sub(last) >= silence_ms))
-            .count()
+        let since = self.listening_since();
+        let is_silent = |entry: &&Arc<ChildEntry>| {
+            let last = entry.last_call().unwrap_or(0).max(since);
+            served_ms.saturating_sub(last) >= silence_ms
+        };
+        self.by_key.pin().values().filter(is_silent).count()
+    }
+
+    /// Serving time at which this manager began to answer.
+    pub fn listening_since(&self) -> u64 {
+        self.listening_since.load(Ordering::Relaxed)
     }
 
     // What follows is for the engine's task alone.

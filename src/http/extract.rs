@@ -93,6 +93,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
             let detail = "the body must be JSON: send it with Content-Type: application/json";
             return Err(Problem::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
         }
+        // A struct could be read from an array too, which nobody means.
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(Problem::bad_request("the body must be a JSON object"));
+        }
         match serde_json::from_slice(&body) {
             Ok(value) => Ok(Self(Some(value))),
             Err(error) => Err(Problem::bad_request(format!("the body can't be read: {error}"))),

@@ -41,6 +41,8 @@ pub struct Look<'a, S: ?Sized> {
     pub state: &'a State,
     pub seen: &'a S,
     pub now: Now,
+    /// Serving time at which the manager began to answer: calls before are not known.
+    pub since: u64,
 }
 
 impl<S: Seen + ?Sized> Look<'_, S> {
@@ -181,8 +183,13 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         line
     }
 
+    /// Serving time of the last call, if there was one in this life.
+    pub fn last_call(&self, key: ChildKey) -> Option<u64> {
+        self.seen.last_call(key).filter(|at| *at > self.since)
+    }
+
     fn called(&self, key: ChildKey) -> String {
-        match self.seen.last_call(key) {
+        match self.last_call(key) {
             Some(at) => format!(", last call {} ago", Span(self.now.served_ms.saturating_sub(at))),
             None => ", no call since the manager started".to_owned(),
         }
@@ -265,4 +272,31 @@ pub fn release(state: &State, release: &Release) -> Option<String> {
         }
         ReleaseState::Over { .. } => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Span;
+
+    #[test]
+    fn a_span_is_shown_in_its_two_largest_units() {
+        let shown = |seconds: u64| Span(seconds * 1_000).to_string();
+        let table = [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (61, "1m 1s"),
+            (599, "9m 59s"),
+            (600, "10m"),
+            (899, "14m"),
+            (3_600, "1h"),
+            (3_900, "1h 5m"),
+            (86_400, "1d"),
+            (90_000, "1d 1h"),
+            (10 * 86_400, "10d"),
+        ];
+        for (seconds, text) in table {
+            assert_eq!(shown(seconds), text);
+        }
+    }
 }

@@ -184,13 +184,17 @@ impl World {
     }
 }
 
-/// A text with every span of seconds, number of bytes and random id made the same.
+/// A text with every span of seconds or minutes made the same.
 pub fn settled(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_inclusive(' ') {
         let bare = word.trim_end_matches([' ', ',', ';']);
-        let is_seconds = bare.strip_suffix('s').is_some_and(|n| n.parse::<u32>().is_ok());
-        out.push_str(if is_seconds { "Ns" } else { bare });
+        let is_span = |unit| bare.strip_suffix(unit).is_some_and(|n| n.parse::<u32>().is_ok());
+        out.push_str(match (is_span('s'), is_span('m')) {
+            (true, _) => "Ns",
+            (_, true) => "Nm",
+            _ => bare,
+        });
         out.push_str(&word[bare.len()..]);
     }
     out

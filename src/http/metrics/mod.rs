@@ -104,11 +104,7 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, known: usize) {
     let gauges: [(&str, &str, f64); 6] = [
         ("backlog", "Commands that wait for the engine.", ctx.engine.backlog() as f64),
         ("children", "Children that are known.", view.child_count() as f64),
-        (
-            "silent_children",
-            "Children that have not called for 5 minutes, or since the start.",
-            silent as f64,
-        ),
+        ("silent_children", "Children that have not called for 5 minutes.", silent as f64),
         ("lease_seconds", "Time left in which the manager may answer without renewing its lease.", lease_s),
         ("draining", "1 while the manager is stopping.", f64::from(u8::from(view.is_draining()))),
         ("unknown_callers", "Ids that called without being known.", view.unknown_callers().len() as f64),

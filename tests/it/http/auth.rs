@@ -61,7 +61,25 @@ async fn operators_need_their_token_and_nobody_else_does() {
         }
         seen += &format!("{method} {path}: {} {} {right}\n", none.status, wrong.status);
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @"
+    POST /release: 401 401 422
+    GET /api/v1/releases: 401 401 200
+    POST /api/v1/releases/a/abort: 401 401 404
+    DELETE /api/v1/children/a: 401 401 404
+    GET /api/v1/audit: 401 401 200
+    GET /events: 401 401 200
+    GET /metrics: 401 401 200
+    GET /openapi.json: 401 401 200
+    GET /healthz: 200 200 200
+    GET /readyz: 200 200 200
+    GET /release: 400 400 400
+    POST /poll: 400 400 400
+    GET /release/functions/a: 404 404 404
+    POST /result: 400 400 400
+    POST /end_stage: 400 400 400
+    GET /nowhere: 404 404 404
+    PATCH /api/v1/releases: 405 405 405
+    ");
     world.stop().await;
 }
 

@@ -38,16 +38,48 @@ async fn every_operation_of_the_document_is_a_route() {
     let document = world.get("/openapi.json").await.ok().json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let operations = operations(&document);
-    let listed: String = operations.iter().map(|(method, path)| format!("{method} {path}\n")).collect();
-    insta::assert_snapshot!(listed, @"");
+    let listed: Vec<String> = operations.iter().map(|(method, path)| format!("{method} {path}")).collect();
+    insta::assert_snapshot!(listed.join("\n"), @"
+    GET /api/v1/audit
+    GET /api/v1/callers/unknown
+    GET /api/v1/children
+    GET /api/v1/children/{id}
+    DELETE /api/v1/children/{id}
+    POST /api/v1/children/{id}/cordon
+    POST /api/v1/children/{id}/drain
+    PUT /api/v1/children/{id}/labels/{key}
+    DELETE /api/v1/children/{id}/labels/{key}
+    POST /api/v1/children/{id}/uncordon
+    GET /api/v1/deployments
+    GET /api/v1/releases
+    GET /api/v1/releases/{id}
+    POST /api/v1/releases/{id}/abort
+    GET /api/v1/releases/{id}/children
+    POST /api/v1/releases/{id}/pause
+    POST /api/v1/releases/{id}/resume
+    POST /api/v1/releases/{id}/retry
+    POST /api/v1/releases/{id}/stages/{stage}/end
+    GET /api/v1/releases/{id}/strategy
+    POST /end_stage
+    GET /events
+    GET /healthz
+    GET /metrics
+    GET /openapi.json
+    POST /poll
+    GET /readyz
+    GET /release
+    POST /release
+    GET /release/functions/{offer}
+    POST /result
+    ");
     for (method, path) in &operations {
-        let address = path.replace('{', "x").replace('}', "x");
+        let address = path.replace(['{', '}'], "x");
         if path == "/events" {
             continue;
         }
         let answer = world.call(method, &address).await;
         assert_ne!(answer.status, 405, "{method} {path}");
-        assert!(!answer.text().contains("there is no "), "{method} {path}: {}", answer.text());
+        assert!(!answer.text().contains("/openapi.json lists"), "{method} {path}: {}", answer.text());
         // And no other method.
         for other in METHODS.map(str::to_uppercase) {
             if !operations.contains(&(other.clone(), path.clone())) {

@@ -39,11 +39,35 @@ async fn each_child_has_a_line_that_says_what_it_waits_for() {
     seen += &look(&world, "a").await;
     world.post("/api/v1/releases/a/abort", &json!({"note": "too slow"})).await.ok();
     seen += &look(&world, "a").await;
-    assert_eq!(world.poll(&child).await.1, "");
+    assert_eq!(world.poll(&child).await.1, "a.undo");
     world.report(&child, "a", STAGE, 5).await;
     seen += &look(&world, "a").await;
     seen += &look(&world, "b").await;
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    "Todo" null "Pending" "a": waits to be fetched: offered Ns ago, last call Ns ago, gives up in Nm
+    "Doing" null "InProgress" "a": runs stage Canary 5 Percent for Ns, last call Ns ago, gives up in Nm unless it calls
+    "Doing" null "InProgress" "a": runs stage Canary 5 Percent; the release is paused: lunch, last call Ns ago
+    "Doing" null "SuccessWaiting" "a": is ready to end stage Canary 5 Percent; the release is paused: lunch, last call Ns ago
+    "Doing" null "ShouldEnd" "a": runs stage Canary 5 Percent; was told to end it, its result is awaited, last call Ns ago, gives up in Nm unless it calls
+    "Failed" null "ShouldEnd" "a.undo": waits for its undo a.undo to be fetched: offered Ns ago, last call Ns ago, gives up in Nm
+    "Failed" "undone" "ShouldEnd" null: ended: runs the base version again
+    "Todo" null "Pending" "b": waits to be fetched: offered Ns ago, last call Ns ago, gives up in Nm
+    "#);
+    // Another function, at the same time: the child has one release in hand.
+    let greet = strategy("g").replace("sieve", "greet").replace("nodejs", "python");
+    world.submit(&greet).await.ok();
+    world.poll(&child).await;
+    world.fetch(&child, "b").await.ok();
+    let mut queued = look(&world, "g").await;
+    world.call("POST", "/api/v1/releases/b/pause").await.ok();
+    queued += &look(&world, "g").await;
+    world.call("POST", "/api/v1/releases/g/pause").await.ok();
+    queued += &look(&world, "g").await;
+    insta::assert_snapshot!(queued, @r#"
+    "Todo" null "Pending" "g": waits behind release b
+    "Todo" null "Pending" "g": waits behind release b, which is paused
+    "Todo" null "Pending" "g": the release is paused: by operator:unnamed
+    "#);
     world.stop().await;
 }
 
@@ -69,7 +93,10 @@ async fn a_release_is_shown_the_same_in_memory_and_from_the_store() {
     assert_eq!((&over["state"], &over["waits_for"]), (&json!("DoneWithFailures"), &Value::Null));
     assert_eq!((&over["counts"]["succeeded"], &over["counts"]["failed"]), (&json!(1), &json!(1)));
     let children = world.get("/api/v1/releases/a/children").await.ok().json();
-    insta::assert_snapshot!(lines(&children, &one), @"");
+    insta::assert_snapshot!(lines(&children, &one), @r#"
+    "Done" "succeeded" "Completed" null: ended: succeeded
+    "Failed" "failed" "Failure" null: ended: failed in stage Canary 5 Percent
+    "#);
     let results = &children["items"][0]["results"];
     assert_eq!((&results[0]["stage"], &results[0]["status"]), (&json!(STAGE), &json!("Completed")));
     assert_eq!(
@@ -111,7 +138,14 @@ async fn actions_that_the_state_does_not_allow_are_refused_and_repeats_are_not()
     seen += &format!("{}\n", act("abort").await.problem());
     assert_eq!(act("retry").await.ok().json()["attempt"], 2);
     assert_eq!(world.poll(&child).await.1, "a.r2");
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    409 /problems/wrong-state: release a is Paused: a stage can be ended while the release runs
+    409 /problems/wrong-state: release a is Paused: only a release that runs or ended with failures can be retried
+    409 /problems/unknown-stage: a has no stage "other"
+    409 /problems/nothing-to-retry: no child of release a can be retried
+    409 /problems/wrong-state: release a is DoneWithFailures: only a running release can be paused
+    409 /problems/wrong-state: release a is DoneWithFailures: what is over can't be aborted; release the old version
+    "#);
     for path in ["/api/v1/releases/x", "/api/v1/releases/x/children", "/api/v1/releases/x/strategy"] {
         assert_eq!(world.get(path).await.problem(), "404 /problems/unknown-release: release x is not known");
     }
@@ -160,7 +194,25 @@ async fn lists_come_in_pages_and_filters_are_checked() {
     ] {
         seen += &format!("{}\n", world.get(&format!("/api/v1/{query}")).await.problem());
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    400 about:blank: `state` "done" is none of Planned, Running, Paused, RollingBack, Done, DoneWithFailures, Aborted
+    400 about:blank: Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `function`, `after`, `limit`
+    400 about:blank: `limit` is 1 to 1000, not 0
+    400 about:blank: `limit` is 1 to 1000, not 1001
+    400 about:blank: Failed to deserialize query string: limit: invalid digit found in string
+    400 about:blank: `after` must be what `next` of the page before said
+    400 about:blank: Failed to deserialize query string: duplicate field `limit`
+    400 about:blank: `status` "done" is none
+    400 about:blank: `outcome` "x" is none of succeeded, failed, timed_out, unreachable, lost, undone, excluded
+    400 about:blank: `kind` is one of agent, rm
+    400 about:blank: `cordon` is one of open, cordoned, drained
+    400 about:blank: `label` looks like tier:edge
+    400 about:blank: `silent_for` looks like 90s, 5m or 2h
+    400 about:blank: `silent_for` looks like 90s, 5m or 2h
+    400 about:blank: `after` must be what `next` of the page before said
+    400 about:blank: `after` must be what `next` of the page before said
+    400 about:blank: `after` must be what `next` of the page before said
+    "#);
     world.stop().await;
 }
 

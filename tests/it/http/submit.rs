@@ -93,12 +93,15 @@ async fn every_fault_of_a_strategy_is_listed_at_once() {
     let text =
         strategy("bad").replace("func_name: sieve", "func_name: seive").replace("\"<0.02\"", "\"about\"");
     let answer = world.submit(&text).await;
-    insta::assert_snapshot!(answer.problem(), @"");
+    insta::assert_snapshot!(answer.problem(), @r#"422 /problems/invalid-strategy: the strategy has 2 faults; the first: there is no function "seive""#);
     let body = answer.json();
     let faults = body["diagnostics"].as_array().unwrap().iter().map(|fault| {
         format!("{}:{} {} {}\n", fault["line"], fault["column"], fault["code"], fault["message"])
     });
-    insta::assert_snapshot!(faults.collect::<String>(), @"");
+    insta::assert_snapshot!(faults.collect::<String>(), @r#"
+    17:16 "unknown-function" "there is no function \"seive\""
+    25:20 "bad-threshold" "\"about\" is not a threshold"
+    "#);
     assert_eq!(world.get("/api/v1/releases").await.json()["items"], serde_json::json!([]));
     world.stop().await;
 }
@@ -119,6 +122,7 @@ async fn what_is_no_submission_is_refused_with_the_reason() {
     refused("dry_run", world.submit_to("/release?dry_run=perhaps", &strategy("a")).await);
     refused("by", world.submit_to("/release?by=%0A", &strategy("a")).await);
     refused("empty", world.submit("").await);
+    refused("NUL", world.submit(&format!("{}# \0\n", strategy("a"))).await);
     let form = Form::new().part("strategie", Part::text("x"));
     refused("part", world.send(world.request("POST", "/release").multipart(form)).await);
     let form = Form::new().part("functions", Part::bytes(functions()));
@@ -132,7 +136,25 @@ async fn what_is_no_submission_is_refused_with_the_reason() {
     let bomb = zip(&[("fns/sieve_base/index.js", &vec![0; 8 << 20]), ("fns/sieve_new/index.js", b"1")]);
     refused("bomb", multipart(&world, &strategy("a"), Some(bomb)).await);
     refused("folder", world.submit(&strategy("a").replace("fns/sieve_new", "fns/nowhere")).await);
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    form: 415 about:blank: the body must be application/yaml or multipart/form-data, not application/x-www-form-urlencoded; with curl: --data-binary @FILE -H 'Content-Type: application/yaml'
+    json: 415 about:blank: the body must be application/yaml or multipart/form-data, not application/json
+    boundary: 400 about:blank: Invalid `boundary` for `multipart/form-data` request
+    cut off: 400 about:blank: the parts can't be read: incomplete multipart stream
+    query: 400 about:blank: Failed to deserialize query string: dryrun: unknown field `dryrun`, expected one of `dry_run`, `by`, `note`
+    dry_run: 400 about:blank: Failed to deserialize query string: dry_run: provided string was not `true` or `false`
+    by: 400 about:blank: `by` has 1 to 64 bytes and no control characters
+    empty: 422 /problems/invalid-strategy: the strategy has a fault: there is no strategy here
+    NUL: 400 about:blank: the strategy has the character NUL in it, which no store can keep
+    part: 400 about:blank: the part "strategie" is not known; the parts are strategy and functions
+    no strategy: 400 about:blank: the part `strategy` is missing
+    twice: 400 about:blank: a part is there twice
+    no zip: 400 /problems/invalid-functions: this is not a readable zip file: invalid Zip archive: Could not find EOCD
+    slip: 422 /problems/invalid-functions: the name "../fns/sieve_base/index.js" leaves its folder: use relative names with forward slashes
+    missing: 422 /problems/invalid-functions: the folder "fns/sieve_base", the base_version of function "sieve", is nowhere to be found
+    bomb: 413 /problems/invalid-functions: "fns/sieve_base/index.js" unpacks to more than 200 times its size
+    folder: 422 /problems/invalid-functions: the folder "fns/nowhere", the new_version of function "sieve", is nowhere to be found
+    "#);
     assert_eq!(world.get("/api/v1/releases").await.json()["items"], serde_json::json!([]));
     world.stop().await;
 }

@@ -84,6 +84,16 @@ async fn unknown_paths_and_methods_are_problems() {
         let answer = world.call(method, path).await;
         seen += &format!("{method} {path}: {} allow {:?}\n", answer.problem(), answer.header("allow"));
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r#"
+    GET /: 404 about:blank: there is no GET /; /openapi.json lists what there is allow ""
+    GET /api/v1/nothing: 404 about:blank: there is no GET /api/v1/nothing; /openapi.json lists what there is allow ""
+    GET /api/v1/releases/: 404 about:blank: there is no GET /api/v1/releases/; /openapi.json lists what there is allow ""
+    GET /api/v1/releases/a%2Fb: 404 /problems/unknown-release: release a/b is not known allow ""
+    GET /api/v1/releases/a%0Ab: 404 /problems/unknown-release: release ab is not known allow ""
+    GET /api/v1/releases/%FF: 400 about:blank: Invalid URL: Invalid UTF-8 in `id` allow ""
+    PUT /api/v1/releases: 405 about:blank: PUT is not a method of this path; see the Allow header allow "GET,HEAD"
+    POST /metrics: 405 about:blank: POST is not a method of this path; see the Allow header allow "GET,HEAD"
+    GET /api/v1/releases/a/pause: 405 about:blank: GET is not a method of this path; see the Allow header allow "POST"
+    "#);
     world.stop().await;
 }

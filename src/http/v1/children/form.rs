@@ -22,7 +22,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
         runtimes: capabilities.and_then(|capabilities| capabilities.runtimes.clone()),
         labels: labels(record),
         born: rfc3339(record.born.wall_ms),
-        last_call: look.seen.last_call(key).map(|at| of_served(at, look.now)),
+        last_call: look.last_call(key).map(|at| of_served(at, look.now)),
         releases: releases.map(|release| release.id.to_string()).collect(),
         doing: look.doing(key),
         area: None,

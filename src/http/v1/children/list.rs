@@ -133,7 +133,7 @@ fn take(
     limit: usize,
     filter: &Filter,
 ) -> (Vec<Child>, Option<ChildKey>) {
-    let look = Look { state, seen: view, now };
+    let look = Look { state, seen: view, now, since: view.listening_since() };
     let mut children = Vec::new();
     let mut rest = state.children.after(after).enumerate().peekable();
     while let Some((looked, (key, record))) = rest.next() {

@@ -28,7 +28,7 @@ pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
     let wanted = id.to_owned();
     let found = ctx.engine.query(PATIENCE, move |state| {
         let (key, record) = state.children.by_id(&wanted)?;
-        let look = Look { state, seen: view.as_ref(), now };
+        let look = Look { state, seen: view.as_ref(), now, since: view.listening_since() };
         Some((form::child(&look, key, record), record.area.clone()))
     });
     let (mut child, area) = found.await?.ok_or_else(|| Problem::unknown_child(id))?;

@@ -44,7 +44,7 @@ pub fn child<S: Seen + ?Sized>(
         offer: offer.map(|name| name.id(release.id.as_str())),
         stage: stage_name(&release.strategy, assignment.slot).map(str::to_owned),
         stage_status: assignment.stage_status.name().to_owned(),
-        last_call: look.seen.last_call(key).map(|at| of_served(at, look.now)),
+        last_call: look.last_call(key).map(|at| of_served(at, look.now)),
         results: Vec::new(),
     }
 }

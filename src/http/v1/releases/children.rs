@@ -158,7 +158,7 @@ fn take(
     limit: usize,
     filter: &Filter,
 ) -> Slice {
-    let look = Look { state, seen: view, now };
+    let look = Look { state, seen: view, now, since: view.listening_since() };
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut children = Vec::new();
     let mut next = None;

@@ -111,6 +111,11 @@ struct Prepared {
 
 /// Checks the strategy, packs its functions, and digests both.
 fn prepare(upload: &Upload, settings: &Settings) -> Result<Prepared, Problem> {
+    if upload.strategy.contains(&0) {
+        return Err(Problem::bad_request(
+            "the strategy has the character NUL in it, which no store can keep",
+        ));
+    }
     let checked = strategy::check_bytes(&upload.strategy);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));

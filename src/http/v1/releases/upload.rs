@@ -74,7 +74,8 @@ async fn multipart(ctx: &Context, request: Request) -> Result<Upload, Problem> {
             Some("strategy") => &mut strategy,
             Some("functions") => &mut functions,
             other => {
-                let detail = format!("the part {other:?} is not known; the parts are strategy and functions");
+                let name = other.unwrap_or_default();
+                let detail = format!("the part {name:?} is not known; the parts are strategy and functions");
                 return Err(Problem::bad_request(detail));
             }
         };
