@@ -4,7 +4,7 @@ use super::{Call, fetch::rolls_out_itself, walk::Walk};
 use crate::{
     model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
-        assignment::{Assignment, Shows, Slot, Step},
+        assignment::{Shows, Slot, Step},
         change::{Change, Variant},
         command::{Decision, Refusal, Reply},
         offer::{OfferKind, OfferName, Piece},
@@ -91,7 +91,7 @@ fn work(
         return Err(Refusal::NotAReport(summary.status));
     }
     let kept = summary.keep();
-    let slot = slot(walk, offer, summary, &kept)?;
+    let slot = slot(walk, name, offer, summary, &kept)?;
     let current = name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     if !current {
         return past(walk, name, offer, slot, summary, &kept, late);
@@ -120,22 +120,27 @@ fn work(
 }
 
 /// The slot that a summary is about.
-fn slot(walk: &Walk<'_>, offer: &str, summary: &Summary, kept: &Kept) -> Result<Slot, Refusal> {
+fn slot(
+    walk: &Walk<'_>,
+    offered: OfferName,
+    offer: &str,
+    summary: &Summary,
+    kept: &Kept,
+) -> Result<Slot, Refusal> {
     let assignment = &walk.assignment;
     let Some(name) = &summary.stage_name else {
         let last = assignment.marks.iter().rev().find(|mark| mark.attempt == assignment.attempt);
         return Ok(last.filter(|mark| mark.digest == kept.digest).map_or(assignment.slot, |mark| mark.slot));
     };
-    find_slot(walk.strategy(), assignment, name)
+    find_slot(walk.strategy(), offered, name)
         .ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: name.clone() })
 }
 
-/// The slot of a stage by its name, as the offers of this release call it.
-pub(super) fn find_slot(strategy: &Strategy, assignment: &Assignment, name: &str) -> Option<Slot> {
-    if let Piece::Rollout(function) = assignment.piece
-        && name == render::ROLLOUT_STAGE
-    {
-        return Some(Slot::rollout(function));
+/// The slot of a stage by its name in an offer. All roll-outs call theirs the same: which function one is of, only
+/// the offer tells, and a repeat may be about an earlier one than the current.
+pub(super) fn find_slot(strategy: &Strategy, offered: OfferName, name: &str) -> Option<Slot> {
+    if let OfferKind::Rollout(function) = offered.kind {
+        return (name == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
     }
     strategy.stages.iter().position(|stage| stage.name == name).map(Slot::stage)
 }
