@@ -236,7 +236,8 @@ async fn registered(world: &World, place: &Place) {
     let promised: BTreeSet<String> = {
         let ledger = world.ledger();
         let children = ledger.facts.iter().filter_map(|fact| match fact {
-            Fact::Registered { child } => Some(child.clone()),
+            // One whose agent is gone may have been forgotten.
+            Fact::Registered { child } if !ledger.retired.contains(child) => Some(child.clone()),
             _ => None,
         });
         children.collect()
@@ -272,6 +273,17 @@ pub async fn unfinished(place: &Place) -> Vec<String> {
         .filter(|row| !over.contains(&row[1].as_str()))
         .map(|row| format!("{} is {}", row[0], row[1]))
         .collect()
+}
+
+/// Whom the unfinished releases wait for.
+pub async fn waited_for(place: &Place) -> String {
+    let (releases, assignments) = (rows(place, RELEASES).await, rows(place, ASSIGNMENTS).await);
+    let open = ["Planned", "Running", "Paused", "RollingBack"];
+    let releases = releases.unwrap_or_default().into_iter().filter(|row| open.contains(&row[1].as_str()));
+    let open: Vec<_> = releases.collect();
+    let assignments = assignments.unwrap_or_default();
+    let theirs = assignments.iter().filter(|row| open.iter().any(|release| release[0] == row[0]));
+    open.iter().chain(theirs).map(|row| row.join(" ") + "\n").collect()
 }
 
 /// Everything that must be so at the end, when all is quiet.

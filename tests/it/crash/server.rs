@@ -13,7 +13,7 @@ use crate::store::place::Place;
 
 /// Deadlines short enough that what is lost for good holds nobody up for long. Only serving time counts.
 const SHORT_DEADLINES: [&str; 3] =
-    ["deadlines.offer=1500ms", "deadlines.setup_grace=2500ms", "deadlines.stage=4s"];
+    ["deadlines.offer=1s", "deadlines.setup_grace=1500ms", "deadlines.stage=2s"];
 
 /// How a manager is started.
 #[derive(Debug, Clone)]
@@ -97,10 +97,6 @@ impl Starting {
     /// SIGKILL.
     pub fn kill(mut self) {
         kill(&mut self.process);
-    }
-
-    pub fn is_running(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_none()
     }
 }
 
