@@ -4,7 +4,7 @@ use super::{Call, fetch::rolls_out_itself, walk::Walk};
 use crate::{
     model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
-        assignment::{Shows, Slot, Step},
+        assignment::{Shows, Slot, Step, first_piece},
         change::{Change, Variant},
         command::{Decision, Refusal, Reply},
         offer::{OfferKind, OfferName, Piece},
@@ -196,10 +196,10 @@ fn past(
         }
     }
     late.push(keep_late(walk, slot, summary));
-    let shows = shows(walk.strategy(), assignment.piece, slot, summary.status);
+    let shows = shows(walk.strategy(), piece(name, walk.strategy()), slot, summary.status);
     let before = walk.changes.len();
     walk.step(Step::Late { slot: Some(slot), status: summary.status, shows });
-    let function = walk.assignment.current_function(walk.strategy());
+    let function = slot.function(walk.strategy());
     match shows {
         Shows::New => {
             walk.deployed(function, Variant::New);
@@ -210,6 +210,15 @@ fn past(
     }
     late.extend(walk.changes.drain(before..));
     Ok(())
+}
+
+/// The piece that an offer handed out.
+fn piece(name: OfferName, strategy: &Strategy) -> Piece {
+    match name.kind {
+        OfferKind::Stage(stage) => Piece::Stage(stage),
+        OfferKind::Rollout(function) => Piece::Rollout(function),
+        OfferKind::First | OfferKind::Undo(_) => first_piece(strategy),
+    }
 }
 
 /// A late result that proves the base version makes an undo needless, unless the child has it in hand already.
@@ -263,14 +272,14 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
     };
     let success = completed && verdict.is_ok();
     let function = walk.assignment.current_function(strategy);
-    let report = Step::Reported {
-        slot,
-        status: summary.status,
-        digest: kept.digest,
-        shows: shows(strategy, piece, slot, summary.status),
-        why: verdict.err(),
-    };
-    walk.step_with(report, Some(kept));
+    let shows = shows(strategy, piece, slot, summary.status);
+    let (status, digest) = (summary.status, kept.digest);
+    walk.step_with(Step::Reported { slot, status, digest, shows, why: verdict.err() }, Some(kept));
+    match shows {
+        Shows::Base => walk.deployed(function, Variant::Base),
+        Shows::New => walk.deployed(function, Variant::New),
+        Shows::Nothing => {}
+    }
     match piece {
         Piece::Whole => after_whole(walk, slot, success, function),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
@@ -313,7 +322,6 @@ fn after_rollout(walk: &mut Walk<'_>, function: u8, success: bool) {
         finish(walk, false, None);
         walk.offer_undo();
     } else if usize::from(next) < walk.strategy().functions.len() {
-        walk.deployed(usize::from(function), Variant::New);
         walk.step(Step::NextOffer { piece: Piece::Rollout(next) });
     } else {
         finish(walk, true, Some((usize::from(function), Variant::New)));

@@ -231,6 +231,11 @@ pub async fn some_hold(world: &World, place: &Place, asker: &World, some: usize,
     registered(world, place).await;
 }
 
+/// Children that are stored.
+pub async fn children(place: &Place) -> usize {
+    rows(place, CHILDREN).await.unwrap().len()
+}
+
 /// Whoever was registered is known.
 async fn registered(world: &World, place: &Place) {
     let promised: BTreeSet<String> = {
@@ -246,6 +251,17 @@ async fn registered(world: &World, place: &Place) {
     let known: BTreeSet<String> = known.into_iter().map(|mut row| row.remove(0)).collect();
     for child in promised.difference(&known) {
         world.violation(format!("child {child} is not known any more"));
+    }
+}
+
+/// Verifies every fact that can be verified without acting for a child.
+pub async fn each_holds(world: &World, place: &Place, asker: &World) {
+    registered(world, place).await;
+    let facts = world.ledger().facts.clone();
+    for fact in facts.iter().filter(|fact| !matches!(fact, Fact::Shown { .. })) {
+        if let Some(wrong) = holds(asker, fact).await {
+            world.violation(wrong);
+        }
     }
 }
 
