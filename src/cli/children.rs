@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     show,
 };
-use crate::wire::api::{Child, UnknownCaller};
+use crate::wire::api::{Child, LabelValue, UnknownCaller};
 
 /// Look at the children, and decide what they take part in.
 #[derive(Debug, clap::Args)]
@@ -23,13 +23,8 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the children
-    List {
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        limit: usize,
-        #[command(flatten)]
-        common: Common,
-    },
+    #[command(after_help = "Example: choirmaster children list --label tier:edge --silent-for 5m")]
+    List(List),
     /// Show one child, with its area
     Show {
         #[arg(value_name = "CHILD")]
@@ -58,6 +53,27 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Only children with this label
+    #[arg(long, value_name = "KEY:VALUE")]
+    label: Option<String>,
+    /// Only agent or rm
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only open, cordoned or drained
+    #[arg(long, value_name = "CORDON")]
+    cordon: Option<String>,
+    /// Only children that have not called for this long: 90s, 5m, 2h
+    #[arg(long, value_name = "DURATION")]
+    silent_for: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Debug, clap::Args)]
@@ -97,7 +113,7 @@ fn label(text: &str) -> Result<Label, String> {
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
-        Command::List { limit, common } => list(limit, &common, out).await,
+        Command::List(args) => list(&args, out).await,
         Command::Show { id, common } => one(&id, &common, out).await,
         Command::Forget(target) => {
             act(&target, Method::DELETE, &["api", "v1", "children", &target.id], "forgotten", out).await
@@ -110,15 +126,25 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     }
 }
 
-async fn list(limit: usize, common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
-    let client = Client::new(&common.connection)?;
-    let (children, more): (Vec<Child>, bool) = client.list(&["api", "v1", "children"], &[], limit).await?;
-    if common.json {
+async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.common.connection)?;
+    let named = [
+        ("label", &args.label),
+        ("kind", &args.kind),
+        ("cordon", &args.cordon),
+        ("silent_for", &args.silent_for),
+    ];
+    let query: Vec<(&str, &str)> =
+        named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+    let (children, more): (Vec<Child>, bool) =
+        client.list(&["api", "v1", "children"], &query, args.limit).await?;
+    if args.common.json {
         show::json(out, &children)?;
         return Ok(0);
     }
     if children.is_empty() {
-        writeln!(out, "no children have called yet")?;
+        let what = if query.is_empty() { "no children have called yet" } else { "no such children" };
+        writeln!(out, "{what}")?;
         return Ok(0);
     }
     let now = Timestamp::now();
@@ -199,7 +225,7 @@ async fn set_labels(target: &Target, labels: &[Label], out: &mut impl Write) -> 
         let noted = target.noted.body();
         match value {
             Some(value) => {
-                let body = serde_json::json!({"value": value, "by": noted.by, "note": noted.note});
+                let body = LabelValue { value: value.clone(), by: noted.by, note: noted.note };
                 client.act(Method::PUT, &path, &body).await?;
                 writeln!(out, "{}: {key}={value}", target.id)?;
             }

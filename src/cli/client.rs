@@ -48,7 +48,8 @@ pub struct Noted {
 
 impl Noted {
     pub fn body(&self) -> Note {
-        Note { by: self.by.clone(), note: self.note.clone() }
+        // A shell without a user sets the variable to nothing.
+        Note { by: self.by.clone().filter(|by| !by.is_empty()), note: self.note.clone() }
     }
 }
 
@@ -197,7 +198,7 @@ impl Client {
         self.json(self.request(Method::GET, path).query(query)).await
     }
 
-    /// Does something; what the manager answers beside "done" is left out.
+    /// Does something to a child or a release; what it is like then is left out.
     pub async fn act(&self, method: Method, path: &[&str], body: &impl Serialize) -> Result<(), CallError> {
         self.send(self.request(method, path).json(body).timeout(ANSWER_TIMEOUT)).await.map(|_| ())
     }

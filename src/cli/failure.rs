@@ -2,7 +2,11 @@
 
 use std::{io, process::ExitCode};
 
-use crate::{config::ConfigError, fleet::FleetError, store::StoreError};
+use crate::{
+    config::{ConfigError, Fault},
+    fleet::FleetError,
+    store::StoreError,
+};
 
 /// Exit code where the caller can mend it.
 pub const USER: u8 = 1;
@@ -40,6 +44,12 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::user(error.to_string())
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        ConfigError { faults: vec![fault] }.into()
     }
 }
 

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod children;
 pub mod client;
 pub mod completions;
+pub mod demo;
 pub mod deployments;
 pub mod failure;
 pub mod fleet;
@@ -48,6 +49,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(serve::Args),
+    Demo(demo::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Release(release::Args),
@@ -79,6 +81,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
     let mut out = std::io::stdout();
     match command {
         Command::Serve(args) => serve::run(args).await,
+        Command::Demo(args) => demo::run(&args, &mut out).await,
         Command::Validate(args) => Ok(validate::run(&args, &mut out)),
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
         Command::Release(args) => release::run(args, &mut out).await,

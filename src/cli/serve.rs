@@ -4,13 +4,15 @@ use std::{io::Write, path::PathBuf};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
 use tracing_subscriber::EnvFilter;
 
 use super::failure::Failure;
 use crate::{
     app,
-    config::{Config, Flag, Log, LogFormat},
+    config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
     engine::TaskSettings,
+    http::auth::{self, ChildTokens, Token},
     release::settings::Settings as Rules,
     store::options::OpenOptions,
 };
@@ -97,11 +99,15 @@ pub async fn run(args: Args) -> Result<u8, Failure> {
     if options.open.wait {
         tracing::info!("as a standby: listens once the store is free");
     }
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
     let mut manager = tokio::select! {
         manager = app::start(options) => manager?,
         () = end.next() => return Ok(0),
     };
-    writeln!(std::io::stdout(), "listening on http://{}", manager.address)?;
+    writeln!(std::io::stdout(), "listening on {scheme}://{}", manager.address)?;
+    if manager.child_address != manager.address {
+        tracing::info!(address = %manager.child_address, "children call at an address of their own");
+    }
     tokio::select! {
         () = end.next() => {
             tracing::info!("draining; a second signal ends at once");
@@ -155,11 +161,15 @@ fn start_logging(log: &Log) {
 }
 
 /// From the configuration to what the manager is started with.
-fn options(config: &Config) -> anyhow::Result<app::Options> {
+fn options(config: &Config) -> Result<app::Options, Failure> {
     let open = if config.serve.standby { OpenOptions::standby() } else { OpenOptions::new() };
+    let tls = |tls: &Tls| Ok::<_, Fault>(tls.server()?.map(|server| app::Tls(TlsAcceptor::from(server))));
     Ok(app::Options {
         listen: config.serve.listen,
+        child_listen: config.serve.child_listen,
+        store: store_url(config)?,
         open: OpenOptions { max_bytes: config.store.max_size.map(|size| size.0), ..open },
+        functions_root: config.functions.root.clone(),
         archive_limits: config.functions.limits(),
         rules: Rules {
             offer_deadline: config.deadlines.offer,
@@ -168,9 +178,28 @@ fn options(config: &Config) -> anyhow::Result<app::Options> {
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
         },
-        task: TaskSettings { audit_retention: config.audit.retention, ..TaskSettings::default() },
+        task: TaskSettings {
+            audit_retention: config.audit.retention,
+            webhooks: config.notify.webhooks.0.clone(),
+        },
         max_connections: config.limits.max_connections,
-        ..app::Options::local(store_url(config)?, config.functions.root.clone())
+        auth: rights(config)?,
+        tls: tls(&config.tls)?,
+        child_tls: tls(&config.child_tls)?,
+        timeouts: config.timeouts.served(),
+    })
+}
+
+/// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.
+fn rights(config: &Config) -> Result<auth::Settings, Fault> {
+    let token = |(name, secret): (String, Secret)| (name, Token::new(secret.reveal()));
+    let operators: Vec<(String, Token)> = config.auth.operators()?.into_iter().map(token).collect();
+    let children = config.auth.children()?.into_iter().map(token).collect();
+    Ok(auth::Settings {
+        operator_required: !operators.is_empty(),
+        operators,
+        metrics_open: config.auth.open_metrics,
+        children: ChildTokens { tokens: children, required: config.auth.child_token_required },
     })
 }
 

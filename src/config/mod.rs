@@ -7,34 +7,76 @@
 //! Invariants: an unknown key is never ignored; a secret is never printed; `config/choirmaster.yml` lists every
 //! key with its default (a test compares). Deliberately not here: lists and nested values, reloading.
 
+mod audit;
+mod auth;
+mod deadlines;
 mod env;
 mod file;
+mod functions;
+mod limits;
+mod log;
+mod notify;
 mod section;
-mod sections;
+mod serve;
+mod store;
+mod timeouts;
+mod tls;
 mod value;
 
 use std::{fmt, path::Path};
 
+pub use audit::Audit;
+pub use auth::Auth;
+pub use deadlines::Deadlines;
 pub use env::{OWN_VARIABLES, SHORT_NAMES};
+pub use functions::Functions;
+pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
+pub use log::Log;
+pub use notify::Notify;
 pub use section::{Field, Section};
-pub use sections::{Audit, Auth, DEFAULT_LISTEN, Deadlines, Functions, Limits, Log, Serve, Store, Tls};
-pub use value::{LogFormat, Secret, Setting};
+pub use serve::{DEFAULT_LISTEN, Serve};
+pub use store::Store;
+pub use timeouts::Timeouts;
+pub use tls::Tls;
+pub use value::{Bytes, LogFormat, Secret, Setting, Urls};
 
 /// Where the file is looked for, below the working directory, when none is named.
 pub const DEFAULT_FILE: &str = "config/choirmaster.yml";
 
 /// Everything that can be set.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Config {
     pub serve: Serve,
     pub store: Store,
     pub functions: Functions,
     pub limits: Limits,
     pub deadlines: Deadlines,
+    pub timeouts: Timeouts,
     pub audit: Audit,
     pub log: Log,
     pub auth: Auth,
     pub tls: Tls,
+    pub child_tls: Tls,
+    pub notify: Notify,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            serve: Serve::default(),
+            store: Store::default(),
+            functions: Functions::default(),
+            limits: Limits::default(),
+            deadlines: Deadlines::default(),
+            timeouts: Timeouts::default(),
+            audit: Audit::default(),
+            log: Log::default(),
+            auth: Auth::default(),
+            tls: Tls::named("tls"),
+            child_tls: Tls::named("child_tls"),
+            notify: Notify::default(),
+        }
+    }
 }
 
 /// A value that can't be taken, and where it stands.
@@ -95,24 +137,27 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    /// Reads the text of a file, over the defaults. For tests and for `choirmaster validate`-like uses.
+    /// Reads the text of a file, over the defaults, without variables and flags.
     pub fn from_text(text: &str, name: &str) -> Result<Self, ConfigError> {
         let (mut config, mut faults) = (Self::default(), Vec::new());
         file::read(text, name, &mut config, &mut faults);
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 9] {
+    fn sections(&mut self) -> [&mut dyn Section; 12] {
         [
             &mut self.serve,
             &mut self.store,
             &mut self.functions,
             &mut self.limits,
             &mut self.deadlines,
+            &mut self.timeouts,
             &mut self.audit,
             &mut self.log,
             &mut self.auth,
             &mut self.tls,
+            &mut self.child_tls,
+            &mut self.notify,
         ]
     }
 
@@ -160,19 +205,28 @@ impl Config {
                     .map(|(key, message)| Fault { place: format!("{name}.{key}"), message }),
             );
         }
-        let exposed = [("serve.listen", Some(self.serve.listen))]
-            .into_iter()
-            .find_map(|(key, address)| address.filter(|a| !a.ip().is_loopback()).map(|a| (key, a)));
-        if let Some((key, address)) = exposed
-            && !self.auth.has_operator_token()
-        {
+        let address = self.serve.listen;
+        if !address.ip().is_loopback() && !self.auth.has_operator_token() {
             faults.push(Fault {
-                place: key.to_owned(),
+                place: "serve.listen".to_owned(),
                 message: format!(
                     "{address} can be reached by others, and whoever reaches it could release: put an operator's \
                      token into a file and name it in auth.operator_token_file (or set \
-                     CHOIRMASTER_AUTH_OPERATOR_TOKEN), or listen on 127.0.0.1"
+                     CHOIRMASTER_AUTH_OPERATOR_TOKEN), or listen on 127.0.0.1; children alone can call from \
+                     elsewhere at serve.child_listen"
                 ),
+            });
+        }
+        if self.serve.child_listen.is_none() && self.child_tls.certificate.is_some() {
+            faults.push(Fault {
+                place: "child_tls.certificate".to_owned(),
+                message: "is for serve.child_listen, which is not set; tls is for serve.listen".to_owned(),
+            });
+        }
+        if self.store.url.is_some() && self.store.url_file.is_some() {
+            faults.push(Fault {
+                place: "store.url_file".to_owned(),
+                message: "and store.url are both set: keep one".to_owned(),
             });
         }
     }

@@ -2,6 +2,9 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
+/// Longest duration that can be set, in milliseconds: ten years.
+pub(super) const MAX_TIME_MS: u64 = 3650 * 24 * 60 * 60 * 1000;
+
 /// A value that a text can set.
 pub trait Setting {
     /// Takes the text, or says what it should look like.
@@ -260,6 +263,38 @@ impl Setting for LogFormat {
             Self::Json => "json",
         }
         .to_owned()
+    }
+}
+
+/// Most addresses in a list.
+const MAX_URLS: usize = 16;
+
+/// Addresses to call, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Urls(pub Vec<String>);
+
+impl Setting for Urls {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let urls: Vec<String> =
+            text.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
+        if urls.len() > MAX_URLS {
+            return Err(format!("there are {} addresses, at most {MAX_URLS} are accepted", urls.len()));
+        }
+        for url in &urls {
+            let whole = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            if !whole {
+                return Err(
+                    "an address looks like https://example.org/hook; several are separated by commas"
+                        .to_owned(),
+                );
+            }
+        }
+        self.0 = urls;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.0.join(", ")
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 use super::{
     assignment::{Assignment, Dated, Fact, ReleaseMs, Step},
     change::{Change, Submitted},
+    command::Command,
     deadline,
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
@@ -75,7 +76,6 @@ impl State {
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
                     release.ended = Some(*now);
                 });
-                self.drop_if_closed(*release);
             }
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
@@ -198,8 +198,11 @@ impl State {
             deadline::soonest(&fresh, self.settings.deadlines(&release.strategy), &release.strategy)
         };
         for child in members.iter() {
-            if let Some(child) = self.children.get_mut(*child) {
-                child.open.push(key);
+            // A release that waited in the queue may start after one that was submitted later.
+            if let Some(child) = self.children.get_mut(*child)
+                && let Err(at) = child.open.binary_search(&key)
+            {
+                child.open.insert(at, key);
             }
         }
     }
@@ -256,16 +259,21 @@ impl State {
             let busy = self.is_busy(child);
             self.mark_busy(child, busy);
         }
-        self.drop_if_closed(key);
     }
 
-    /// Lets a recalled release leave memory again, if nothing keeps it.
-    pub fn let_go(&mut self, key: ReleaseKey) {
-        self.drop_if_closed(key);
+    /// Lets every release leave memory that a command touched or recalled, and that nothing keeps. Only after all
+    /// changes of the command: one of them may drop an undo that the next offers again.
+    pub fn let_go_of_closed(&mut self, command: &Command, changes: &[Change]) {
+        if let Command::Recalled { release, .. } = command {
+            self.let_go(release.key);
+        }
+        for key in changes.iter().filter_map(Change::release) {
+            self.let_go(key);
+        }
     }
 
     /// A release that is over and owes nobody an undo leaves memory.
-    fn drop_if_closed(&mut self, key: ReleaseKey) {
+    pub fn let_go(&mut self, key: ReleaseKey) {
         if self.releases.get(&key).is_none_or(Release::is_open) {
             return;
         }

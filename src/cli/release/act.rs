@@ -83,8 +83,8 @@ pub async fn end_stage(args: &EndStage, out: &mut impl Write) -> Result<u8, Fail
 
 async fn act(target: &Target, path: &[&str], done: &str, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
-    client.act(Method::POST, path, &target.noted.body()).await?;
-    let release: Release = client.get(&["api", "v1", "releases", &target.id], &[]).await?;
+    let request = client.request(Method::POST, path).json(&target.noted.body());
+    let release: Release = client.post(request).await?;
     if target.json {
         show::json(out, &release)?;
     } else {

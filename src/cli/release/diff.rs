@@ -12,6 +12,7 @@ use crate::{
         failure::Failure,
         show,
     },
+    config::Setting as _,
     strategy::{
         self, Action, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
     },
@@ -169,7 +170,7 @@ fn flat(strategy: &Strategy) -> IndexMap<String, String> {
         ("setup_grace", deadlines.setup_grace),
         ("stage_deadline", deadlines.stage),
     ] {
-        put(name.into(), &time.map_or("the manager's".to_owned(), |time| format!("{time:?}")));
+        put(name.into(), &time.map_or("the manager's".to_owned(), |time| time.show()));
     }
     for function in &strategy.functions {
         let name = format!("function {:?}", function.name);
@@ -201,7 +202,7 @@ fn stage_flat(
     let function = strategy.functions.get(stage.function).map_or("?", |function| &function.name);
     put(format!("{name}: function"), &function);
     put(format!("{name}: traffic of the new version"), &format!("{} %", stage.new_traffic));
-    put(format!("{name}: at least"), &format!("{:?} and {} calls", stage.min_duration, stage.min_calls));
+    put(format!("{name}: at least"), &format!("{} and {} calls", stage.min_duration.show(), stage.min_calls));
     let conditions: Vec<String> = stage.conditions.iter().map(condition).collect();
     put(format!("{name}: conditions"), &format!("[{}]", conditions.join(", ")));
     for (when, action) in [("on success", stage.on_success), ("on failure", stage.on_failure)] {

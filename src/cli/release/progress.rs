@@ -30,7 +30,7 @@ pub fn outcomes(counts: &Counts) -> String {
     some.join(", ")
 }
 
-/// `Running: 12 of 20 done; 12 succeeded; 5 doing, 3 to do; waits for …`, without times.
+/// `Running: 12 of 20 children over; 12 succeeded; …` and what it waits for; without times.
 pub fn line(release: &Release) -> String {
     let counts = &release.counts;
     let over = counts.done + counts.failed_status;
@@ -43,9 +43,6 @@ pub fn line(release: &Release) -> String {
     let outcomes = outcomes(counts);
     if !outcomes.is_empty() {
         parts.push(outcomes);
-    }
-    if counts.doing + counts.todo > 0 {
-        parts.push(format!("{} doing, {} to do", counts.doing, counts.todo));
     }
     if release.unconfirmed > 0 {
         parts.push(format!("{} did not confirm that they run the base version", release.unconfirmed));

@@ -32,6 +32,9 @@ pub struct Args {
     /// Only children with this outcome: succeeded, failed, timed_out, unreachable, lost, undone, excluded
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
+    /// Only children whose current stage this is
+    #[arg(long, value_name = "STAGE")]
+    stage: Option<String>,
     /// Also what each child reported
     #[arg(long)]
     results: bool,
@@ -59,6 +62,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let mut query = Vec::new();
     query.extend(args.status.as_deref().map(|status| ("status", status)));
     query.extend(args.outcome.as_deref().map(|outcome| ("outcome", outcome)));
+    query.extend(args.stage.as_deref().map(|stage| ("stage", stage)));
     let path = ["api", "v1", "releases", &args.id, "children"];
     let (children, more): (Vec<ReleaseChild>, bool) = client.list(&path, &query, args.limit).await?;
     if args.json {
