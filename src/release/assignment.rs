@@ -84,6 +84,14 @@ impl Slot {
     pub const fn stage_index(self) -> Option<usize> {
         if self.0 < FIRST_ROLLOUT_SLOT { Some(self.0 as usize) } else { None }
     }
+
+    /// The index of the function that the stage tests or the roll-out changes.
+    pub fn function(self, strategy: &Strategy) -> usize {
+        match self.stage_index() {
+            Some(stage) => strategy.stages.get(stage).map_or(0, |stage| stage.function),
+            None => usize::from(self.0 - FIRST_ROLLOUT_SLOT),
+        }
+    }
 }
 
 /// A result that is stored: enough to know a repeat.
@@ -395,8 +403,7 @@ impl Assignment {
             }
             Step::Late { shows, slot, .. } => {
                 if *shows == Shows::New {
-                    let function = slot.and_then(Slot::stage_index).and_then(|i| strategy.stages.get(i));
-                    self.rolled_out = self.rolled_out.with(function.map_or(0, |stage| stage.function));
+                    self.rolled_out = self.rolled_out.with(slot.map_or(0, |slot| slot.function(strategy)));
                 }
             }
         }

@@ -51,6 +51,7 @@ fn overdue(state: &State, seen: &dyn Seen, release: &Release, now: Now, changes:
             missed += 1;
             let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
             miss(&mut walk, deadline.missed);
+            next = next.min(deadline::soonest(&walk.assignment, deadlines, &release.strategy));
             changes.append(&mut walk.changes);
             // One consequence at a time: what follows from it has deadlines of its own.
             break;

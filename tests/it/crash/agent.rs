@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use choirmaster::fleet::{NextAction, Offer, Stage};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ impl Agent {
     }
 
     /// Fetches what a deployed agent must get.
-    async fn fetch(&mut self, path: &str) -> Result<bytes::Bytes, Stop> {
+    async fn fetch(&mut self, path: &str) -> Result<Bytes, Stop> {
         loop {
             match self.world.get(path).await? {
                 Some(answer) if answer.status == 200 => return Ok(answer.body),
@@ -161,7 +162,7 @@ impl Agent {
                 return Ok(());
             }
         };
-        self.world.note(Fact::Fetched { child: self.id.clone(), offer: shown.clone(), text });
+        self.world.note(Fact::Fetched { child: self.id.clone(), offer: shown.clone(), text: text.clone() });
         let bytes = self.fetch(&format!("/release/functions/{shown}")).await?;
         self.world.note(Fact::Functions { offer: shown.clone(), bytes });
         for function in &offer.functions {
@@ -169,10 +170,22 @@ impl Agent {
         }
         let mut rolled_back = false;
         for stage in &offer.stages {
-            self.stage(&offer, stage, &mut rolled_back).await?;
+            self.stage(&offer, &text, stage, &mut rolled_back).await?;
             if rolled_back && self.rng.random_bool(0.5) {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// An offer in hand is the same whenever it is fetched.
+    async fn fetch_again(&mut self, offer: &Offer, text: &Bytes) -> Result<(), Stop> {
+        let path = format!("/release?childID={}&releaseID={}", self.id, offer.id);
+        if let Some(answer) = self.world.get(&path).await?
+            && (answer.status != 200 || answer.body != *text)
+        {
+            let (status, text) = (answer.status, answer.text());
+            self.world.violation(format!("{} in the hands of {} is now {status}: {text}", offer.id, self.id));
         }
         Ok(())
     }
@@ -182,11 +195,17 @@ impl Agent {
         ledger.machines.entry(self.number).or_default().1.insert(function.to_owned(), runs);
     }
 
-    async fn stage(&mut self, offer: &Offer, stage: &Stage, rolled_back: &mut bool) -> Result<(), Stop> {
+    async fn stage(
+        &mut self,
+        offer: &Offer,
+        text: &Bytes,
+        stage: &Stage,
+        rolled_back: &mut bool,
+    ) -> Result<(), Stop> {
         let is_undo = stage.on_success == NextAction::Rollback && stage.new_traffic == 0;
         let fails = *rolled_back || (!is_undo && self.rng.random_bool(FAILURE));
         if stage.kind == "WaitForSignal" && !fails {
-            self.wait_for_signal(offer, stage).await?;
+            self.wait_for_signal(offer, text, stage).await?;
         } else {
             self.rest().await?;
         }
@@ -205,11 +224,14 @@ impl Agent {
         Ok(())
     }
 
-    async fn wait_for_signal(&mut self, offer: &Offer, stage: &Stage) -> Result<(), Stop> {
+    async fn wait_for_signal(&mut self, offer: &Offer, text: &Bytes, stage: &Stage) -> Result<(), Stop> {
         let ask = json!({"id": self.id, "strategy_id": offer.id, "stage_name": stage.name});
         let mut announced = false;
         loop {
             self.rest().await?;
+            if self.rng.random_bool(0.1) {
+                self.fetch_again(offer, text).await?;
+            }
             if !announced {
                 let median = self.rng.random_range(2.0..20.0);
                 announced = self.report(offer, summary(&stage.name, SUCCESS_WAITING, median), false).await?;
@@ -249,11 +271,11 @@ impl Agent {
     }
 }
 
-/// Starts agents, every fourth of them as deployed ones, the others patient.
+/// Starts agents, every sixth of them as deployed ones, the others patient.
 pub fn start(world: &Arc<World>, agents: usize, seed: u64) -> tokio::task::JoinSet<()> {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..agents {
-        let manner = if number % 4 == 3 { Manner::Deployed } else { Manner::Patient };
+        let manner = if number % 6 == 5 { Manner::Deployed } else { Manner::Patient };
         world.ledger().machines.insert(number, (String::new(), BTreeMap::new()));
         tasks.spawn(Agent::new(world, number, manner, seed).run());
     }

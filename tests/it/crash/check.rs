@@ -231,12 +231,18 @@ pub async fn some_hold(world: &World, place: &Place, asker: &World, some: usize,
     registered(world, place).await;
 }
 
+/// Children that are stored.
+pub async fn children(place: &Place) -> usize {
+    rows(place, CHILDREN).await.unwrap().len()
+}
+
 /// Whoever was registered is known.
 async fn registered(world: &World, place: &Place) {
     let promised: BTreeSet<String> = {
         let ledger = world.ledger();
         let children = ledger.facts.iter().filter_map(|fact| match fact {
-            Fact::Registered { child } => Some(child.clone()),
+            // One whose agent is gone may have been forgotten.
+            Fact::Registered { child } if !ledger.retired.contains(child) => Some(child.clone()),
             _ => None,
         });
         children.collect()
@@ -245,6 +251,17 @@ async fn registered(world: &World, place: &Place) {
     let known: BTreeSet<String> = known.into_iter().map(|mut row| row.remove(0)).collect();
     for child in promised.difference(&known) {
         world.violation(format!("child {child} is not known any more"));
+    }
+}
+
+/// Verifies every fact that can be verified without acting for a child.
+pub async fn each_holds(world: &World, place: &Place, asker: &World) {
+    registered(world, place).await;
+    let facts = world.ledger().facts.clone();
+    for fact in facts.iter().filter(|fact| !matches!(fact, Fact::Shown { .. })) {
+        if let Some(wrong) = holds(asker, fact).await {
+            world.violation(wrong);
+        }
     }
 }
 
@@ -272,6 +289,17 @@ pub async fn unfinished(place: &Place) -> Vec<String> {
         .filter(|row| !over.contains(&row[1].as_str()))
         .map(|row| format!("{} is {}", row[0], row[1]))
         .collect()
+}
+
+/// Whom the unfinished releases wait for.
+pub async fn waited_for(place: &Place) -> String {
+    let (releases, assignments) = (rows(place, RELEASES).await, rows(place, ASSIGNMENTS).await);
+    let open = ["Planned", "Running", "Paused", "RollingBack"];
+    let releases = releases.unwrap_or_default().into_iter().filter(|row| open.contains(&row[1].as_str()));
+    let open: Vec<_> = releases.collect();
+    let assignments = assignments.unwrap_or_default();
+    let theirs = assignments.iter().filter(|row| open.iter().any(|release| release[0] == row[0]));
+    open.iter().chain(theirs).map(|row| row.join(" ") + "\n").collect()
 }
 
 /// Everything that must be so at the end, when all is quiet.

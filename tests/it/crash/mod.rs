@@ -24,9 +24,16 @@
 
 mod agent;
 mod check;
+mod cluster;
+mod disk;
+mod fleet;
+mod frozen;
 mod kill;
+mod lease;
 mod ledger;
 mod look;
 mod operator;
+mod power;
 mod server;
+mod slow;
 mod world;

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use reqwest::Method;
 use serde_json::json;
 
 use super::{
@@ -36,11 +37,14 @@ enum Call<'a> {
     Submit(&'a str),
     Act(&'a str),
     Show(&'a str),
+    Forget(&'a str),
 }
 
 pub struct Operator {
     world: Arc<World>,
     rng: StdRng,
+    /// Of the ids whose agents are gone.
+    looked_after: usize,
 }
 
 /// The text of a sample under another id.
@@ -54,7 +58,7 @@ pub fn sample(name: &str, id: &str) -> String {
 
 impl Operator {
     pub fn new(world: &Arc<World>, seed: u64) -> Self {
-        Self { world: Arc::clone(world), rng: StdRng::seed_from_u64(seed ^ 0x0BE7_A704) }
+        Self { world: Arc::clone(world), rng: StdRng::seed_from_u64(seed ^ 0x0BE7_A704), looked_after: 0 }
     }
 
     /// Submits releases until `enough`, and waits for the last one's end.
@@ -85,7 +89,21 @@ impl Operator {
             }
         }
         while !self.is_over(id).await? {
+            self.forget_the_gone().await?;
             self.world.pause(PAUSE).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets most of the children whose agents are gone; deadlines take care of the others.
+    async fn forget_the_gone(&mut self) -> Result<(), Over> {
+        let gone: Vec<String> = self.world.ledger().retired.iter().skip(self.looked_after).cloned().collect();
+        for child in gone {
+            if self.rng.random_bool(0.8) {
+                let path = format!("/api/v1/children/{child}");
+                self.until_answered(&child, &[200, 204, 404], Call::Forget(&path)).await?;
+            }
+            self.looked_after += 1;
         }
         Ok(())
     }
@@ -105,6 +123,7 @@ impl Operator {
                     self.world.post(path, &json!({"by": "test", "note": "as planned"})).await?
                 }
                 Call::Show(path) => self.world.get(path).await?,
+                Call::Forget(path) => self.world.call(Method::DELETE, path, None).await?,
             };
             match answer {
                 Some(answer) if expected.contains(&answer.status) => return Ok(answer),

@@ -13,7 +13,7 @@ use crate::store::place::Place;
 
 /// Deadlines short enough that what is lost for good holds nobody up for long. Only serving time counts.
 const SHORT_DEADLINES: [&str; 3] =
-    ["deadlines.offer=1500ms", "deadlines.setup_grace=2500ms", "deadlines.stage=4s"];
+    ["deadlines.offer=1s", "deadlines.setup_grace=1500ms", "deadlines.stage=2s"];
 
 /// How a manager is started.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct Start {
     /// `--set KEY=VALUE`.
     pub set: Vec<String>,
     pub flags: Vec<&'static str>,
+    /// Largest file that the process may write, in bytes; more fails as on a full disk.
+    pub file_limit: Option<u64>,
 }
 
 impl Start {
@@ -33,15 +35,17 @@ impl Start {
             log: folder(place).join("manager.log"),
             set: SHORT_DEADLINES.map(str::to_owned).into(),
             flags: Vec::new(),
+            file_limit: None,
         }
     }
 
     /// A process that has just begun to start.
     pub fn spawn(&self) -> Starting {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
+        let mut command = self.program();
         command
             .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .args(["serve", "--listen", "127.0.0.1:0", "--store", &self.store, "--log-level", "warn"])
             .args(["--functions", env!("CARGO_MANIFEST_DIR")])
             .args(self.set.iter().flat_map(|set| ["--set", set]))
@@ -52,6 +56,16 @@ impl Start {
         let mut process = command.spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         Starting { process, stdout }
+    }
+
+    fn program(&self) -> Command {
+        let program = env!("CARGO_BIN_EXE_choirmaster");
+        let Some(bytes) = self.file_limit else { return Command::new(program) };
+        // The signal that comes with the limit is ignored, so that a write fails and the process lives.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec prlimit --fsize=$0:unlimited \"$@\""]);
+        command.args([&bytes.to_string(), program]);
+        command
     }
 
     /// A process that listens; panics if it ends instead.
@@ -98,10 +112,6 @@ impl Starting {
     pub fn kill(mut self) {
         kill(&mut self.process);
     }
-
-    pub fn is_running(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_none()
-    }
 }
 
 /// A manager that listens. Killed when dropped, so that no test leaves one behind.
@@ -116,6 +126,10 @@ impl Server {
     /// SIGKILL, and waits until the process is gone.
     pub fn kill(mut self) {
         kill(&mut self.process);
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// SIGTERM, and waits for the end.

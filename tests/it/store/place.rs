@@ -58,6 +58,11 @@ impl Place {
         }
     }
 
+    /// A database that is there already, and is somebody else's to remove.
+    pub fn database(url: String) -> Self {
+        Self { kind: Kind::Postgres, url, folder: tempfile::tempdir().unwrap(), database: None }
+    }
+
     /// The file of an SQLite store.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("store.db")
