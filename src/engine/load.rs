@@ -253,6 +253,7 @@ impl Building {
             predecessor: detail.predecessor,
             facts: detail.facts,
             marks: Vec::new(),
+            late: detail.late,
         };
         self.rows.insert(ChildKey(row.child_key), assignment);
         Ok(())

@@ -78,6 +78,9 @@ pub(super) struct AssignmentDetail {
     pub predecessor: Option<ChildKey>,
     #[serde(default)]
     pub facts: u16,
+    /// Digests of results that came too late.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -429,6 +432,7 @@ fn assignment_row(
         successor: assignment.successor,
         predecessor: assignment.predecessor,
         facts: assignment.facts,
+        late: assignment.late.clone(),
     };
     AssignmentRow {
         release_key: release.0,

@@ -26,7 +26,7 @@ use papaya::HashMap;
 
 use super::stats::Stats;
 use crate::{
-    model::{ChildId, ChildKey, ChildKind, Outcome, ReleaseId, ReleaseKey, StageStatus},
+    model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
         assignment::Slot,
         command::{Form, Seen},
@@ -116,7 +116,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
         .open
         .iter()
         .filter_map(|release| state.assignment(*release, key))
-        .any(|assignment| assignment.outcome == Some(Outcome::Lost) && assignment.successor.is_some());
+        .any(|assignment| assignment.successor.is_some());
     if !child.called_again || doubted {
         return ASK;
     }

@@ -236,10 +236,12 @@ impl State {
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
         let Some(release) = self.releases.get_mut(&key) else { return };
         if let Step::StandsInFor { .. } = step {
-            let mut fresh = Assignment::new(&release.strategy, at);
-            fresh.facts = release.facts.len() as u16;
-            release.counts.add(&fresh);
-            release.assignments.insert(child, fresh);
+            // A member stays one: it has something to take back before it begins.
+            if !release.assignments.contains_key(&child) {
+                let fresh = Assignment::stand_in(&release.strategy, at, release.facts.len() as u16);
+                release.counts.add(&fresh);
+                release.assignments.insert(child, fresh);
+            }
             if let Some(record) = self.children.get_mut(child)
                 && let Err(place) = record.open.binary_search(&key)
             {
@@ -332,8 +334,9 @@ impl State {
     }
 }
 
-/// Whether the child has a downloaded offer in hand.
+/// Whether the child has a downloaded offer in hand, or is to take back what another left behind: who stands in for
+/// it needs to know.
 fn is_doing(assignment: &Assignment) -> bool {
     let works = assignment.status == ChildStatus::Doing && assignment.fetched;
-    works || assignment.pending_undo().is_some_and(|undo| undo.fetched)
+    works || assignment.pending_undo().is_some_and(|undo| undo.fetched || assignment.predecessor.is_some())
 }

@@ -8,9 +8,11 @@
 //! - `tainted` holds every function of which the child may run the new version without a roll-out having ended
 //!   well: only proof that the base version runs takes one out.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
-use super::offer::{MAX_UNDO, OfferName, Piece};
+use super::offer::{MAX_UNDO, OfferKind, OfferName, Piece};
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus},
     strategy::Strategy,
@@ -50,6 +52,11 @@ impl FunctionSet {
         Self(self.0 | other.0)
     }
 
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     pub const fn contains(self, function: usize) -> bool {
         self.0 & (1 << function) != 0
     }
@@ -67,6 +74,9 @@ impl FunctionSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Slot(pub u8);
+
+/// Most results that came too late and are remembered, so that a repeat of one changes nothing more.
+pub const MAX_LATE: usize = 4;
 
 /// The slots from here on are roll-outs of functions.
 const FIRST_ROLLOUT_SLOT: u8 = 64;
@@ -112,6 +122,10 @@ pub struct Undo {
     pub functions: FunctionSet,
     pub fetched: bool,
     pub since: ReleaseMs,
+    /// When the child was first asked for the first of [`Self::functions`]. The release waits so long, however often
+    /// the undo is lost and offered again.
+    #[serde(default)]
+    pub asked: ReleaseMs,
     /// Polls since it was fetched.
     pub polls: u8,
     /// The release waits for it no longer; the offer stands.
@@ -196,6 +210,9 @@ pub enum Step {
         slot: Option<Slot>,
         status: StageStatus,
         shows: Shows,
+        /// By which a repeat is known.
+        #[serde(default)]
+        digest: u64,
     },
 }
 
@@ -248,6 +265,8 @@ pub struct Assignment {
     /// How many facts of the release are folded in.
     pub facts: u16,
     pub marks: Vec<Mark>,
+    /// Digests of the last results that came too late, at most [`MAX_LATE`].
+    pub late: Vec<u64>,
 }
 
 impl Assignment {
@@ -272,7 +291,14 @@ impl Assignment {
             predecessor: None,
             facts: 0,
             marks: Vec::new(),
+            late: Vec::new(),
         }
+    }
+
+    /// The part of a child that stands in for another: it only takes back what that one left behind.
+    pub fn stand_in(strategy: &Strategy, at: ReleaseMs, facts: u16) -> Self {
+        let outcome = Some(Outcome::Excluded(Exclusion::Successor));
+        Self { status: ChildStatus::No, outcome, facts, ..Self::new(strategy, at) }
     }
 
     /// The name of the current offer, undos aside.
@@ -295,9 +321,28 @@ impl Assignment {
         self.tainted.union(self.rolled_out)
     }
 
-    /// The result stored for a stage in this attempt.
+    /// The result stored for a stage since the offers carry their current names: a child that was not lost after
+    /// all goes on with the same offer.
     pub fn mark(&self, slot: Slot) -> Option<&Mark> {
-        self.marks.iter().find(|mark| mark.attempt == self.attempt && mark.slot == slot)
+        self.marks.iter().find(|mark| mark.attempt >= self.named && mark.slot == slot)
+    }
+
+    /// Whether it downloaded an offer since the offers carry their current names.
+    pub fn has_begun(&self) -> bool {
+        self.fetched || self.marks.iter().any(|mark| mark.attempt >= self.named)
+    }
+
+    /// Whether this offer, which is no undo, is or was one of this child's.
+    pub fn was_offered(&self, name: OfferName, strategy: &Strategy) -> bool {
+        let Some(piece) = piece_of(name, strategy) else { return false };
+        let stands_in_only = self.outcome == Some(Outcome::Excluded(Exclusion::Successor));
+        match name.attempt.cmp(&self.named) {
+            Ordering::Less => true,
+            Ordering::Equal => {
+                (name == self.offer_name() && !stands_in_only) || self.mark(piece.slot()).is_some()
+            }
+            Ordering::Greater => false,
+        }
     }
 
     /// Whether a retry takes this child.
@@ -348,19 +393,14 @@ impl Assignment {
             Step::NextOffer { piece } => {
                 self.piece = *piece;
                 self.fetched = false;
-                let slot = match piece {
-                    Piece::Whole => Slot::stage(0),
-                    Piece::Stage(index) => Slot(*index),
-                    Piece::Rollout(function) => Slot::rollout(*function),
-                };
-                self.begin(slot, StageStatus::Pending, at);
+                self.begin(piece.slot(), StageStatus::Pending, at);
             }
             Step::Ended { status, outcome } => {
                 self.status = *status;
                 self.outcome = Some(*outcome);
                 self.since = at;
                 if *outcome == Outcome::Succeeded {
-                    self.tainted = FunctionSet::EMPTY;
+                    self.tainted = self.tainted.minus(self.rolled_out);
                 }
             }
             Step::PolledWhileBusy => match self.undo.as_deref_mut().filter(|undo| undo.fetched) {
@@ -369,19 +409,10 @@ impl Assignment {
             },
             Step::ReplacedBy { successor } => self.successor = Some(*successor),
             Step::StandsInFor { predecessor, functions } => {
-                self.status = ChildStatus::No;
-                self.outcome = Some(Outcome::Excluded(Exclusion::Successor));
                 self.predecessor = Some(*predecessor);
-                self.tainted = *functions;
+                self.tainted = self.tainted.union(*functions);
             }
-            Step::Reinstated => {
-                self.status = ChildStatus::Doing;
-                self.outcome = None;
-                self.successor = None;
-                self.attempt = self.attempt.saturating_add(1);
-                self.since = at;
-                self.polls = 0;
-            }
+            Step::Reinstated => self.reinstate(at),
             Step::UndoOffered { functions } => self.offer_undo(*functions, at),
             Step::UndoFetched => {
                 if let Some(undo) = self.undo.as_deref_mut() {
@@ -401,10 +432,13 @@ impl Assignment {
                     undo.functions = FunctionSet::EMPTY;
                 }
             }
-            Step::Late { shows, slot, .. } => {
-                if *shows == Shows::New {
-                    self.rolled_out = self.rolled_out.with(slot.map_or(0, |slot| slot.function(strategy)));
+            Step::Late { slot, shows, digest, .. } => {
+                let function = slot.map_or(0, |slot| slot.function(strategy));
+                self.show(*shows, function);
+                if self.late.len() == MAX_LATE {
+                    self.late.remove(0);
                 }
+                self.late.push(*digest);
             }
         }
     }
@@ -418,9 +452,7 @@ impl Assignment {
                 }
             }
             Fact::StageEnded { stage } => {
-                let in_it = self.slot.stage_index() == Some(usize::from(stage));
-                let runs = matches!(self.stage_status, StageStatus::InProgress | StageStatus::SuccessWaiting);
-                if self.status == ChildStatus::Doing && in_it && runs {
+                if self.is_in(usize::from(stage)) {
                     self.apply(&Step::Signalled, strategy, dated.at);
                 }
             }
@@ -432,6 +464,31 @@ impl Assignment {
             }
         }
         self.facts += 1;
+    }
+
+    /// Whether it runs this stage and has not been told to end it.
+    pub fn is_in(&self, stage: usize) -> bool {
+        let runs = matches!(self.stage_status, StageStatus::InProgress | StageStatus::SuccessWaiting);
+        self.status == ChildStatus::Doing && self.slot.stage_index() == Some(stage) && runs
+    }
+
+    fn reinstate(&mut self, at: ReleaseMs) {
+        self.successor = None;
+        if self.outcome == Some(Outcome::Lost) {
+            self.status = ChildStatus::Doing;
+            self.outcome = None;
+            self.attempt = self.attempt.saturating_add(1);
+            self.since = at;
+            self.polls = 0;
+        }
+    }
+
+    fn show(&mut self, shows: Shows, function: usize) {
+        match shows {
+            Shows::Nothing => {}
+            Shows::Base => self.tainted = self.tainted.without(function),
+            Shows::New => self.rolled_out = self.rolled_out.with(function),
+        }
     }
 
     fn fetch(&mut self, strategy: &Strategy, at: ReleaseMs) {
@@ -458,12 +515,7 @@ impl Assignment {
         strategy: &Strategy,
         at: ReleaseMs,
     ) {
-        let function = self.current_function(strategy);
-        match shows {
-            Shows::Nothing => {}
-            Shows::Base => self.tainted = self.tainted.without(function),
-            Shows::New => self.rolled_out = self.rolled_out.with(function),
-        }
+        self.show(shows, self.current_function(strategy));
         self.stage_status = status;
         self.since = at;
         self.polls = 0;
@@ -473,8 +525,12 @@ impl Assignment {
     fn offer_undo(&mut self, functions: FunctionSet, at: ReleaseMs) {
         let before = self.undo.take();
         let number = before.as_ref().map_or(1, |undo| (undo.number + 1).min(MAX_UNDO));
-        let overdue = before.is_some_and(|undo| undo.overdue && undo.is_pending());
-        self.undo = Some(Box::new(Undo { number, functions, fetched: false, since: at, polls: 0, overdue }));
+        let (overdue, asked) = match before.filter(|undo| undo.is_pending()) {
+            Some(undo) => (undo.overdue, undo.asked),
+            None => (false, at),
+        };
+        let undo = Undo { number, functions, fetched: false, since: at, asked, polls: 0, overdue };
+        self.undo = Some(Box::new(undo));
     }
 
     fn confirm_undo(&mut self, function: usize, at: ReleaseMs) {
@@ -486,14 +542,20 @@ impl Assignment {
             undo.number = (undo.number + 1).min(MAX_UNDO);
             undo.fetched = false;
             undo.since = at;
+            undo.asked = at;
             undo.polls = 0;
-        } else if !matches!(self.outcome, Some(Outcome::Excluded(_))) {
-            self.outcome = Some(match self.outcome {
-                // What went wrong first is what a person wants to know.
-                Some(outcome) if outcome.is_failure() => outcome,
-                _ => Outcome::Undone,
-            });
+        } else if self.status.is_over() && matches!(self.outcome, None | Some(Outcome::Succeeded)) {
+            // What went wrong first is what a person wants to know, and a new attempt has no outcome yet.
+            self.outcome = Some(Outcome::Undone);
         }
+    }
+
+    /// What an undo of `functions` has to take back, unless the child was offered that already or another has
+    /// taken its place.
+    pub fn missing_undo(&self, functions: FunctionSet) -> Option<FunctionSet> {
+        let offered = self.pending_undo().map_or(FunctionSet::EMPTY, |undo| undo.functions);
+        let all = offered.union(functions);
+        (self.successor.is_none() && all != offered).then_some(all)
     }
 
     fn abort(&mut self, at: ReleaseMs) {
@@ -508,8 +570,8 @@ impl Assignment {
             }
             ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => {}
         }
-        if self.successor.is_none() && !self.may_run_new().is_empty() && self.pending_undo().is_none() {
-            self.offer_undo(self.may_run_new(), at);
+        if let Some(functions) = self.missing_undo(self.may_run_new()) {
+            self.offer_undo(functions, at);
         }
     }
 
@@ -524,6 +586,7 @@ impl Assignment {
             predecessor: self.predecessor,
             facts: self.facts,
             marks: std::mem::take(&mut self.marks),
+            late: std::mem::take(&mut self.late),
             ..fresh
         };
     }
@@ -532,4 +595,29 @@ impl Assignment {
 /// What every child is offered first.
 pub fn first_piece(strategy: &Strategy) -> Piece {
     if strategy.runs_whole() { Piece::Whole } else { Piece::Stage(0) }
+}
+
+/// The piece that an offer hands out; `None` for an undo and for what this strategy never hands out.
+pub fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
+    match name.kind {
+        OfferKind::First => Some(first_piece(strategy)),
+        OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => {
+            (!strategy.runs_whole()).then_some(Piece::Stage(stage))
+        }
+        OfferKind::Rollout(function) if usize::from(function) < strategy.functions.len() => {
+            (!strategy.runs_whole()).then_some(Piece::Rollout(function))
+        }
+        OfferKind::Stage(_) | OfferKind::Rollout(_) | OfferKind::Undo(_) => None,
+    }
+}
+
+impl Piece {
+    /// Where it begins.
+    pub const fn slot(self) -> Slot {
+        match self {
+            Self::Whole => Slot::stage(0),
+            Self::Stage(stage) => Slot(stage),
+            Self::Rollout(function) => Slot::rollout(function),
+        }
+    }
 }

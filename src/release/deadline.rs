@@ -47,9 +47,11 @@ pub fn soonest(assignment: &Assignment, deadlines: Deadlines, strategy: &Strateg
 
 fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     let undo = assignment.pending_undo().filter(|undo| !undo.overdue)?;
-    let (wait, silence_ms) =
-        if undo.fetched { (deadlines.setup_ms, None) } else { (deadlines.offer_ms, None) };
-    Some(Deadline { at: undo.since.saturating_add(wait), missed: Missed::Undo, silence_ms })
+    let wait = if undo.fetched { deadlines.setup_ms } else { deadlines.offer_ms };
+    // One that is lost again and again ends as late as one that is fetched and confirmed in the last moment.
+    let longest = deadlines.offer_ms.saturating_add(deadlines.setup_ms);
+    let at = undo.since.saturating_add(wait).min(undo.asked.saturating_add(longest));
+    Some(Deadline { at, missed: Missed::Undo, silence_ms: None })
 }
 
 fn main(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> [Option<Deadline>; 2] {

@@ -64,7 +64,7 @@ fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     for change in changes {
         match change {
             Change::Child { child, step, .. } if frees(step) => freed.push(*child),
-            Change::ReleaseAborted { release, .. } => {
+            Change::ReleaseAborted { release, .. } | Change::ReleasePaused { release, .. } => {
                 if let Some(release) = state.release(*release) {
                     freed.extend(release.assignments.keys());
                 }
@@ -86,8 +86,7 @@ fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {
     let release = state.release(release)?;
     let assignment = release.assignments.get(&child)?;
     let at = release.at(now);
-    let waited = assignment.status == ChildStatus::Todo
-        && assignment.pending_undo().is_none()
-        && assignment.since < at;
+    let waits = matches!(assignment.status, ChildStatus::Todo | ChildStatus::Doing) && !assignment.fetched;
+    let waited = waits && assignment.pending_undo().is_none() && assignment.since < at;
     waited.then(|| Change::Child { release: release.key, child, step: Step::Offered, at, summary: None })
 }

@@ -1,7 +1,8 @@
 //! Whose turn it is: which offer, if any, waits for a child.
 //!
-//! Undos come before anything else, oldest release first. A child has one release in hand at a time, in order of
-//! submission; a release that is paused before the child began lets the next one pass.
+//! What a child has in hand comes first, then undos, oldest release first, then a release between two of whose
+//! offers it is, then the others in order of submission. A child has one thing in hand at a time; a release that is
+//! paused before the child began lets the next one pass.
 
 use super::{
     assignment::Assignment,
@@ -36,38 +37,24 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
             return Turn::Busy { release: release.key, undo: false };
         }
     }
-    for (release, assignment) in open() {
-        if let Some(undo) = assignment.pending_undo() {
-            return if undo.fetched {
-                Turn::Busy { release: release.key, undo: true }
-            } else {
-                Turn::Offer { release: release.key, name: OfferName::undo(undo.number) }
-            };
-        }
+    let undos = || open().filter_map(|(release, a)| Some((release.key, a.pending_undo()?)));
+    if let Some((release, _)) = undos().find(|(_, undo)| undo.fetched) {
+        return Turn::Busy { release, undo: true };
     }
-    for (release, assignment) in open() {
-        match next_of(release, assignment) {
-            Next::Pass => {}
-            Next::Hold => return Turn::Idle,
-            Next::Offer => return Turn::Offer { release: release.key, name: assignment.offer_name() },
-        }
+    if let Some((release, undo)) = undos().next() {
+        return Turn::Offer { release, name: OfferName::undo(undo.number) };
     }
-    Turn::Idle
-}
-
-enum Next {
-    Pass,
-    Hold,
-    Offer,
-}
-
-fn next_of(release: &Release, assignment: &Assignment) -> Next {
-    match assignment.status {
-        ChildStatus::Todo | ChildStatus::Doing if release.is_running() => Next::Offer,
-        // It has begun and waits between two offers: no other release may come between.
-        ChildStatus::Doing => Next::Hold,
-        _ => Next::Pass,
+    let offer = |(release, assignment): (&Release, &Assignment)| Turn::Offer {
+        release: release.key,
+        name: assignment.offer_name(),
+    };
+    // Between two offers of a release no other may come, not even one that was submitted before and started later.
+    if let Some(begun) = open().find(|(_, assignment)| assignment.status == ChildStatus::Doing) {
+        return if begun.0.is_running() { offer(begun) } else { Turn::Idle };
     }
+    open()
+        .find(|(release, assignment)| assignment.status == ChildStatus::Todo && release.is_running())
+        .map_or(Turn::Idle, offer)
 }
 
 fn is_in_hand(assignment: &Assignment) -> bool {
@@ -77,4 +64,18 @@ fn is_in_hand(assignment: &Assignment) -> bool {
 /// Whether this release's next offer is what waits for the child.
 pub fn is_offered(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
     matches!(turn(state, child), Turn::Offer { release: offered, .. } if offered == release)
+}
+
+/// Whether this very offer is what waits for the child.
+pub fn is_next(state: &State, release: ReleaseKey, child: ChildKey, name: OfferName) -> bool {
+    turn(state, child) == Turn::Offer { release, name }
+}
+
+/// Whether what stands before a child's next offer is an undo that nobody waits for any longer: it has no deadline
+/// that would make way.
+pub fn is_behind_overdue(state: &State, child: ChildKey) -> bool {
+    let (Turn::Offer { release, .. } | Turn::Busy { release, undo: true }) = turn(state, child) else {
+        return false;
+    };
+    state.assignment(release, child).and_then(Assignment::pending_undo).is_some_and(|undo| undo.overdue)
 }

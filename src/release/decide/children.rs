@@ -4,7 +4,7 @@ use super::walk::Walk;
 use crate::{
     model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
     release::{
-        assignment::Step,
+        assignment::{FunctionSet, Step},
         change::{Change, Forgetting},
         command::{Decision, Refusal, Reply},
         state::{Child, State},
@@ -35,20 +35,35 @@ pub(super) fn farewell(
     let mut changes = Vec::new();
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
-        if !walk.assignment.status.is_over() {
+        if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() {
             let status = match walk.assignment.status {
                 ChildStatus::Todo => ChildStatus::No,
                 _ => ChildStatus::Failed,
             };
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });
         }
-        if walk.assignment.pending_undo().is_some() {
+        if let Some(functions) = walk.assignment.pending_undo().map(|undo| undo.functions) {
             walk.step(Step::UndoDropped);
+            if why == Forgetting::Ghost {
+                hand_back(&mut walk, functions);
+            }
         }
         changes.append(&mut walk.changes);
     }
     changes.push(Change::ChildForgotten { child: key, id: child.id.clone(), why });
     changes
+}
+
+/// A ghost took the place of a child and is gone: what was to be undone is that child's again.
+fn hand_back(walk: &mut Walk<'_>, functions: FunctionSet) {
+    let Some(old) = walk.assignment.predecessor.filter(|old| walk.state.children.get(*old).is_some()) else {
+        return;
+    };
+    let is_replaced_by_it =
+        walk.release.assignments.get(&old).is_some_and(|other| other.successor == Some(walk.child));
+    if is_replaced_by_it {
+        walk.push_for(old, Step::UndoOffered { functions }, None);
+    }
 }
 
 pub(super) fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Decision {

@@ -30,11 +30,12 @@ pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: 
         return if known {
             Decision::new(walk.changes, Reply::EndStage(true))
         } else {
-            Decision::refused(unknown())
+            Decision { changes: walk.changes, answer: Err(unknown()) }
         };
     }
-    let Some(slot) = find_slot(walk.strategy(), call.name, stage) else {
-        return Decision::refused(unknown());
+    let slot = find_slot(walk.strategy(), call.name, stage);
+    let Some(slot) = slot.filter(|_| walk.assignment.was_offered(call.name, walk.strategy())) else {
+        return Decision { changes: walk.changes, answer: Err(unknown()) };
     };
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     let end = if current { of_current(&mut walk, slot) } else { true };
@@ -52,11 +53,7 @@ fn of_current(walk: &mut Walk<'_>, slot: Slot) -> bool {
     if walk.assignment.mark(slot).is_some() {
         return true;
     }
-    let later = matches!(walk.assignment.piece, Piece::Whole)
-        && slot.stage_index().is_some_and(|stage| walk.strategy().success_path().contains(&stage));
-    if later {
-        // It is in a later stage already: what it reported of this one never came.
-        walk.give_up(Outcome::Lost);
-    }
-    later
+    // It is in a later stage already: what it reported of the current one never came.
+    walk.give_up(Outcome::Lost);
+    true
 }

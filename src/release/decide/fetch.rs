@@ -5,11 +5,11 @@
 
 use super::{Call, walk::Walk};
 use crate::{
-    model::{ChildStatus, Now},
+    model::Now,
     release::{
-        assignment::{Slot, Step},
+        assignment::Step,
         command::{Decision, Form, Offer, Refusal, Reply},
-        offer::{OfferKind, Piece},
+        offer::{OfferKind, OfferName, Piece},
         turn,
     },
     strategy::{Action, Metric, Stage, Statistic, Strategy},
@@ -26,7 +26,7 @@ pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &
     walk.reinstate();
     let form = match call.name.kind {
         OfferKind::Undo(number) => undo(&mut walk, number),
-        _ => work(&mut walk, &call),
+        _ => work(&mut walk, call.name),
     };
     let Some(form) = form else { return never() };
     let strategy = std::sync::Arc::clone(&call.release.strategy);
@@ -43,40 +43,32 @@ fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
     let fetched = undo.fetched;
     let Some(function) = current else { return Some(Form::Withdrawn) };
     if !fetched {
+        if !turn::is_next(walk.state, walk.release.key, walk.child, OfferName::undo(number)) {
+            // Something else is in hand; it is shown again after that.
+            return Some(Form::Withdrawn);
+        }
         walk.step(Step::UndoFetched);
     }
     Some(Form::Undo { function: function as u8 })
 }
 
-fn work(walk: &mut Walk<'_>, call: &Call<'_>) -> Option<Form> {
+fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
     let assignment = &walk.assignment;
-    if assignment.status == ChildStatus::No && assignment.predecessor.is_some() {
+    if !assignment.was_offered(name, walk.strategy()) {
         return None;
     }
-    if call.name != assignment.offer_name() {
-        let was_shown = call.name.attempt < assignment.named
-            || slot_of(call.name.kind, call.release.strategy.stages.len())
-                .is_some_and(|slot| assignment.mark(slot).is_some());
-        return was_shown.then_some(Form::Withdrawn);
+    if name != assignment.offer_name() {
+        return Some(Form::Withdrawn);
     }
     if assignment.fetched {
         return Some(form(assignment.piece, walk.strategy()));
     }
-    if assignment.status.is_over() || !turn::is_offered(walk.state, call.release.key, call.key) {
+    if assignment.status.is_over() || !turn::is_next(walk.state, walk.release.key, walk.child, name) {
         return Some(Form::Withdrawn);
     }
     let form = form(assignment.piece, walk.strategy());
     walk.step(Step::Fetched);
     Some(form)
-}
-
-fn slot_of(kind: OfferKind, stages: usize) -> Option<Slot> {
-    match kind {
-        OfferKind::First => Some(Slot::stage(0)),
-        OfferKind::Stage(index) => (usize::from(index) < stages).then_some(Slot(index)),
-        OfferKind::Rollout(function) => Some(Slot::rollout(function)),
-        OfferKind::Undo(_) => None,
-    }
 }
 
 /// The text that a piece is handed out as.

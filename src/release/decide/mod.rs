@@ -17,6 +17,7 @@ pub use fetch::form;
 pub use submit::membership;
 
 use super::{
+    change::Change,
     command::{Command, Decision, Refusal, Seen},
     offer::OfferName,
     state::{Release, State},
@@ -27,9 +28,13 @@ use crate::model::{ChildKey, Now};
 pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
     match command {
         Command::Poll(poll) => poll::decide(state, seen, poll, now),
-        Command::Fetch { child, offer } => fetch::decide(state, child, offer, now),
-        Command::Result { child, offer, summaries } => report::decide(state, child, offer, summaries, now),
-        Command::EndStage { child, offer, stage } => end_stage::decide(state, child, offer, stage, now),
+        Command::Fetch { child, offer } => called(state, child, fetch::decide(state, child, offer, now)),
+        Command::Result { child, offer, summaries } => {
+            called(state, child, report::decide(state, child, offer, summaries, now))
+        }
+        Command::EndStage { child, offer, stage } => {
+            called(state, child, end_stage::decide(state, child, offer, stage, now))
+        }
         Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
         Command::Pause { release, reason } => operate::pause(state, release, reason, now),
         Command::Resume { release } => operate::resume(state, release, now),
@@ -42,6 +47,17 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Tick => tick::decide(state, seen, now),
         Command::Recalled { then, .. } => decide(state, seen, then, now),
     }
+}
+
+/// A child that calls again is no ghost, whatever it asks and however that is answered.
+fn called(state: &State, child: &str, mut decision: Decision) -> Decision {
+    if let Some((child, record)) = state.children.by_id(child)
+        && !record.called_again
+        && !matches!(decision.answer, Err(Refusal::NotInMemory(_)))
+    {
+        decision.changes.insert(0, Change::ChildCalledAgain { child });
+    }
+    decision
 }
 
 /// Whose call it is and about which offer, found out once for all calls of children.

@@ -1,13 +1,16 @@
 //! What operators and developers do to a release that exists.
 
+use super::walk::Walk;
 use crate::{
-    model::{ChildKey, Now},
+    model::{ChildKey, ChildStatus, Exclusion, Now, Outcome},
     release::{
+        assignment::{Dated, Fact, Step},
         change::Change,
         command::{Decision, Refusal, Reply},
         offer::MAX_ATTEMPT,
         state::{End, Release, ReleaseState, State},
     },
+    strategy::StageKind,
 };
 
 fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
@@ -66,14 +69,35 @@ pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Decision
     };
     match release.state {
         ReleaseState::Planned | ReleaseState::Running | ReleaseState::Paused { .. } => {
-            let (release, reason) = (release.key, reason.to_owned());
-            Decision::new(vec![Change::ReleaseAborted { release, reason, now }], Reply::Done)
+            Decision::new(roll_back(state, release, reason, now), Reply::Done)
         }
         ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted, .. } => {
             Decision::unchanged(Reply::Done)
         }
         ReleaseState::Over { .. } => wrong(release, "what is over can't be aborted; release the old version"),
     }
+}
+
+/// Aborts a release that is not over. Everybody who may run the new version is offered the undo, except where a later
+/// release changed the function (it did, if this one was over before and was retried) and where the child is gone.
+pub(super) fn roll_back(state: &State, release: &Release, reason: &str, now: Now) -> Vec<Change> {
+    let mut changes = vec![Change::ReleaseAborted { release: release.key, reason: reason.to_owned(), now }];
+    if matches!(release.state, ReleaseState::Planned) {
+        return changes;
+    }
+    let fact = Dated { fact: Fact::Aborted, at: release.at(now) };
+    for (child, assignment) in &release.assignments {
+        if assignment.may_run_new().is_empty() {
+            continue;
+        }
+        let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
+        walk.assignment.fold(&fact, &release.strategy);
+        if walk.assignment.undo != assignment.undo {
+            walk.trim_undo();
+            changes.append(&mut walk.changes);
+        }
+    }
+    changes
 }
 
 pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
@@ -89,8 +113,12 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
         let limit = usize::from(MAX_ATTEMPT);
         return Decision::refused(Refusal::Limit { what: "attempts of a release", limit });
     }
-    let retryable: Vec<ChildKey> =
-        release.assignments.iter().filter(|(_, a)| a.is_retryable()).map(|(child, _)| *child).collect();
+    let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
+        .assignments
+        .iter()
+        .filter(|(_, assignment)| assignment.is_retryable())
+        .map(|(child, _)| *child)
+        .partition(|child| state.children.get(*child).is_some());
     if retryable.is_empty() {
         return Decision::refused(Refusal::NothingToRetry(release.id.clone()));
     }
@@ -98,7 +126,14 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
     if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {
         return wrong(release, "a later release changes the same functions; submit a new one");
     }
-    Decision::new(vec![Change::ReleaseRetried { release: release.key, now }], Reply::Done)
+    let mut changes = vec![Change::ReleaseRetried { release: release.key, now }];
+    for child in gone {
+        let Some(mut walk) = Walk::start(state, release, child, now) else { continue };
+        let outcome = Outcome::Excluded(Exclusion::Forgotten);
+        walk.step(Step::Ended { status: ChildStatus::No, outcome });
+        changes.append(&mut walk.changes);
+    }
+    Decision::new(changes, Reply::Done)
 }
 
 fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
@@ -122,13 +157,19 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Decis
     if !release.is_running() {
         return wrong(release, "a stage can be ended while the release runs");
     }
-    if let Some(refused) = too_many_facts(release) {
-        return refused;
-    }
     let Some(index) = release.strategy.stages.iter().position(|s| s.name == stage) else {
         let (offer, stage) = (id.to_owned(), stage.to_owned());
         return Decision::refused(Refusal::UnknownStage { offer, stage });
     };
+    if release.strategy.stages[index].kind != StageKind::WaitForSignal {
+        return wrong(release, "a stage of type A/B ends by itself");
+    }
+    if !release.assignments.values().any(|assignment| assignment.is_in(index)) {
+        return Decision::unchanged(Reply::Done);
+    }
+    if let Some(refused) = too_many_facts(release) {
+        return refused;
+    }
     let stage = index as u8;
     Decision::new(vec![Change::StageEnded { release: release.key, stage, now }], Reply::Done)
 }

@@ -7,7 +7,7 @@ use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome},
     release::{
         apply::area_hash,
-        assignment::Step,
+        assignment::{Assignment, Step},
         change::{Arrival, Change},
         command::{Decision, Poll, Refusal, Reply, Seen},
         settings::SUCCESSOR_SILENCE,
@@ -106,32 +106,50 @@ fn notice(walk: &mut Walk<'_>, kind: ChildKind) {
 /// A newcomer with the very area of a silent child that has work in hand is that child after a restart: it takes
 /// back what that one may have left running.
 fn succeed(state: &State, seen: &dyn Seen, area: Option<&str>, newcomer: ChildKey, now: Now) -> Vec<Change> {
-    let Some(old) = area.and_then(|area| predecessor(state, seen, area, newcomer, now)) else {
+    let stands_in_already = state.children.get(newcomer).is_some_and(|record| {
+        let mut parts = record.open.iter().filter_map(|release| state.assignment(*release, newcomer));
+        parts.any(|assignment| assignment.predecessor.is_some())
+    });
+    let Some(old) =
+        area.filter(|_| !stands_in_already).and_then(|area| predecessor(state, seen, area, newcomer, now))
+    else {
         return Vec::new();
     };
     let Some(record) = state.children.get(old) else { return Vec::new() };
     let mut changes = Vec::new();
     for release in record.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, old, now) else { continue };
-        let in_hand = walk.assignment.status == ChildStatus::Doing && walk.assignment.fetched;
-        let undoing = walk.assignment.pending_undo().filter(|undo| undo.fetched).map(|undo| undo.functions);
-        if in_hand {
-            walk.step(Step::Ended { status: ChildStatus::Failed, outcome: Outcome::Lost });
-        }
-        let functions = match undoing {
-            Some(functions) => {
-                walk.step(Step::UndoDropped);
-                functions
-            }
-            None if in_hand => walk.assignment.may_run_new(),
-            None => continue,
-        };
-        walk.step(Step::ReplacedBy { successor: newcomer });
-        walk.push_for(newcomer, Step::StandsInFor { predecessor: old, functions }, None);
-        walk.push_for(newcomer, Step::UndoOffered { functions }, None);
+        replace(&mut walk, newcomer);
         changes.append(&mut walk.changes);
     }
     changes
+}
+
+/// Ends what a child had begun in one release, and hands what is to be undone to the one that took its place.
+fn replace(walk: &mut Walk<'_>, newcomer: ChildKey) {
+    let begun = walk.assignment.status == ChildStatus::Doing;
+    let undoing = walk.assignment.pending_undo().map(|undo| undo.functions);
+    if !begun && undoing.is_none() {
+        return;
+    }
+    let mut functions = undoing.unwrap_or_default();
+    if begun {
+        functions = functions.union(walk.assignment.may_run_new());
+        walk.step(Step::Ended { status: ChildStatus::Failed, outcome: Outcome::Lost });
+    }
+    if undoing.is_some() {
+        walk.step(Step::UndoDropped);
+    }
+    walk.step(Step::ReplacedBy { successor: newcomer });
+    if functions.is_empty() {
+        return;
+    }
+    walk.push_for(newcomer, Step::StandsInFor { predecessor: walk.child, functions }, None);
+    // One that has begun itself replaces what it found by what it tests.
+    let has_begun = walk.release.assignments.get(&newcomer).is_some_and(Assignment::has_begun);
+    if !has_begun {
+        walk.push_for(newcomer, Step::UndoOffered { functions }, None);
+    }
 }
 
 fn predecessor(state: &State, seen: &dyn Seen, area: &str, newcomer: ChildKey, now: Now) -> Option<ChildKey> {

@@ -4,7 +4,7 @@ use super::{Call, fetch::rolls_out_itself, walk::Walk};
 use crate::{
     model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
-        assignment::{Shows, Slot, Step, first_piece},
+        assignment::{Shows, Slot, Step, piece_of},
         change::{Change, Variant},
         command::{Decision, Refusal, Reply},
         offer::{OfferKind, OfferName, Piece},
@@ -25,23 +25,31 @@ pub(super) fn decide(state: &State, child: &str, offer: &str, summaries: &[Summa
     };
     walk.reinstate();
     let kept_even_if_refused = walk.changes.len();
-    let mut late = Vec::new();
+    let mut late = Late::default();
     for summary in summaries {
         let taken = match call.name.kind {
             OfferKind::Undo(number) => undo(&mut walk, number, offer, summary),
-            _ => work(&mut walk, call.name, offer, summary, &mut late),
+            _ => Report::read(&walk, call.name, offer, summary)
+                .and_then(|report| work(&mut walk, report, kept_even_if_refused, &mut late)),
         };
         if let Err(refusal) = taken {
             // All or none of what counts; what came too late is kept whatever else the call says.
             walk.changes.truncate(kept_even_if_refused);
-            walk.changes.append(&mut late);
+            walk.changes.append(&mut late.changes);
             return Decision { changes: walk.changes, answer: Err(refusal) };
         }
     }
     let answer =
-        if late.is_empty() { Ok(Reply::Stored) } else { Err(Refusal::Late { offer: offer.to_owned() }) };
-    walk.changes.append(&mut late);
+        if late.is_late { Err(Refusal::Late { offer: offer.to_owned() }) } else { Ok(Reply::Stored) };
+    walk.changes.append(&mut late.changes);
     Decision { changes: walk.changes, answer }
+}
+
+/// What came too late, in one call.
+#[derive(Default)]
+struct Late {
+    is_late: bool,
+    changes: Vec<Change>,
 }
 
 /// Both ways in which an undo ends leave the base version.
@@ -77,72 +85,107 @@ fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Res
     }
 }
 
-fn work(
-    walk: &mut Walk<'_>,
+/// One summary, and which stage of which offer it is about.
+struct Report<'s> {
     name: OfferName,
-    offer: &str,
-    summary: &Summary,
-    late: &mut Vec<Change>,
-) -> Result<(), Refusal> {
-    if !matches!(
-        summary.status,
-        StageStatus::SuccessWaiting | StageStatus::Completed | StageStatus::Failure | StageStatus::Error
-    ) {
-        return Err(Refusal::NotAReport(summary.status));
-    }
-    let kept = summary.keep();
-    let slot = slot(walk, name, offer, summary, &kept)?;
-    let current = name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
-    if !current {
-        return past(walk, name, offer, slot, summary, &kept, late);
-    }
-    let not_started =
-        || Refusal::NotStarted { offer: offer.to_owned(), stage: stage_name(walk.strategy(), slot) };
-    if !walk.assignment.fetched {
-        return Err(not_started());
-    }
-    if let Some(mark) = walk.assignment.mark(slot) {
-        return repeat(mark.digest, offer, slot, summary, &kept, walk.strategy());
-    }
-    if slot != walk.assignment.slot {
-        // It is in a later stage already: what it reported of this one never came.
-        late.push(keep_late(walk, slot, summary));
-        let before = walk.changes.len();
-        walk.give_up(Outcome::Lost);
-        late.extend(walk.changes.drain(before..));
-        return Err(Refusal::Late { offer: offer.to_owned() });
-    }
-    if summary.status == StageStatus::SuccessWaiting {
-        return wait(walk, slot, kept);
-    }
-    ended(walk, slot, summary, kept);
-    Ok(())
+    offer: &'s str,
+    piece: Piece,
+    slot: Slot,
+    summary: &'s Summary,
+    kept: Kept,
 }
 
-/// The slot that a summary is about.
-fn slot(
-    walk: &Walk<'_>,
-    offered: OfferName,
-    offer: &str,
-    summary: &Summary,
-    kept: &Kept,
-) -> Result<Slot, Refusal> {
+impl<'s> Report<'s> {
+    fn read(walk: &Walk<'_>, name: OfferName, offer: &'s str, summary: &'s Summary) -> Result<Self, Refusal> {
+        let is_report = summary.status == StageStatus::SuccessWaiting || summary.status.is_over();
+        if !is_report {
+            return Err(Refusal::NotAReport(summary.status));
+        }
+        let kept = summary.keep();
+        let strategy = walk.strategy();
+        let stage = || summary.stage_name.clone().unwrap_or_default();
+        let piece = piece_of(name, strategy)
+            .filter(|_| walk.assignment.was_offered(name, strategy))
+            .ok_or_else(|| Refusal::NotStarted { offer: offer.to_owned(), stage: stage() })?;
+        let slot = match &summary.stage_name {
+            Some(stage) => find_slot(strategy, name, stage),
+            None => Some(unnamed(walk, name, piece, &kept)),
+        };
+        let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
+        Ok(Self { name, offer, piece, slot, summary, kept })
+    }
+
+    fn waits(&self) -> bool {
+        self.summary.status == StageStatus::SuccessWaiting
+    }
+
+    /// By which a repeat is known once it came too late.
+    fn late_digest(&self) -> u64 {
+        self.kept.digest ^ u64::from(self.slot.0).rotate_left(56) ^ u64::from(self.name.attempt)
+    }
+
+    fn not_started(&self, strategy: &Strategy) -> Refusal {
+        Refusal::NotStarted { offer: self.offer.to_owned(), stage: stage_name(strategy, self.slot) }
+    }
+
+    /// The answer where a result of this stage is stored.
+    fn beside(&self, stored: u64, strategy: &Strategy) -> Result<(), Refusal> {
+        if stored == self.kept.digest || self.waits() {
+            return Ok(());
+        }
+        let (offer, stage) = (self.offer.to_owned(), stage_name(strategy, self.slot));
+        Err(Refusal::EndedOtherwise { offer, stage })
+    }
+
+    fn keep_late(&self, walk: &Walk<'_>) -> Change {
+        Change::LateKept {
+            release: walk.release.key,
+            child: walk.child,
+            stage: Some(stage_name(walk.strategy(), self.slot)),
+            summary: Box::new(self.summary.clone()),
+        }
+    }
+}
+
+/// The stage that a summary without a name is about: the one the child is in, unless it repeats the last stored.
+fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot {
+    if piece != Piece::Whole {
+        return piece.slot();
+    }
     let assignment = &walk.assignment;
-    let Some(name) = &summary.stage_name else {
-        let last = assignment.marks.iter().rev().find(|mark| mark.attempt == assignment.attempt);
-        return Ok(last.filter(|mark| mark.digest == kept.digest).map_or(assignment.slot, |mark| mark.slot));
+    let path = walk.strategy().success_path();
+    let before = |attempt: u16| attempt >= name.attempt && attempt < assignment.named;
+    let is_current = name.attempt == assignment.named;
+    let ended = |stage: &usize| {
+        let slot = Slot::stage(*stage);
+        match assignment.mark(slot) {
+            mark if is_current => mark.map(|mark| mark.digest),
+            _ => assignment.marks.iter().find(|m| m.slot == slot && before(m.attempt)).map(|m| m.digest),
+        }
     };
-    find_slot(walk.strategy(), offered, name)
-        .ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: name.clone() })
+    let last = path.iter().rposition(|stage| ended(stage).is_some());
+    let stage = match last {
+        None => path.first(),
+        Some(last) if ended(&path[last]) == Some(kept.digest) => path.get(last),
+        // After a failure an agent walks on to what is listed next.
+        Some(last) => path.get(last + 1).or_else(|| path.get(last)),
+    };
+    Slot::stage(stage.copied().unwrap_or_default())
 }
 
-/// The slot of a stage by its name in an offer. All roll-outs call theirs the same: which function one is of, only
-/// the offer tells, and a repeat may be about an earlier one than the current.
-pub(super) fn find_slot(strategy: &Strategy, offered: OfferName, name: &str) -> Option<Slot> {
-    if let OfferKind::Rollout(function) = offered.kind {
-        return (name == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
-    }
-    strategy.stages.iter().position(|stage| stage.name == name).map(Slot::stage)
+/// The slot of a stage by its name in an offer: `None` if that offer has none of this name. All roll-outs call theirs
+/// the same: which function one is of, only the offer tells.
+pub(super) fn find_slot(strategy: &Strategy, name: OfferName, stage: &str) -> Option<Slot> {
+    let slot = match piece_of(name, strategy)? {
+        Piece::Rollout(function) => {
+            return (stage == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
+        }
+        Piece::Stage(index) => Some(usize::from(index)),
+        Piece::Whole => None,
+    };
+    let found = strategy.stages.iter().position(|other| other.name == stage)?;
+    let is_listed = slot.map_or_else(|| strategy.success_path().contains(&found), |only| only == found);
+    is_listed.then_some(Slot::stage(found))
 }
 
 /// What a stage is called in an offer.
@@ -153,53 +196,100 @@ pub(super) fn stage_name(strategy: &Strategy, slot: Slot) -> String {
     }
 }
 
-fn repeat(
-    digest: u64,
-    offer: &str,
-    slot: Slot,
-    summary: &Summary,
-    kept: &Kept,
-    strategy: &Strategy,
+fn work(
+    walk: &mut Walk<'_>,
+    report: Report<'_>,
+    changes_before: usize,
+    late: &mut Late,
 ) -> Result<(), Refusal> {
-    if digest == kept.digest || summary.status == StageStatus::SuccessWaiting {
+    let is_current = report.name == walk.assignment.offer_name();
+    if !is_current || walk.assignment.status.is_over() {
+        return past(walk, &report, changes_before, late);
+    }
+    if !walk.assignment.fetched {
+        return Err(report.not_started(walk.strategy()));
+    }
+    if let Some(mark) = walk.assignment.mark(report.slot) {
+        return report.beside(mark.digest, walk.strategy());
+    }
+    if report.slot != walk.assignment.slot {
+        return skipped(walk, &report, changes_before, late);
+    }
+    if report.waits() {
+        return wait(walk, report.slot, report.kept);
+    }
+    ended(walk, report.slot, report.summary, report.kept);
+    Ok(())
+}
+
+/// The child is in a later stage already: what it reported of the current one never came.
+fn skipped(
+    walk: &mut Walk<'_>,
+    report: &Report<'_>,
+    changes_before: usize,
+    late: &mut Late,
+) -> Result<(), Refusal> {
+    if walk.changes.len() > changes_before {
+        // Nothing was lost on the way within one call.
+        return Err(report.not_started(walk.strategy()));
+    }
+    walk.give_up(Outcome::Lost);
+    if report.waits() {
         return Ok(());
     }
-    Err(Refusal::EndedOtherwise { offer: offer.to_owned(), stage: stage_name(strategy, slot) })
+    late.changes.append(&mut walk.changes.split_off(changes_before));
+    keep(walk, report, late);
+    Ok(())
 }
 
 /// A report about an offer that is over for this child.
 fn past(
     walk: &mut Walk<'_>,
-    name: OfferName,
-    offer: &str,
-    slot: Slot,
-    summary: &Summary,
-    kept: &Kept,
-    late: &mut Vec<Change>,
+    report: &Report<'_>,
+    changes_before: usize,
+    late: &mut Late,
 ) -> Result<(), Refusal> {
     let assignment = &walk.assignment;
-    let downloaded = assignment.fetched || name.attempt < assignment.named || !assignment.marks.is_empty();
-    if !downloaded {
-        let stage = stage_name(walk.strategy(), slot);
-        return Err(Refusal::NotStarted { offer: offer.to_owned(), stage });
+    if report.name == assignment.offer_name() && !assignment.fetched {
+        return Err(report.not_started(walk.strategy()));
     }
     // An agent repeats this every second until it is answered well, whatever became of the release.
-    if summary.status == StageStatus::SuccessWaiting {
+    if report.waits() {
         return Ok(());
     }
-    if let Some(mark) = assignment.marks.iter().rev().find(|mark| mark.slot == slot) {
-        if mark.digest == kept.digest {
-            return Ok(());
+    if report.name.attempt == assignment.named {
+        if let Some(mark) = assignment.mark(report.slot) {
+            return report.beside(mark.digest, walk.strategy());
         }
-        if mark.attempt == assignment.attempt && name.attempt == assignment.named {
-            return repeat(mark.digest, offer, slot, summary, kept, walk.strategy());
-        }
+    } else if assignment.marks.iter().any(|mark| {
+        let earlier = mark.attempt >= report.name.attempt && mark.attempt < assignment.named;
+        earlier && mark.slot == report.slot && mark.digest == report.kept.digest
+    }) {
+        return Ok(());
     }
-    late.push(keep_late(walk, slot, summary));
-    let shows = shows(walk.strategy(), piece(name, walk.strategy()), slot, summary.status);
+    if walk.changes.len() > changes_before {
+        // An earlier summary of this very call ended it: nothing was late.
+        return Err(report.not_started(walk.strategy()));
+    }
+    keep(walk, report, late);
+    Ok(())
+}
+
+/// Keeps what came too late, and draws from it what it shows of the versions that run now.
+fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
+    late.is_late = true;
+    if walk.assignment.late.contains(&report.late_digest()) {
+        return;
+    }
+    late.changes.push(report.keep_late(walk));
     let before = walk.changes.len();
-    walk.step(Step::Late { slot: Some(slot), status: summary.status, shows });
-    let function = slot.function(walk.strategy());
+    let strategy = walk.strategy();
+    let status = report.summary.status;
+    // What an earlier attempt left behind was replaced by what the present one tests.
+    let is_replaced = report.name.attempt < walk.assignment.named && walk.assignment.has_begun();
+    let shows = if is_replaced { Shows::Nothing } else { shows(strategy, report.piece, report.slot, status) };
+    walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
+    let function = report.slot.function(strategy);
     match shows {
         Shows::New => {
             walk.deployed(function, Variant::New);
@@ -208,37 +298,16 @@ fn past(
         Shows::Base => confirm_by_late_result(walk, function),
         Shows::Nothing => {}
     }
-    late.extend(walk.changes.drain(before..));
-    Ok(())
-}
-
-/// The piece that an offer handed out.
-fn piece(name: OfferName, strategy: &Strategy) -> Piece {
-    match name.kind {
-        OfferKind::Stage(stage) => Piece::Stage(stage),
-        OfferKind::Rollout(function) => Piece::Rollout(function),
-        OfferKind::First | OfferKind::Undo(_) => first_piece(strategy),
-    }
+    late.changes.append(&mut walk.changes.split_off(before));
 }
 
 /// A late result that proves the base version makes an undo needless, unless the child has it in hand already.
 fn confirm_by_late_result(walk: &mut Walk<'_>, function: usize) {
-    let waits = walk
-        .assignment
-        .pending_undo()
-        .is_some_and(|undo| !undo.fetched && undo.functions.first() == Some(function));
+    walk.deployed(function, Variant::Base);
+    let waits =
+        walk.assignment.pending_undo().is_some_and(|undo| !undo.fetched && undo.functions.contains(function));
     if waits {
         walk.step(Step::UndoConfirmed { function: function as u8 });
-        walk.deployed(function, Variant::Base);
-    }
-}
-
-fn keep_late(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Change {
-    Change::LateKept {
-        release: walk.release.key,
-        child: walk.child,
-        stage: Some(stage_name(walk.strategy(), slot)),
-        summary: Box::new(summary.clone()),
     }
 }
 
@@ -285,8 +354,13 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
     }
-    if walk.assignment.status.is_over() && summary.status == StageStatus::Error {
-        // Nothing proves what an agent runs that reports an error of its own.
+    // Nothing proves what an agent runs that reports an error of its own; nor does the end of one function's stage
+    // prove anything of the others.
+    let unproven = summary.status == StageStatus::Error || piece != Piece::Whole;
+    if walk.assignment.status == ChildStatus::Failed && unproven {
+        if shows == Shows::Nothing {
+            walk.deployed(function, Variant::Unknown);
+        }
         walk.offer_undo();
     }
 }
@@ -320,7 +394,6 @@ fn after_rollout(walk: &mut Walk<'_>, function: u8, success: bool) {
     let next = function + 1;
     if !success {
         finish(walk, false, None);
-        walk.offer_undo();
     } else if usize::from(next) < walk.strategy().functions.len() {
         walk.step(Step::NextOffer { piece: Piece::Rollout(next) });
     } else {

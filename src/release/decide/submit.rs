@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use super::operate::roll_back;
 use crate::{
     model::{Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
         offer::OfferName,
-        state::{Child, State},
+        state::{Child, Release, ReleaseState, State},
     },
     strategy::{OnConflict, Strategy},
 };
@@ -32,11 +33,11 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
     }
     let mut changes = Vec::new();
     if submitted.strategy.on_conflict == OnConflict::Supersede {
-        changes.extend(state.conflicts(&submitted.strategy, key).map(|earlier| Change::ReleaseAborted {
-            release: earlier.key,
-            reason: format!("superseded by release {}", submitted.id),
-            now,
-        }));
+        let reason = format!("superseded by release {}", submitted.id);
+        let not_yet = |earlier: &&Release| !matches!(earlier.state, ReleaseState::RollingBack { .. });
+        for earlier in state.conflicts(&submitted.strategy, key).filter(not_yet) {
+            changes.extend(roll_back(state, earlier, &reason, now));
+        }
     }
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
     Decision::new(changes, reply)

@@ -2,7 +2,7 @@
 
 use super::{children::farewell, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildStatus, Now, Outcome},
+    model::{ChildKey, ChildKind, ChildStatus, Now, Outcome},
     release::{
         assignment::{ReleaseMs, Step},
         change::{Change, Forgetting},
@@ -15,33 +15,48 @@ use crate::{
 };
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
-    let mut changes = ghosts(state, now);
+    let ghosts = ghosts(state, now);
+    let mut changes: Vec<Change> = ghosts
+        .iter()
+        .filter_map(|key| Some((*key, state.children.get(*key)?)))
+        .flat_map(|(key, child)| farewell(state, key, child, Forgetting::Ghost, now))
+        .collect();
     for release in state.releases.values() {
         if !matches!(release.state, ReleaseState::Paused { .. }) && release.at(now) >= release.next_deadline {
-            overdue(state, seen, release, now, &mut changes);
+            overdue(state, seen, release, &ghosts, now, &mut changes);
         }
     }
     Decision::new(changes, Reply::Done)
 }
 
-fn ghosts(state: &State, now: Now) -> Vec<Change> {
+/// Ascending.
+fn ghosts(state: &State, now: Now) -> Vec<ChildKey> {
     let born_before = now.served_ms.saturating_sub(GHOST_AFTER.as_millis() as u64);
-    state
-        .newborn
-        .range(..(born_before, ChildKey(0)))
-        .take(MAX_DUE_PER_TICK)
-        .filter_map(|(_, key)| Some((*key, state.children.get(*key)?)))
-        .flat_map(|(key, child)| farewell(state, key, child, Forgetting::Ghost, now))
-        .collect()
+    let born = state.newborn.range(..(born_before, ChildKey(0)));
+    let mut ghosts: Vec<ChildKey> = born.take(MAX_DUE_PER_TICK).map(|(_, key)| *key).collect();
+    ghosts.sort_unstable();
+    ghosts
 }
 
 /// Looks through one release. What is not due tells when to look again.
-fn overdue(state: &State, seen: &dyn Seen, release: &Release, now: Now, changes: &mut Vec<Change>) {
+fn overdue(
+    state: &State,
+    seen: &dyn Seen,
+    release: &Release,
+    ghosts: &[ChildKey],
+    now: Now,
+    changes: &mut Vec<Change>,
+) {
     let at = release.at(now);
     let deadlines = state.settings.deadlines(&release.strategy);
     let mut next = ReleaseMs::MAX;
     let mut missed = 0;
     for (child, assignment) in &release.assignments {
+        if ghosts.binary_search(child).is_ok() {
+            // It is taken out of the release; what that leaves to others is looked at next time.
+            next = next.min(at);
+            continue;
+        }
         for deadline in deadline::of(assignment, deadlines, &release.strategy) {
             let due = postponed(state, seen, release, *child, &deadline, now);
             if due > at || missed >= MAX_DUE_PER_TICK {
@@ -71,10 +86,14 @@ fn postponed(
     now: Now,
 ) -> ReleaseMs {
     let at = release.at(now);
-    if deadline.at > at {
+    // A child that was forgotten gives no sign of life any more.
+    let Some(record) = state.children.get(child).filter(|_| deadline.at <= at) else {
         return deadline.at;
-    }
-    if let Some(silence) = deadline.silence_ms
+    };
+    let deadlines = state.settings.deadlines(&release.strategy);
+    // A manager runs a stage as long as its own children need, and calls meanwhile.
+    let calls = deadline.missed == Missed::Stage && record.kind() == ChildKind::Rm;
+    if let Some(silence) = deadline.silence_ms.or(calls.then_some(deadlines.setup_ms))
         && let Some(last) = seen.last_call(child)
     {
         let elapsed = now.served_ms.saturating_sub(last);
@@ -82,8 +101,9 @@ fn postponed(
             return at + (silence - elapsed);
         }
     }
-    if deadline.missed == Missed::Offer && !turn::is_offered(state, release.key, child) {
-        return at + state.settings.deadlines(&release.strategy).offer_ms.max(1);
+    let waits_behind = !turn::is_offered(state, release.key, child) && !turn::is_behind_overdue(state, child);
+    if deadline.missed == Missed::Offer && waits_behind {
+        return at + deadlines.offer_ms.max(1);
     }
     deadline.at
 }
@@ -96,6 +116,7 @@ fn miss(walk: &mut Walk<'_>, missed: Missed) {
             walk.offer_undo();
         }
         Missed::SetUp | Missed::Stage => walk.give_up(Outcome::TimedOut),
+        Missed::Undo if walk.state.children.get(walk.child).is_none() => walk.step(Step::UndoDropped),
         Missed::Undo => walk.step(Step::UndoOverdue),
     }
 }

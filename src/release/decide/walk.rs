@@ -1,12 +1,13 @@
 //! A draft of several steps of one child: each is applied to a copy, so that the next sees what came before.
 
 use crate::{
-    model::{ChildKey, ChildStatus, Now, Outcome},
+    model::{ChildKey, ChildStatus, Now, Outcome, ReleaseKey},
     release::{
         assignment::{Assignment, FunctionSet, ReleaseMs, Step},
         change::{Change, Variant},
-        state::{Deployment, Release, State},
+        state::{Deployment, Release, ReleaseState, State},
         summary::Kept,
+        turn::{self, Turn},
     },
     strategy::Strategy,
 };
@@ -52,8 +53,11 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Says what the child runs of a function, unless that is said already.
+    /// Says what the child runs of a function, unless that is said already or a later release changed it.
     pub fn deployed(&mut self, function: usize, variant: Variant) {
+        if self.changed_later(function) {
+            return;
+        }
         let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else { return };
         let release = self.release.key;
         let said = self.changes.iter().rev().find_map(|change| match change {
@@ -82,11 +86,20 @@ impl<'a> Walk<'a> {
     /// Offers the undo of everything that may run the new version, where no later release changed it and no undo
     /// is under way.
     pub fn offer_undo(&mut self) {
-        if self.assignment.pending_undo().is_some() || self.assignment.successor.is_some() {
-            return;
-        }
         let functions = self.undoable(self.assignment.may_run_new());
-        if !functions.is_empty() {
+        if let Some(functions) = self.assignment.missing_undo(functions) {
+            self.step(Step::UndoOffered { functions });
+        }
+    }
+
+    /// Takes out of an undo that was just offered to everybody what must not be undone here.
+    pub fn trim_undo(&mut self) {
+        let Some(offered) = self.assignment.pending_undo().map(|undo| undo.functions) else { return };
+        let gone = self.state.children.get(self.child).is_none();
+        let functions = if gone { FunctionSet::EMPTY } else { self.undoable(offered) };
+        if functions.is_empty() {
+            self.step(Step::UndoDropped);
+        } else if functions != offered {
             self.step(Step::UndoOffered { functions });
         }
     }
@@ -99,47 +112,57 @@ impl<'a> Walk<'a> {
             .fold(FunctionSet::EMPTY, FunctionSet::with)
     }
 
+    /// Whether a later release changed the function at this child, or began to.
     fn changed_later(&self, function: usize) -> bool {
         let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else {
             return true;
         };
         let later = self.release.key;
-        let deployed = self.state.deployment(self.child, name).is_some_and(|found| found.release > later);
-        deployed
-            || self.state.children.get(self.child).is_some_and(|child| {
-                child.open.iter().filter(|key| **key > later).any(|key| {
-                    self.state.release(*key).is_some_and(|release| {
-                        let started = release
-                            .assignments
-                            .get(&self.child)
-                            .is_some_and(|a| a.fetched && a.status == ChildStatus::Doing);
-                        started && release.strategy.functions.iter().any(|f| f.name == name)
-                    })
-                })
+        let began = |key: &ReleaseKey| {
+            self.state.release(*key).is_some_and(|release| {
+                release.strategy.functions.iter().any(|f| f.name == name)
+                    && release.assignments.get(&self.child).is_some_and(Assignment::has_begun)
             })
+        };
+        self.state.deployment(self.child, name).is_some_and(|found| found.release > later)
+            || self
+                .state
+                .children
+                .get(self.child)
+                .is_some_and(|child| child.open.iter().filter(|key| **key > later).any(began))
     }
 
-    /// A child that was taken for lost because another seemed to be its successor calls again: it is none.
+    /// A child whose place another seemed to have taken calls again: that one was none of its successors.
     ///
     /// Where the release goes on, so does the child; else what it may have left running is undone.
     pub fn reinstate(&mut self) {
+        let Some(successor) = self.assignment.successor else { return };
         let lost = self.assignment.outcome == Some(Outcome::Lost);
-        let Some(successor) = self.assignment.successor.filter(|_| lost) else { return };
         self.step(Step::Reinstated);
-        if self.release.state.is_over() || self.release.facts.len() > usize::from(self.assignment.facts) {
+        if !lost {
+            return self.offer_undo();
+        }
+        let goes_on = matches!(self.release.state, ReleaseState::Running | ReleaseState::Paused { .. });
+        if !goes_on || self.has_another_in_hand() {
             return self.give_up(Outcome::Lost);
         }
-        if matches!(self.release.state, crate::release::state::ReleaseState::RollingBack { .. }) {
-            return self.give_up(Outcome::Lost);
+        if self.assignment.pending_undo().is_some() {
+            self.step(Step::UndoDropped);
         }
         let unfetched = self
             .release
             .assignments
             .get(&successor)
+            .filter(|other| other.predecessor == Some(self.child))
             .and_then(Assignment::pending_undo)
             .is_some_and(|undo| !undo.fetched);
         if unfetched {
             self.push_for(successor, Step::UndoDropped, None);
         }
+    }
+
+    /// A child that took something else since can't have gone on with this.
+    fn has_another_in_hand(&self) -> bool {
+        matches!(turn::turn(self.state, self.child), Turn::Busy { release, .. } if release != self.release.key)
     }
 }
