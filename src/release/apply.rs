@@ -13,7 +13,7 @@ use super::{
     deadline,
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
-use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use crate::model::{ChildKey, ChildStatus, Exclusion, Now, Outcome, ReleaseKey};
 
 /// A hash by which areas are compared; equal texts are compared in full afterwards.
 pub(super) fn area_hash(area: &str) -> u64 {
@@ -174,13 +174,7 @@ impl State {
         }
     }
 
-    fn start(
-        &mut self,
-        key: ReleaseKey,
-        members: &Arc<[ChildKey]>,
-        excluded: &[(crate::model::Exclusion, u32)],
-        now: Now,
-    ) {
+    fn start(&mut self, key: ReleaseKey, members: &Arc<[ChildKey]>, excluded: &[(Exclusion, u32)], now: Now) {
         let Some(release) = self.releases.get_mut(&key) else { return };
         release.state = ReleaseState::Running;
         release.started = Some(now);
@@ -235,11 +229,16 @@ impl State {
 
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
         let Some(release) = self.releases.get_mut(&key) else { return };
-        if let Step::StandsInFor { .. } = step {
-            let mut fresh = Assignment::new(&release.strategy, at);
-            fresh.facts = release.facts.len() as u16;
-            release.counts.add(&fresh);
-            release.assignments.insert(child, fresh);
+        if let Step::StandsInFor { .. } = step
+            && !release.assignments.contains_key(&child)
+        {
+            // A member goes on as one after the undo; anybody else has no other part in the release.
+            let mut stand_in = Assignment::new(&release.strategy, at);
+            stand_in.status = ChildStatus::No;
+            stand_in.outcome = Some(Outcome::Excluded(Exclusion::Successor));
+            stand_in.facts = release.facts.len() as u16;
+            release.counts.add(&stand_in);
+            release.assignments.insert(child, stand_in);
             if let Some(record) = self.children.get_mut(child)
                 && let Err(place) = record.open.binary_search(&key)
             {

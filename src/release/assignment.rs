@@ -369,10 +369,8 @@ impl Assignment {
             },
             Step::ReplacedBy { successor } => self.successor = Some(*successor),
             Step::StandsInFor { predecessor, functions } => {
-                self.status = ChildStatus::No;
-                self.outcome = Some(Outcome::Excluded(Exclusion::Successor));
                 self.predecessor = Some(*predecessor);
-                self.tainted = *functions;
+                self.tainted = self.tainted.union(*functions);
             }
             Step::Reinstated => {
                 self.status = ChildStatus::Doing;
@@ -487,7 +485,7 @@ impl Assignment {
             undo.fetched = false;
             undo.since = at;
             undo.polls = 0;
-        } else if !matches!(self.outcome, Some(Outcome::Excluded(_))) {
+        } else if self.status.is_over() && !matches!(self.outcome, Some(Outcome::Excluded(_))) {
             self.outcome = Some(match self.outcome {
                 // What went wrong first is what a person wants to know.
                 Some(outcome) if outcome.is_failure() => outcome,

@@ -60,8 +60,8 @@ fn overdue(state: &State, seen: &dyn Seen, release: &Release, now: Now, changes:
     changes.push(Change::DeadlinesSeen { release: release.key, next });
 }
 
-/// When a deadline is really due: silence is broken by any call, and an offer that waits behind another release
-/// is not offered yet.
+/// When a deadline is really due: silence is broken by any call, and an offer that waits behind a release in which
+/// the child is still awaited is not offered yet.
 fn postponed(
     state: &State,
     seen: &dyn Seen,
@@ -82,7 +82,7 @@ fn postponed(
             return at + (silence - elapsed);
         }
     }
-    if deadline.missed == Missed::Offer && !turn::is_offered(state, release.key, child) {
+    if deadline.missed == Missed::Offer && turn::is_behind_another(state, release.key, child) {
         return at + state.settings.deadlines(&release.strategy).offer_ms.max(1);
     }
     deadline.at

@@ -31,7 +31,13 @@ fn fleet() -> FleetConfig {
 }
 
 /// Runs a sample with a fleet until it is over and nobody waits for anything; its state, and the fleet's report.
-async fn release(place: &Place, name: &str, config: FleetConfig, set: &[&str], end: Duration) -> (String, FleetReport) {
+async fn release(
+    place: &Place,
+    name: &str,
+    config: FleetConfig,
+    set: &[&str],
+    end: Duration,
+) -> (String, FleetReport) {
     let mut start = Start::on(place);
     start.set = set.iter().map(|set| (*set).to_owned()).collect();
     let server = start.listening().await;

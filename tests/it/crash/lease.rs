@@ -37,7 +37,8 @@ async fn a_standby_takes_over_from_a_killed_manager_with_all_it_had_answered(pla
     let (world, asker) = (World::new(), World::new());
     let first = Start::on(place);
     let server = first.listening().await;
-    let standby = Start { log: first.log.with_extension("standby"), flags: vec!["--standby"], ..first.clone() };
+    let standby =
+        Start { log: first.log.with_extension("standby"), flags: vec!["--standby"], ..first.clone() };
     let waiting = tokio::spawn(standby.spawn().listening());
     world.serves_at(Some(server.address));
     let agents = agent::start(&world, 6, seed());
