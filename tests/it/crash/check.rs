@@ -13,15 +13,16 @@ use super::{
 };
 use crate::store::place::Place;
 
-const ASSIGNMENTS: &str = "SELECT r.id, c.id, CAST(a.attempt AS TEXT), CAST(a.status AS TEXT),
+const ASSIGNMENTS: &str =
+    "SELECT r.id, COALESCE(c.id, CAST(a.child_key AS TEXT)), CAST(a.attempt AS TEXT), CAST(a.status AS TEXT),
     COALESCE(a.outcome, ''), CAST(a.stage AS TEXT), CAST(a.stage_status AS TEXT), CAST(a.detail AS TEXT)
     FROM assignments a JOIN releases r ON r.release_key = a.release_key
-    JOIN children c ON c.child_key = a.child_key ORDER BY a.release_key, a.child_key";
+    LEFT JOIN children c ON c.child_key = a.child_key ORDER BY a.release_key, a.child_key";
 const RESULTS: &str = "SELECT CAST(release_key AS TEXT), CAST(child_key AS TEXT), CAST(attempt AS TEXT),
     CAST(stage AS TEXT), CAST(status AS TEXT), CAST(digest AS TEXT) FROM stage_results
     ORDER BY release_key, child_key, attempt, stage";
 const RELEASES: &str = "SELECT id, state, CAST(detail AS TEXT) FROM releases ORDER BY release_key";
-const CHILDREN: &str = "SELECT id FROM children ORDER BY child_key";
+const CHILDREN: &str = "SELECT id, CAST(child_key AS TEXT) FROM children ORDER BY child_key";
 const DEPLOYMENTS: &str = "SELECT c.id, d.function, d.variant, r.id FROM deployments d
     JOIN children c ON c.child_key = d.child_key JOIN releases r ON r.release_key = d.release_key
     ORDER BY d.child_key, d.function";
@@ -231,11 +232,6 @@ pub async fn some_hold(world: &World, place: &Place, asker: &World, some: usize,
     registered(world, place).await;
 }
 
-/// Children that are stored.
-pub async fn children(place: &Place) -> usize {
-    rows(place, CHILDREN).await.unwrap().len()
-}
-
 /// Whoever was registered is known.
 async fn registered(world: &World, place: &Place) {
     let promised: BTreeSet<String> = {
@@ -299,7 +295,8 @@ pub async fn waited_for(place: &Place) -> String {
     let open: Vec<_> = releases.collect();
     let assignments = assignments.unwrap_or_default();
     let theirs = assignments.iter().filter(|row| open.iter().any(|release| release[0] == row[0]));
-    open.iter().chain(theirs).map(|row| row.join(" ") + "\n").collect()
+    let children = rows(place, CHILDREN).await.unwrap_or_default();
+    open.iter().chain(theirs).chain(&children).map(|row| row.join(" ") + "\n").collect()
 }
 
 /// Everything that must be so at the end, when all is quiet.
