@@ -78,3 +78,13 @@ fn is_in_hand(assignment: &Assignment) -> bool {
 pub fn is_offered(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
     matches!(turn(state, child), Turn::Offer { release: offered, .. } if offered == release)
 }
+
+/// Whether what the child should do first is an undo that nobody waits for any longer: as far as anybody can tell the
+/// child is gone, and whatever stands behind that undo is offered in vain.
+pub fn is_behind_overdue_undo(state: &State, child: ChildKey) -> bool {
+    let first = match turn(state, child) {
+        Turn::Busy { release, undo: true } | Turn::Offer { release, .. } => release,
+        Turn::Busy { undo: false, .. } | Turn::Idle => return false,
+    };
+    state.assignment(first, child).and_then(Assignment::pending_undo).is_some_and(|undo| undo.overdue)
+}

@@ -61,7 +61,7 @@ fn overdue(state: &State, seen: &dyn Seen, release: &Release, now: Now, changes:
 }
 
 /// When a deadline is really due: silence is broken by any call, and an offer that waits behind another release
-/// is not offered yet.
+/// is not offered yet, unless that other one has given the child up.
 fn postponed(
     state: &State,
     seen: &dyn Seen,
@@ -82,7 +82,10 @@ fn postponed(
             return at + (silence - elapsed);
         }
     }
-    if deadline.missed == Missed::Offer && !turn::is_offered(state, release.key, child) {
+    if deadline.missed == Missed::Offer
+        && !turn::is_offered(state, release.key, child)
+        && !turn::is_behind_overdue_undo(state, child)
+    {
         return at + state.settings.deadlines(&release.strategy).offer_ms.max(1);
     }
     deadline.at
