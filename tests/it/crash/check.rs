@@ -27,6 +27,9 @@ const DEPLOYMENTS: &str = "SELECT c.id, d.function, d.variant, r.id FROM deploym
     JOIN children c ON c.child_key = d.child_key JOIN releases r ON r.release_key = d.release_key
     ORDER BY d.child_key, d.function";
 
+/// Facts verified at the end.
+const MOST_AT_THE_END: usize = 1_500;
+
 /// Wire numbers from here on: the stage has ended.
 const ENDED: i32 = 4;
 
@@ -59,9 +62,15 @@ impl Sampler {
             (rows(place, RELEASES).await, rows(place, ASSIGNMENTS).await, rows(place, RESULTS).await);
         let (Some(releases), Some(assignments), Some(results)) = looked else { return wrong };
         self.samples += 1;
-        releases.iter().for_each(|row| self.release(row, &mut wrong));
-        assignments.iter().for_each(|row| self.assignment(row, &mut wrong));
-        results.iter().for_each(|row| self.result(row, &mut wrong));
+        for row in &releases {
+            self.release(row, &mut wrong);
+        }
+        for row in &assignments {
+            self.assignment(row, &mut wrong);
+        }
+        for row in &results {
+            self.result(row, &mut wrong);
+        }
         if results.len() < self.results.len() {
             wrong.push("stored results have gone".to_owned());
         }
@@ -308,7 +317,10 @@ pub async fn all_holds(world: &World, place: &Place, asker: &World) {
         let ledger = world.ledger();
         let gone: BTreeSet<&str> = ledger.retired.iter().map(String::as_str).collect();
         let live = |fact: &&Fact| fact.child().is_none_or(|child| !gone.contains(child));
-        ledger.facts.iter().filter(live).cloned().collect()
+        let facts: Vec<Fact> = ledger.facts.iter().filter(live).cloned().collect();
+        // Evenly spread over the whole time.
+        let step = facts.len().div_ceil(MOST_AT_THE_END).max(1);
+        facts.into_iter().step_by(step).collect()
     };
     for fact in &facts {
         if let Some(wrong) = holds(asker, fact).await {

@@ -18,7 +18,7 @@ use crate::store::place::{Kind, Place};
 const PACE: f64 = 0.02;
 
 /// A release of a small fleet is over by then, many times over.
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_mins(1);
 
 fn fleet() -> FleetConfig {
     let mut config = FleetConfig { agents: 8, pace: PACE, ..FleetConfig::default() };
