@@ -79,5 +79,8 @@ pub fn is_behind_another(state: &State, release: ReleaseKey, child: ChildKey) ->
             .iter()
             .filter(|other| **other != release)
             .filter_map(|other| Some((*other, state.assignment(*other, child)?)))
-            .any(|(other, assignment)| assignment.is_awaited() && (other < release || is_in_hand(assignment)))
+            .any(|(other, assignment)| {
+                let begun = assignment.status == ChildStatus::Doing;
+                assignment.is_awaited() && (other < release || begun)
+            })
 }

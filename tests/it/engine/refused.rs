@@ -90,7 +90,9 @@ async fn only_the_command_that_the_store_refuses_fails() {
         }
     }
     let known = engine
-        .query(PATIENCE, |state| state.children.iter().map(|(_, child)| child.id.to_string()).collect::<Vec<_>>())
+        .query(PATIENCE, |state| {
+            state.children.iter().map(|(_, child)| child.id.to_string()).collect::<Vec<_>>()
+        })
         .await
         .unwrap();
     assert_eq!(known.len(), 80);
