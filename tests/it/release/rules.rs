@@ -272,7 +272,7 @@ fn two_polls_after_a_download_show_that_the_result_was_lost() {
 #[test]
 fn a_manager_polls_while_it_works() {
     let mut world = World::new();
-    let (child, _) = world.poll_as("", "north", manager());
+    let (child, _) = world.poll_as("", "north", Some(manager()));
     world.poll(&child);
     world.submit(&canary("7", "sieve"));
     world.take(&child);
@@ -534,11 +534,11 @@ fn percentiles_are_judged_here_and_missing_data_is_no_pass() {
         assert_eq!(world.take(child).1, Form::Stage { stage: 0, rollout: false });
     }
     let mut good = summary("Canary", Completed);
-    good.f2_histogram = histogram(&[10.0, 20.0, 40.0], &[90, 9, 1, 0]);
+    good.f2_histogram = Some(histogram(&[10.0, 20.0, 40.0], &[90, 9, 1, 0]));
     world.report(&fast, "7", good).unwrap();
     assert_eq!(world.poll(&fast), "7.rollout");
     let mut bad = summary("Canary", Completed);
-    bad.f2_histogram = histogram(&[10.0, 20.0, 40.0], &[50, 9, 41, 0]);
+    bad.f2_histogram = Some(histogram(&[10.0, 20.0, 40.0], &[50, 9, 41, 0]));
     world.report(&slow, "7", bad).unwrap();
     world.report(&dumb, "7", summary("Canary", Completed)).unwrap();
     for child in [&slow, &dumb] {

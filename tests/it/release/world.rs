@@ -206,8 +206,8 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
     Command::Submit { submission: Box::new(submission), dry_run: false }
 }
 
-pub fn manager() -> Option<Profile> {
-    Some(Profile { kind: ChildKind::Rm, ..Profile::default() })
+pub fn manager() -> Profile {
+    Profile { kind: ChildKind::Rm, ..Profile::default() }
 }
 
 pub fn summary(stage: &str, status: StageStatus) -> Summary {
@@ -236,8 +236,8 @@ pub fn numbered(stage: &str, status: StageStatus, median: f64) -> Summary {
     summary
 }
 
-pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Option<Box<Histogram>> {
-    Some(Box::new(Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() }))
+pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Box<Histogram> {
+    Box::new(Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() })
 }
 
 /// A strategy: `stages` are (name, type, function, onSuccess, onFailure).
