@@ -166,7 +166,7 @@ fn check_turn(world: &World, child: ChildKey) {
     let fetch = Command::Fetch { child: record.id.as_str().to_owned(), offer: offer.clone() };
     match decide(state, &world.calls, &fetch, world.now).answer {
         Ok(Reply::Offer(found)) => {
-            assert_ne!(found.form, Form::Withdrawn, "{offer} is offered and withdrawn")
+            assert_ne!(found.form, Form::Withdrawn, "{offer} is offered and withdrawn");
         }
         other => panic!("{offer} is offered to {} and refused: {other:?}", record.id),
     }

@@ -534,11 +534,11 @@ fn percentiles_are_judged_here_and_missing_data_is_no_pass() {
         assert_eq!(world.take(child).1, Form::Stage { stage: 0, rollout: false });
     }
     let mut good = summary("Canary", Completed);
-    good.f2_histogram = Some(histogram(&[10.0, 20.0, 40.0], &[90, 9, 1, 0]));
+    good.f2_histogram = Some(Box::new(histogram(&[10.0, 20.0, 40.0], &[90, 9, 1, 0])));
     world.report(&fast, "7", good).unwrap();
     assert_eq!(world.poll(&fast), "7.rollout");
     let mut bad = summary("Canary", Completed);
-    bad.f2_histogram = Some(histogram(&[10.0, 20.0, 40.0], &[50, 9, 41, 0]));
+    bad.f2_histogram = Some(Box::new(histogram(&[10.0, 20.0, 40.0], &[50, 9, 41, 0])));
     world.report(&slow, "7", bad).unwrap();
     world.report(&dumb, "7", summary("Canary", Completed)).unwrap();
     for child in [&slow, &dumb] {

@@ -236,8 +236,8 @@ pub fn numbered(stage: &str, status: StageStatus, median: f64) -> Summary {
     summary
 }
 
-pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Box<Histogram> {
-    Box::new(Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() })
+pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Histogram {
+    Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() }
 }
 
 /// A strategy: `stages` are (name, type, function, onSuccess, onFailure).
