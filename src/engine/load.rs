@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     members,
-    rows::{AssignmentDetail, ChildDetail, ReleaseDetail},
+    rows::{AssignmentDetail, ChildDetail, ReleaseDetail, TOMBSTONE},
 };
 use crate::{
     model::{
@@ -67,6 +67,10 @@ impl Loading {
 impl Loader for Loading {
     fn child(&mut self, row: ChildRow) -> Result<(), StoreError> {
         let key = ChildKey(row.child_key);
+        if row.id.starts_with(TOMBSTONE) {
+            self.state.children.reserve(key);
+            return Ok(());
+        }
         let record = child(row)?;
         self.state.apply(&Change::ChildArrived {
             child: key,

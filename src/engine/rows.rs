@@ -270,6 +270,9 @@ impl Touched {
             }
         }
         writes.children_gone = self.children_gone.iter().map(|key| key.0).collect();
+        writes
+            .children
+            .extend(self.children_gone.last().and_then(|last| tombstone(state, *last, now.wall_ms)));
         for key in &self.started {
             if let Some(release) = state.find(*key) {
                 writes.members.extend(member_rows(release));
@@ -344,6 +347,26 @@ fn ended(url: &str, release: &Release) -> (String, String) {
         "ended_ms": release.ended.map(|now| now.wall_ms),
     });
     (WEBHOOK.to_owned(), serde_json::json!({"url": url, "body": body}).to_string())
+}
+
+/// The id of a row that only keeps a number from being given again. No child has such an id.
+pub(super) const TOMBSTONE: char = '!';
+
+/// What is left of the child with the highest number: without it, the number would be given again after a restart,
+/// and the newcomer would inherit what is stored of the one that is gone.
+fn tombstone(state: &State, gone: ChildKey, now_ms: WallMs) -> Option<ChildRow> {
+    let highest = state.children.next_key().0 == gone.0 + 1;
+    highest.then(|| ChildRow {
+        child_key: gone.0,
+        id: format!("{TOMBSTONE}{}", gone.0),
+        kind: ChildKind::Agent.name().to_owned(),
+        name: None,
+        area: None,
+        agents: 0,
+        born_ms: now_ms,
+        seen_ms: now_ms,
+        detail: "{}".to_owned(),
+    })
 }
 
 fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {

@@ -298,6 +298,11 @@ impl View {
         self.children.pin().get(id).cloned()
     }
 
+    /// Releases ever submitted to this store.
+    pub fn known_count(&self) -> usize {
+        self.known.len()
+    }
+
     pub fn child_count(&self) -> usize {
         self.children.len()
     }

@@ -13,7 +13,7 @@ use super::{
     deadline,
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
-use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use crate::model::{ChildKey, ChildStatus, Exclusion, Now, ReleaseKey};
 
 /// A hash by which areas are compared; equal texts are compared in full afterwards.
 pub(super) fn area_hash(area: &str) -> u64 {
@@ -174,13 +174,7 @@ impl State {
         }
     }
 
-    fn start(
-        &mut self,
-        key: ReleaseKey,
-        members: &Arc<[ChildKey]>,
-        excluded: &[(crate::model::Exclusion, u32)],
-        now: Now,
-    ) {
+    fn start(&mut self, key: ReleaseKey, members: &Arc<[ChildKey]>, excluded: &[(Exclusion, u32)], now: Now) {
         let Some(release) = self.releases.get_mut(&key) else { return };
         release.state = ReleaseState::Running;
         release.started = Some(now);
@@ -235,13 +229,13 @@ impl State {
 
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
         let Some(release) = self.releases.get_mut(&key) else { return };
-        if let Step::StandsInFor { .. } = step {
-            // A member stays one: it has something to take back before it begins.
-            if !release.assignments.contains_key(&child) {
-                let fresh = Assignment::stand_in(&release.strategy, at, release.facts.len() as u16);
-                release.counts.add(&fresh);
-                release.assignments.insert(child, fresh);
-            }
+        if let Step::StandsInFor { .. } = step
+            && !release.assignments.contains_key(&child)
+        {
+            // A member goes on as one after the undo; anybody else has no other part in the release.
+            let stand_in = Assignment::stand_in(&release.strategy, at, release.facts.len() as u16);
+            release.counts.add(&stand_in);
+            release.assignments.insert(child, stand_in);
             if let Some(record) = self.children.get_mut(child)
                 && let Err(place) = record.open.binary_search(&key)
             {

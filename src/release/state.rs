@@ -65,6 +65,8 @@ impl Child {
 #[derive(Debug, Default)]
 pub struct Children {
     slots: Vec<Option<Child>>,
+    /// Numbers below this one were given, whether or not those who had them are still known.
+    given: u32,
     by_id: HashMap<ChildId, ChildKey>,
 }
 
@@ -95,6 +97,7 @@ impl Children {
     }
 
     pub(super) fn insert(&mut self, key: ChildKey, child: Child) {
+        self.reserve(key);
         let at = key.0 as usize;
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
@@ -125,7 +128,12 @@ impl Children {
 
     /// The number that the next child gets. Numbers are never used again.
     pub fn next_key(&self) -> ChildKey {
-        ChildKey(self.slots.len() as u32)
+        ChildKey(self.given)
+    }
+
+    /// Takes note that this number was given.
+    pub fn reserve(&mut self, key: ChildKey) {
+        self.given = self.given.max(key.0 + 1);
     }
 }
 

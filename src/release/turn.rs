@@ -71,11 +71,15 @@ pub fn is_next(state: &State, release: ReleaseKey, child: ChildKey, name: OfferN
     turn(state, child) == Turn::Offer { release, name }
 }
 
-/// Whether what stands before a child's next offer is an undo that nobody waits for any longer: it has no deadline
-/// that would make way.
-pub fn is_behind_overdue(state: &State, child: ChildKey) -> bool {
-    let (Turn::Offer { release, .. } | Turn::Busy { release, undo: true }) = turn(state, child) else {
-        return false;
-    };
-    state.assignment(release, child).and_then(Assignment::pending_undo).is_some_and(|undo| undo.overdue)
+/// Whether a child's next offer has to wait for something that makes way in time. An undo that is overdue does not: a
+/// child that does not come for it won't come for what follows either.
+pub fn is_behind_another(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
+    match turn(state, child) {
+        Turn::Idle => true,
+        Turn::Offer { release: first, .. } if first == release => false,
+        Turn::Offer { release: first, .. } | Turn::Busy { release: first, .. } => {
+            let undo = state.assignment(first, child).and_then(Assignment::pending_undo);
+            undo.is_none_or(|undo| !undo.overdue)
+        }
+    }
 }

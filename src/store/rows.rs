@@ -175,6 +175,7 @@ pub struct LeaseRow {
 pub struct Writes {
     /// Upserts.
     pub children: Vec<ChildRow>,
+    /// Their deployments go with them.
     pub children_gone: Vec<u32>,
     /// Updates of `seen_ms` alone: `(child_key, seen_ms)`.
     pub seen: Vec<(u32, WallMs)>,

@@ -40,7 +40,9 @@ pub fn router() -> OpenApiRouter<Context> {
 #[utoipa::path(get, path = "/metrics", operation_id = "metrics", tag = "watching",
     responses((status = 200, description = "Its text form, 0.0.4.", content_type = "text/plain", body = String)))]
 async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
-    let (releases, known) = scan::releases(&ctx).await?;
+    // While the store does not answer, neither does the engine: then what is counted on the way is all there is,
+    // and it is what one wants to see.
+    let releases = scan::releases(&ctx).await.ok();
     let engine = ctx.engine.clone();
     let served_ms = ctx.served_ms();
     // A walk over all children, which with a million of them takes a while.
@@ -52,8 +54,8 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     let mut text = Text::default();
     calls(&mut text, &ctx.view().stats);
     commits(&mut text, &ctx.view().stats);
-    manager(&mut text, &ctx, silent, known);
-    by_release(&mut text, &releases);
+    manager(&mut text, &ctx, silent, releases.is_some());
+    by_release(&mut text, &releases.unwrap_or_default());
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish()).into_response())
 }
 
@@ -98,10 +100,15 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1_000_000.0
 }
 
-fn manager(text: &mut Text, ctx: &Context, silent: usize, known: usize) {
+fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     let view = ctx.view();
     let lease_s = view.lease_left_ms(ctx.served_ms()) as f64 / 1_000.0;
-    let gauges: [(&str, &str, f64); 6] = [
+    let gauges: [(&str, &str, f64); 7] = [
+        (
+            "engine_up",
+            "0 while the engine does not answer; then there are no numbers of releases.",
+            f64::from(u8::from(answers)),
+        ),
         ("backlog", "Commands that wait for the engine.", ctx.engine.backlog() as f64),
         ("children", "Children that are known.", view.child_count() as f64),
         ("silent_children", "Children that have not called for 5 minutes.", silent as f64),
@@ -112,7 +119,7 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, known: usize) {
     for (name, help, value) in gauges {
         text.single(name, Kind::Gauge, help, value);
     }
-    text.single("releases_known", Kind::Gauge, "Releases ever submitted to this store.", known);
+    text.single("releases_known", Kind::Gauge, "Releases ever submitted to this store.", view.known_count());
     let served = seconds(ctx.served_ms().saturating_mul(1_000));
     text.single("served_seconds", Kind::Counter, "Time that managers have served on this store.", served);
     let help = "Always 1; the version is a label.";

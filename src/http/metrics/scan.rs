@@ -1,10 +1,10 @@
 //! Numbers about releases that are not over, read from the engine's state in short slices.
 
-use std::ops::Bound;
+use std::{ops::Bound, time::Duration};
 
 use crate::{
     engine::EngineError,
-    http::{Context, context::PATIENCE},
+    http::Context,
     model::{ChildKey, ChildStatus, Now, ReleaseKey},
     release::{
         assignment::Assignment,
@@ -18,6 +18,9 @@ pub const LATE_FETCH_MS: u64 = 5 * 60 * 1_000;
 
 /// A stage that runs for this long, or for half its deadline, is worth a look.
 pub const STUCK_STAGE_MS: u64 = 60 * 60 * 1_000;
+
+/// Patience with the engine: less than a scraper's.
+const SCRAPE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Assignments looked at by one question to the engine.
 const SLICE: usize = 10_000;
@@ -36,15 +39,13 @@ pub struct ReleaseNumbers {
 /// Where the next slice begins: at a release, after one of its children.
 type Cursor = (ReleaseKey, Option<ChildKey>);
 
-/// Every release in memory, and how many there ever were.
-pub async fn releases(ctx: &Context) -> Result<(Vec<ReleaseNumbers>, usize), EngineError> {
+/// Every release in memory.
+pub async fn releases(ctx: &Context) -> Result<Vec<ReleaseNumbers>, EngineError> {
     let mut found: Vec<ReleaseNumbers> = Vec::new();
     let mut at: Option<Cursor> = Some((ReleaseKey(0), None));
-    let mut known = 0;
     while let Some(from) = at {
         let now = ctx.engine.clock().now();
-        let asking = ctx.engine.query(PATIENCE, move |state| (slice(state, from, now), state.known.len()));
-        let ((part, next), all) = asking.await?;
+        let (part, next) = ctx.engine.query(SCRAPE_PATIENCE, move |state| slice(state, from, now)).await?;
         for numbers in part {
             match found.last_mut().filter(|last| last.id == numbers.id) {
                 Some(last) => {
@@ -55,9 +56,8 @@ pub async fn releases(ctx: &Context) -> Result<(Vec<ReleaseNumbers>, usize), Eng
             }
         }
         at = next;
-        known = all;
     }
-    Ok((found, known))
+    Ok(found)
 }
 
 fn slice(state: &State, from: Cursor, now: Now) -> (Vec<ReleaseNumbers>, Option<Cursor>) {

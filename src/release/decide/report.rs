@@ -411,6 +411,10 @@ fn finish(walk: &mut Walk<'_>, success: bool, runs: Option<(usize, Variant)>) {
         walk.deployed(function, variant);
     }
     walk.step(Step::Ended { status, outcome });
+    // An undo of what an earlier attempt may have left is overtaken by what this one has made of it.
+    if success && walk.assignment.pending_undo().is_some_and(|undo| !undo.fetched) {
+        walk.step(Step::UndoDropped);
+    }
 }
 
 /// What a report proves of the version that the child runs now. See DESIGN of agents in the module's text of

@@ -75,8 +75,8 @@ fn overdue(
     changes.push(Change::DeadlinesSeen { release: release.key, next });
 }
 
-/// When a deadline is really due: silence is broken by any call, and an offer that waits behind another release
-/// is not offered yet.
+/// When a deadline is really due: silence is broken by any call, and an offer that waits behind a release in which
+/// the child is still awaited is not offered yet.
 fn postponed(
     state: &State,
     seen: &dyn Seen,
@@ -101,8 +101,7 @@ fn postponed(
             return at + (silence - elapsed);
         }
     }
-    let waits_behind = !turn::is_offered(state, release.key, child) && !turn::is_behind_overdue(state, child);
-    if deadline.missed == Missed::Offer && waits_behind {
+    if deadline.missed == Missed::Offer && turn::is_behind_another(state, release.key, child) {
         return at + deadlines.offer_ms.max(1);
     }
     deadline.at

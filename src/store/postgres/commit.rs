@@ -69,6 +69,7 @@ const STEP_AND_WRITE: &str = concat!(
 );
 
 const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key = ANY ($1::bigint[])";
+const DEPLOYMENTS_GONE: &str = "DELETE FROM deployments WHERE child_key = ANY ($1::bigint[])";
 const SEEN: &str = "UPDATE children SET seen_ms = new.seen_ms
     FROM unnest($1::bigint[], $2::bigint[]) AS new (child_key, seen_ms) WHERE children.child_key = new.child_key";
 const RELEASE: &str = "INSERT INTO releases
@@ -102,6 +103,7 @@ const IS_EMPTY: &str = "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children)
 pub(super) const STATEMENTS: &[&str] = &[
     STEP_AND_WRITE,
     CHILDREN_GONE,
+    DEPLOYMENTS_GONE,
     SEEN,
     RELEASE,
     ARCHIVE,
@@ -156,8 +158,10 @@ fn is_one_statement(writes: &Writes) -> bool {
 async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, StoreError> {
     let writes = &batch.writes;
     if !writes.children_gone.is_empty() {
-        let keys = writes.children_gone.iter().map(|key| i64::from(*key));
-        run(conn, sqlx::query(CHILDREN_GONE).bind(keys.bind_iter())).await?;
+        for gone in [CHILDREN_GONE, DEPLOYMENTS_GONE] {
+            let keys = writes.children_gone.iter().map(|key| i64::from(*key));
+            run(conn, sqlx::query(gone).bind(keys.bind_iter())).await?;
+        }
     }
     if !step_and_write(conn, batch, &[]).await? {
         return Ok(false);

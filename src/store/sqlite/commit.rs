@@ -31,6 +31,8 @@ const LOOK: &str = "SELECT epoch, seq, holder FROM lease";
 const SET_PROGRESS: &str = "UPDATE lease SET seq = ?2, served_ms = ?3 WHERE epoch = ?1";
 
 const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
+const DEPLOYMENTS_GONE: &str =
+    "DELETE FROM deployments WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
 const CHILDREN: &str = "INSERT INTO children
     (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
     SELECT value->>'child_key', value->>'id', value->>'kind', value->>'name', value->>'area', value->>'agents',
@@ -95,6 +97,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     LOOK,
     SET_PROGRESS,
     CHILDREN_GONE,
+    DEPLOYMENTS_GONE,
     CHILDREN,
     SEEN,
     RELEASE,
@@ -154,6 +157,7 @@ async fn look(conn: &mut SqliteConnection) -> Result<Option<(u64, u64, String)>,
 /// Writes the rows; what goes, goes first, so that an id can be given to another child in one batch.
 async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
     many(conn, CHILDREN_GONE, &writes.children_gone).await?;
+    many(conn, DEPLOYMENTS_GONE, &writes.children_gone).await?;
     many(conn, CHILDREN, &writes.children).await?;
     many(conn, SEEN, &writes.seen).await?;
     for row in &writes.releases {

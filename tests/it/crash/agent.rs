@@ -162,7 +162,11 @@ impl Agent {
                 return Ok(());
             }
         };
-        self.world.note(Fact::Fetched { child: self.id.clone(), offer: shown.clone(), text: text.clone() });
+        // One that was taken back for now, because of a pause, may be handed out after all.
+        if !offer.stages.is_empty() {
+            let (child, offer) = (self.id.clone(), shown.clone());
+            self.world.note(Fact::Fetched { child, offer, text: text.clone() });
+        }
         let bytes = self.fetch(&format!("/release/functions/{shown}")).await?;
         self.world.note(Fact::Functions { offer: shown.clone(), bytes });
         for function in &offer.functions {

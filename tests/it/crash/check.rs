@@ -13,18 +13,22 @@ use super::{
 };
 use crate::store::place::Place;
 
-const ASSIGNMENTS: &str = "SELECT r.id, c.id, CAST(a.attempt AS TEXT), CAST(a.status AS TEXT),
+const ASSIGNMENTS: &str =
+    "SELECT r.id, COALESCE(c.id, CAST(a.child_key AS TEXT)), CAST(a.attempt AS TEXT), CAST(a.status AS TEXT),
     COALESCE(a.outcome, ''), CAST(a.stage AS TEXT), CAST(a.stage_status AS TEXT), CAST(a.detail AS TEXT)
     FROM assignments a JOIN releases r ON r.release_key = a.release_key
-    JOIN children c ON c.child_key = a.child_key ORDER BY a.release_key, a.child_key";
+    LEFT JOIN children c ON c.child_key = a.child_key ORDER BY a.release_key, a.child_key";
 const RESULTS: &str = "SELECT CAST(release_key AS TEXT), CAST(child_key AS TEXT), CAST(attempt AS TEXT),
     CAST(stage AS TEXT), CAST(status AS TEXT), CAST(digest AS TEXT) FROM stage_results
     ORDER BY release_key, child_key, attempt, stage";
 const RELEASES: &str = "SELECT id, state, CAST(detail AS TEXT) FROM releases ORDER BY release_key";
-const CHILDREN: &str = "SELECT id FROM children ORDER BY child_key";
+const CHILDREN: &str = "SELECT id, CAST(child_key AS TEXT) FROM children ORDER BY child_key";
 const DEPLOYMENTS: &str = "SELECT c.id, d.function, d.variant, r.id FROM deployments d
     JOIN children c ON c.child_key = d.child_key JOIN releases r ON r.release_key = d.release_key
     ORDER BY d.child_key, d.function";
+
+/// Facts verified at the end.
+const MOST_AT_THE_END: usize = 1_500;
 
 /// Wire numbers from here on: the stage has ended.
 const ENDED: i32 = 4;
@@ -58,9 +62,15 @@ impl Sampler {
             (rows(place, RELEASES).await, rows(place, ASSIGNMENTS).await, rows(place, RESULTS).await);
         let (Some(releases), Some(assignments), Some(results)) = looked else { return wrong };
         self.samples += 1;
-        releases.iter().for_each(|row| self.release(row, &mut wrong));
-        assignments.iter().for_each(|row| self.assignment(row, &mut wrong));
-        results.iter().for_each(|row| self.result(row, &mut wrong));
+        for row in &releases {
+            self.release(row, &mut wrong);
+        }
+        for row in &assignments {
+            self.assignment(row, &mut wrong);
+        }
+        for row in &results {
+            self.result(row, &mut wrong);
+        }
         if results.len() < self.results.len() {
             wrong.push("stored results have gone".to_owned());
         }
@@ -231,11 +241,6 @@ pub async fn some_hold(world: &World, place: &Place, asker: &World, some: usize,
     registered(world, place).await;
 }
 
-/// Children that are stored.
-pub async fn children(place: &Place) -> usize {
-    rows(place, CHILDREN).await.unwrap().len()
-}
-
 /// Whoever was registered is known.
 async fn registered(world: &World, place: &Place) {
     let promised: BTreeSet<String> = {
@@ -299,7 +304,8 @@ pub async fn waited_for(place: &Place) -> String {
     let open: Vec<_> = releases.collect();
     let assignments = assignments.unwrap_or_default();
     let theirs = assignments.iter().filter(|row| open.iter().any(|release| release[0] == row[0]));
-    open.iter().chain(theirs).map(|row| row.join(" ") + "\n").collect()
+    let children = rows(place, CHILDREN).await.unwrap_or_default();
+    open.iter().chain(theirs).chain(&children).map(|row| row.join(" ") + "\n").collect()
 }
 
 /// Everything that must be so at the end, when all is quiet.
@@ -311,7 +317,10 @@ pub async fn all_holds(world: &World, place: &Place, asker: &World) {
         let ledger = world.ledger();
         let gone: BTreeSet<&str> = ledger.retired.iter().map(String::as_str).collect();
         let live = |fact: &&Fact| fact.child().is_none_or(|child| !gone.contains(child));
-        ledger.facts.iter().filter(live).cloned().collect()
+        let facts: Vec<Fact> = ledger.facts.iter().filter(live).cloned().collect();
+        // Evenly spread over the whole time.
+        let step = facts.len().div_ceil(MOST_AT_THE_END).max(1);
+        facts.into_iter().step_by(step).collect()
     };
     for fact in &facts {
         if let Some(wrong) = holds(asker, fact).await {

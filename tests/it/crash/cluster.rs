@@ -24,13 +24,18 @@ fn programs() -> PathBuf {
         .and_then(|path| std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file()));
     let packaged = || {
         let versions = std::fs::read_dir(PACKAGED).ok()?;
-        let mut found: Vec<PathBuf> =
-            versions.flatten().map(|version| version.path().join("bin")).filter(|bin| bin.join("initdb").is_file()).collect();
+        let mut found: Vec<PathBuf> = versions
+            .flatten()
+            .map(|version| version.path().join("bin"))
+            .filter(|bin| bin.join("initdb").is_file())
+            .collect();
         found.sort();
         found.pop()
     };
     on_path.or_else(packaged).unwrap_or_else(|| {
-        panic!("there is no initdb: run the tests with tests/run, which installs Postgres where it is missing")
+        panic!(
+            "there is no initdb: run the tests with tests/run, which installs Postgres where it is missing"
+        )
     })
 }
 
@@ -48,7 +53,10 @@ impl Cluster {
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let cluster = Self { folder, programs: programs(), user, port };
-        cluster.run("initdb", &["-D", &cluster.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]);
+        cluster.run(
+            "initdb",
+            &["-D", &cluster.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
+        );
         cluster.on();
         cluster
     }

@@ -18,7 +18,7 @@ use crate::store::place::{Kind, Place};
 const PACE: f64 = 0.02;
 
 /// A release of a small fleet is over by then, many times over.
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_mins(1);
 
 fn fleet() -> FleetConfig {
     let mut config = FleetConfig { agents: 8, pace: PACE, ..FleetConfig::default() };
@@ -31,7 +31,13 @@ fn fleet() -> FleetConfig {
 }
 
 /// Runs a sample with a fleet until it is over and nobody waits for anything; its state, and the fleet's report.
-async fn release(place: &Place, name: &str, config: FleetConfig, set: &[&str], end: Duration) -> (String, FleetReport) {
+async fn release(
+    place: &Place,
+    name: &str,
+    config: FleetConfig,
+    set: &[&str],
+    end: Duration,
+) -> (String, FleetReport) {
     let mut start = Start::on(place);
     start.set = set.iter().map(|set| (*set).to_owned()).collect();
     let server = start.listening().await;
@@ -51,7 +57,12 @@ async fn release(place: &Place, name: &str, config: FleetConfig, set: &[&str], e
     assert_eq!(answer.status, 201, "{}", answer.text());
     let quiet = until_quiet(&world, place, end).await;
     let shown = world.get(&format!("/api/v1/releases/{name}-1")).await.unwrap().unwrap().json();
-    println!("{agents} agents: registered after {registered:?}, over after {:?}: {shown}", began.elapsed());
+    println!(
+        "{agents} agents: registered after {registered:?}, over after {:?}: {} {}",
+        began.elapsed(),
+        shown["state"],
+        shown["counts"]
+    );
     // One more round of polls, so that nobody is in the middle of something.
     sleep(Duration::from_millis(300)).await;
     stop.cancel();

@@ -135,6 +135,26 @@ fn a_test_that_leaves_the_base_version_is_seen_in_what_runs_where() {
 }
 
 #[test]
+fn a_release_does_not_wait_for_ever_for_a_child_that_never_came_for_an_earlier_undo() {
+    let mut story = Story::new();
+    story.submit("canary", "r");
+    story.fetch("r");
+    story.submit("ab", "s");
+    let open = |story: &Story, key| {
+        let release = story.state.release(choirmaster::model::ReleaseKey(key));
+        release.is_some_and(|release| !release.state.is_over())
+    };
+    assert!(open(&story, 1));
+    for _ in 0..6 {
+        story.served_ms += 16 * 60 * 1000;
+        story.ask(&Command::Tick).unwrap();
+    }
+    assert!(!open(&story, 0), "the first waits");
+    assert!(!open(&story, 1), "the second waits");
+    assert_eq!(story.poll(), "r.undo");
+}
+
+#[test]
 fn an_undo_that_follows_a_missed_deadline_has_a_deadline_itself() {
     let mut story = Story::new();
     story.submit("canary", "r");

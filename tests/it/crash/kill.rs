@@ -14,7 +14,7 @@ use super::{
 use crate::store::place::{Kind, Place};
 
 /// Kills on each store.
-pub const KILLS: u32 = 75;
+pub const KILLS: u32 = 60;
 
 const AGENTS: usize = 12;
 

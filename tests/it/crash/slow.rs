@@ -1,9 +1,9 @@
 //! Callers that are slow, or connected and nothing more, take nobody's turn.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::Instant};
 
 use super::{server::Start, world::World};
 use crate::store::place::{Kind, Place};

@@ -110,3 +110,19 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
     assert_eq!(poll(&manager, &child).await, (child.clone(), String::new()));
     manager.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = start(folder.path()).await;
+    let forgotten = poll(&manager, "").await.0;
+    let key = manager.engine.view().child(&forgotten).unwrap().key;
+    let by = By { actor: Actor::Operator("test".to_owned()), note: None };
+    let forget = choirmaster::release::command::Command::Forget { child: forgotten };
+    manager.engine.call(forget, by, PATIENCE).await.unwrap();
+    manager.stop().await.unwrap();
+    let manager = start(folder.path()).await;
+    let newcomer = poll(&manager, "").await.0;
+    assert!(manager.engine.view().child(&newcomer).unwrap().key > key);
+    manager.stop().await.unwrap();
+}
