@@ -4,7 +4,7 @@ use super::walk::Walk;
 use crate::{
     model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
     release::{
-        assignment::{FunctionSet, Step},
+        assignment::Step,
         change::{Change, Forgetting},
         command::{Decision, Refusal, Reply},
         state::{Child, State},
@@ -42,28 +42,29 @@ pub(super) fn farewell(
             };
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });
         }
-        if let Some(functions) = walk.assignment.pending_undo().map(|undo| undo.functions) {
+        let pending = walk.assignment.pending_undo().is_some();
+        if pending {
             walk.step(Step::UndoDropped);
-            if why == Forgetting::Ghost {
-                hand_back(&mut walk, functions);
-            }
         }
         changes.append(&mut walk.changes);
+        if pending && why == Forgetting::Ghost {
+            changes.extend(hand_back(&walk, now));
+        }
     }
     changes.push(Change::ChildForgotten { child: key, id: child.id.clone(), why });
     changes
 }
 
-/// A ghost took the place of a child and is gone: what was to be undone is that child's again.
-fn hand_back(walk: &mut Walk<'_>, functions: FunctionSet) {
-    let Some(old) = walk.assignment.predecessor.filter(|old| walk.state.children.get(*old).is_some()) else {
-        return;
-    };
-    let is_replaced_by_it =
-        walk.release.assignments.get(&old).is_some_and(|other| other.successor == Some(walk.child));
-    if is_replaced_by_it {
-        walk.push_for(old, Step::UndoOffered { functions }, None);
-    }
+/// A ghost seemed to take the place of a child and is gone: that child has its place back, and what was to be undone.
+fn hand_back(ghost: &Walk<'_>, now: Now) -> Vec<Change> {
+    let old = ghost.assignment.predecessor.filter(|old| ghost.state.children.get(*old).is_some());
+    old.and_then(|old| Walk::start(ghost.state, ghost.release, old, now))
+        .filter(|walk| walk.assignment.successor == Some(ghost.child))
+        .map(|mut walk| {
+            walk.reinstate();
+            walk.changes
+        })
+        .unwrap_or_default()
 }
 
 pub(super) fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Decision {

@@ -54,7 +54,7 @@ fn overdue(
     for (child, assignment) in &release.assignments {
         if ghosts.binary_search(child).is_ok() {
             // It is taken out of the release; what that leaves to others is looked at next time.
-            next = next.min(at);
+            next = 0;
             continue;
         }
         for deadline in deadline::of(assignment, deadlines, &release.strategy) {

@@ -153,13 +153,12 @@ fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &As
 fn check_turn(world: &World, child: ChildKey) {
     let state = &world.state;
     let Some(record) = state.children.get(child) else { return };
-    let in_hand = record
-        .open
-        .iter()
-        .filter_map(|release| state.assignment(*release, child))
-        .filter(|a| a.status == ChildStatus::Doing && a.fetched)
-        .count();
-    assert!(in_hand <= 1, "{child:?} has {in_hand} offers in hand");
+    let parts = || record.open.iter().filter_map(|release| state.assignment(*release, child));
+    let works = parts().filter(|a| a.status == ChildStatus::Doing && a.fetched).count();
+    let undos = parts().filter(|a| a.pending_undo().is_some_and(|undo| undo.fetched)).count();
+    assert!(works + undos <= 1, "{child:?} has {works} offers and {undos} undos in hand");
+    let busy = matches!(turn(state, child), Turn::Busy { .. });
+    assert_eq!(busy, works + undos == 1, "{child:?} is not where its turn says");
     let Turn::Offer { release, .. } = turn(state, child) else { return };
     assert!(state.release(release).is_some());
     let offer = waiting_offer(state, child).unwrap();

@@ -7,8 +7,7 @@ use choirmaster::{
     release::{
         command::Command,
         offer::{OfferKind, OfferName},
-        settings::{GHOST_AFTER, Settings},
-        state::State,
+        settings::GHOST_AFTER,
     },
     strategy::{self, render},
 };
@@ -28,9 +27,27 @@ enum Deed {
     Poll(usize),
     Take(usize),
     FetchAgain(usize),
-    Report { child: usize, status: StageStatus, stage: usize, number: u8 },
-    ReportCurrent { child: usize, status: StageStatus },
-    AskEnd { child: usize, stage: usize },
+    Report {
+        child: usize,
+        status: StageStatus,
+        stage: usize,
+        number: u8,
+    },
+    ReportCurrent {
+        child: usize,
+        status: StageStatus,
+    },
+    /// Two summaries in one call, or one without a stage; about the offer before the last if `earlier`.
+    ReportMore {
+        child: usize,
+        status: [StageStatus; 2],
+        stage: [usize; 2],
+        earlier: bool,
+    },
+    AskEnd {
+        child: usize,
+        stage: usize,
+    },
     Submit(usize),
     Pause(usize),
     Resume(usize),
@@ -78,7 +95,9 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => child.clone().prop_map(Deed::FetchAgain),
         4 => (child.clone(), status.clone(), 0..6_usize, 0..3_u8)
             .prop_map(|(child, status, stage, number)| Deed::Report { child, status, stage, number }),
-        16 => (child.clone(), status).prop_map(|(child, status)| Deed::ReportCurrent { child, status }),
+        16 => (child.clone(), status.clone()).prop_map(|(child, status)| Deed::ReportCurrent { child, status }),
+        4 => (child.clone(), [status.clone(), status.clone()], [0..7_usize, 0..7_usize], any::<bool>())
+            .prop_map(|(child, status, stage, earlier)| Deed::ReportMore { child, status, stage, earlier }),
         4 => (child.clone(), 0..6_usize).prop_map(|(child, stage)| Deed::AskEnd { child, stage }),
         4 => release.clone().prop_map(Deed::Submit),
         1 => release.clone().prop_map(Deed::Pause),
@@ -95,14 +114,15 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 const STAGES: [&str; 6] = ["Canary", "First", "Second", "Bold", render::ROLLOUT_STAGE, render::UNDO_STAGE];
 
-/// Carries deeds out, and keeps a second state that only applies what the first one's commands changed.
+/// Carries deeds out.
 struct Run {
     world: World,
     model: Model,
-    replayed: State,
     ids: Vec<String>,
     /// The offer each child fetched last.
     offers: Vec<String>,
+    /// And the one before.
+    earlier: Vec<String>,
     last: Option<Command>,
 }
 
@@ -111,9 +131,9 @@ impl Run {
         Self {
             world: World::new(),
             model: Model::default(),
-            replayed: State::new(Settings::default()),
             ids: vec![String::new(); CHILDREN],
             offers: vec![String::new(); CHILDREN],
+            earlier: vec![String::new(); CHILDREN],
             last: None,
         }
     }
@@ -123,20 +143,9 @@ impl Run {
         format!("area-{}", child.min(CHILDREN - 2))
     }
 
-    fn follow(&mut self, command: &Command) {
-        for change in &self.world.changes {
-            self.replayed.apply(change);
-        }
-        self.replayed.let_go_of_closed(command, &self.world.changes);
-        self.replayed.take_closed();
-        assert_eq!(self.world.state.releases, self.replayed.releases, "after {command:?}");
-        assert!(self.world.state.children.iter().eq(self.replayed.children.iter()), "after {command:?}");
-        self.model.check(&self.world);
-    }
-
     fn command(&mut self, command: Command) {
         let _ = self.world.command(&command);
-        self.follow(&command);
+        self.model.check(&self.world);
         let by_child =
             matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
         self.last = by_child.then_some(command);
@@ -144,7 +153,7 @@ impl Run {
 
     fn poll(&mut self, child: usize, id: &str) -> String {
         let (id, offer) = self.world.poll_as(id, &Self::area(child), None);
-        self.follow(&Command::Tick);
+        self.model.check(&self.world);
         self.ids[child] = id;
         self.last = None;
         offer
@@ -186,7 +195,7 @@ impl Run {
                 let id = self.ids[*child].clone();
                 let offer = self.poll(*child, &id);
                 if !offer.is_empty() {
-                    self.offers[*child].clone_from(&offer);
+                    self.earlier[*child] = std::mem::replace(&mut self.offers[*child], offer.clone());
                     let id = self.ids[*child].clone();
                     self.command(Command::Fetch { child: id, offer });
                 }
@@ -201,6 +210,16 @@ impl Run {
             Deed::ReportCurrent { child, status } => {
                 let stage = self.current_stage(*child).unwrap_or_default();
                 self.report(*child, &stage, *status, 0);
+            }
+            Deed::ReportMore { child, status, stage, earlier } => {
+                let offers = if *earlier { &self.earlier } else { &self.offers };
+                let (id, offer) = (self.ids[*child].clone(), offers[*child].clone());
+                let named = |at: usize| STAGES.get(stage[at]).copied().unwrap_or_default();
+                let mut summaries = vec![numbered(named(0), status[0], 5.0)];
+                if named(1) != named(0) {
+                    summaries.push(numbered(named(1), status[1], 6.0));
+                }
+                self.command(Command::Result { child: id, offer, summaries });
             }
             Deed::AskEnd { child, stage } => {
                 let (id, offer) = (self.ids[*child].clone(), self.offers[*child].clone());
@@ -228,7 +247,7 @@ impl Run {
             }
             Deed::Pass(seconds) => {
                 self.world.pass(Duration::from_secs(*seconds));
-                self.follow(&Command::Tick);
+                self.model.check(&self.world);
             }
             Deed::Repeat => self.repeat(),
         }
@@ -240,7 +259,7 @@ impl Run {
         let before = self.world.state.releases.clone();
         let _ = self.world.command(&command);
         assert_eq!(before, self.world.state.releases, "a duplicate of {command:?}");
-        self.follow(&command);
+        self.model.check(&self.world);
     }
 
     /// With everybody silent, time alone brings every release to its end.
@@ -254,7 +273,7 @@ impl Run {
             let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
             let wait = due.saturating_sub(self.world.now.served_ms) + 1;
             self.world.pass(Duration::from_millis(wait));
-            self.follow(&Command::Tick);
+            self.model.check(&self.world);
         }
         for release in self.world.state.releases.values() {
             assert!(

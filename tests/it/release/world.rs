@@ -1,16 +1,20 @@
 //! A state, a clock that is turned by hand, and verbs that read like the protocol.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use choirmaster::{
-    model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseId, StageStatus},
+    model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseId, ReleaseKey, StageStatus},
     release::{
         advance,
         assignment::Assignment,
         change::{Change, Submitted},
         command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
         settings::Settings,
-        state::{Profile, State},
+        state::{Profile, Release, State},
         summary::{Histogram, Summary, Times},
     },
     strategy::{self, Strategy},
@@ -33,6 +37,10 @@ pub struct World {
     pub now: Now,
     /// The changes of the last command.
     pub changes: Vec<Change>,
+    /// A second state that only applies what the first one's commands changed.
+    replayed: State,
+    /// Releases that left memory, as a store would bring them back.
+    stored: BTreeMap<ReleaseKey, Release>,
     born: u32,
 }
 
@@ -43,6 +51,8 @@ impl World {
             calls: Calls::default(),
             now: Now { wall_ms: 1_700_000_000_000, served_ms: 1_000 },
             changes: Vec::new(),
+            replayed: State::new(Settings::default()),
+            stored: BTreeMap::new(),
             born: 0,
         }
     }
@@ -54,13 +64,60 @@ impl World {
         {
             self.calls.0.insert(key, self.now.served_ms);
         }
-        let (changes, answer) = advance(&mut self.state, &self.calls, command, self.now);
-        self.changes = changes;
-        self.state.take_closed();
+        let mut answer = self.advance(command);
+        if let Err(Refusal::NotInMemory(key)) = answer {
+            let release = Box::new(self.stored[&key].clone());
+            answer = self.advance(&Command::Recalled { release, then: Box::new(command.clone()) });
+        }
         if let Ok(Reply::Polled { key, .. }) = &answer {
             self.calls.0.insert(*key, self.now.served_ms);
         }
         answer
+    }
+
+    fn advance(&mut self, command: &Command) -> Result<Reply, Refusal> {
+        let (changes, answer) = advance(&mut self.state, &self.calls, command, self.now);
+        self.replay(command, &changes);
+        self.changes = changes;
+        self.stored.extend(self.state.take_closed());
+        answer
+    }
+
+    /// The changes alone lead to the same state.
+    fn replay(&mut self, command: &Command, changes: &[Change]) {
+        let again = &mut self.replayed;
+        if let Command::Recalled { release, .. } = command
+            && again.release(release.key).is_none()
+        {
+            again.hold((**release).clone());
+        }
+        for change in changes {
+            again.apply(change);
+        }
+        again.let_go_of_closed(command, changes);
+        again.take_closed();
+        assert_eq!(self.state.releases, again.releases, "after {command:?}");
+        assert!(self.state.children.iter().eq(again.children.iter()), "after {command:?}");
+        for (key, _) in self.state.children.iter() {
+            for function in ["a", "b", "c"] {
+                let (is, said) = (self.state.deployment(key, function), again.deployment(key, function));
+                assert_eq!(is, said, "after {command:?}");
+            }
+        }
+    }
+
+    /// A release, wherever it is.
+    pub fn release(&self, id: &str) -> &Release {
+        let key = self.state.known[id].key;
+        self.state.release(key).unwrap_or_else(|| &self.stored[&key])
+    }
+
+    /// What a child runs of a function, as far as is known: `new of 7`.
+    pub fn runs(&self, child: &str, function: &str) -> String {
+        let key = self.state.children.key(child).unwrap();
+        let Some(found) = self.state.deployment(key, function) else { return "unheard of".to_owned() };
+        let release = self.state.known.iter().find(|(_, known)| known.key == found.release).unwrap().0;
+        format!("{} of {release}", found.variant.name())
     }
 
     /// Time passes, and the deadlines that fall due have their consequences.
@@ -162,14 +219,23 @@ impl World {
         self.command(&Command::Retry { release: release.to_owned() }).map(|_| ())
     }
 
+    pub fn end_now(&mut self, release: &str, stage: &str) -> Result<(), Refusal> {
+        let (release, stage) = (release.to_owned(), stage.to_owned());
+        self.command(&Command::EndStageNow { release, stage }).map(|_| ())
+    }
+
+    pub fn forget(&mut self, child: &str) {
+        self.command(&Command::Forget { child: child.to_owned() }).unwrap();
+    }
+
     pub fn cordon(&mut self, child: &str, cordon: Cordon) {
         self.command(&Command::Cordon { child: child.to_owned(), cordon }).unwrap();
     }
 
-    /// Where the child stands in a release that is in memory.
+    /// Where the child stands in a release.
     pub fn assignment(&self, release: &str, child: &str) -> &Assignment {
         let key = self.state.children.key(child).unwrap();
-        &self.state.release_by_id(release).unwrap().assignments[&key]
+        &self.release(release).assignments[&key]
     }
 
     /// The state of a release in memory, or `"over"` once it has left.
