@@ -106,6 +106,7 @@ pub struct HandOut {
     pub polls: Arc<Requests>,
     pub fetches: Requests,
     fetched: Vec<AtomicBool>,
+    /// Children of whom no connection has begun a download.
     left: AtomicUsize,
     next: AtomicUsize,
 }
@@ -117,7 +118,7 @@ impl HandOut {
         Arc::new(Self { polls, fetches, fetched, left, next: AtomicUsize::new(0) })
     }
 
-    /// The next child that has not fetched.
+    /// The next child that has not begun to fetch.
     fn take(&self) -> Option<usize> {
         while self.left.load(Ordering::Relaxed) > 0 {
             let at = self.next.fetch_add(1, Ordering::Relaxed) % self.fetched.len();
@@ -253,8 +254,8 @@ async fn hand_out(
         let offered = !body.trim_ascii_end().ends_with(b"\"new_release\":\"\"}");
         last = record(&mut outcome.latency, last);
         if offered && !work.fetched[at].swap(true, Ordering::Relaxed) {
-            connection.call(work.fetches.get(at)).await?;
             work.left.fetch_sub(1, Ordering::Relaxed);
+            connection.call(work.fetches.get(at)).await?;
             last = record(&mut outcome.fetch_latency, last);
         }
     }

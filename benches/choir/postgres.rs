@@ -61,17 +61,17 @@ const TABLE: &str = "CREATE TABLE rows (
     ) WITH (fillfactor = 70)";
 
 const FILL: &str = "INSERT INTO rows SELECT 1, key, 2, NULL, 1, 0, 1, 1767225600000,
-        '{\"named\":1,\"piece\":\"Whole\",\"fetched\":true,\"since\":1767225600000,\"stage_since\":1767225600000,\"facts\":0}'
+        '{\"named\":1,\"piece\":\"Whole\",\"fetched\":true,\"since\":123456,\"stage_since\":123456,\"facts\":0}'
     FROM generate_series(1, $1::bigint) AS key";
 
-/// The transaction that the results are measured against: one upsert of one such row.
+/// The transaction that the results are measured against: one upsert of one such row. What follows a colon without
+/// a space is a variable to pgbench.
 fn script(keys: usize) -> String {
     format!(
         "\\set child random(1, {keys})\n\\set stage random(0, 2)\n\
          INSERT INTO rows (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail) \
          VALUES (1, :child, 2, NULL, 1, :stage, 2, 1767225600000, \
-         '{{\"named\":1,\"piece\":\"Whole\",\"fetched\":true,\"since\":1767225600000,\"stage_since\":1767225600000,\
-         \"facts\":0}}') \
+         '{{\"named\": 1,\"piece\": \"Whole\",\"fetched\": true,\"since\": 123456,\"stage_since\": 123456,\"facts\": 0}}') \
          ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome, \
          attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status, \
          updated_ms = excluded.updated_ms, detail = excluded.detail;\n"
