@@ -23,7 +23,7 @@ use tokio::{
 };
 
 /// Latencies beyond this are recorded as this, in microseconds.
-const MAX_LATENCY_US: u64 = 60_000_000;
+pub const MAX_LATENCY_US: u64 = 60_000_000;
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;

@@ -10,6 +10,8 @@ use anyhow::{Context as _, ensure};
 use hdrhistogram::Histogram;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
 
+use crate::load::MAX_LATENCY_US;
+
 /// A server on which databases may be made.
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -126,7 +128,7 @@ impl Pgbench {
     }
 
     fn take_times(&self, prefix: &str) -> anyhow::Result<Histogram<u64>> {
-        let mut times = Histogram::new(3)?;
+        let mut times = Histogram::new_with_max(MAX_LATENCY_US, 3)?;
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
             if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)) {
