@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
+    task::yield_now,
     time::{Instant, sleep, timeout_at},
 };
 
 use super::{
     audit::Actor,
     clock::Clock,
+    gather::Gathering,
     handle::{Answer, By, EngineError, Envelope},
     rows::Touched,
     stats::Stats,
@@ -83,6 +85,7 @@ pub(super) struct Task {
     swept: Instant,
     pruned: Instant,
     sweep_at: u32,
+    gathering: Gathering,
 }
 
 /// What one round of the task has gathered.
@@ -122,6 +125,7 @@ impl Task {
             swept,
             pruned,
             sweep_at: 0,
+            gathering: Gathering::default(),
         }
     }
 
@@ -214,12 +218,14 @@ impl Task {
             writes.seen = seen;
             let epoch = self.writer.lease().epoch;
             let batch = Batch { epoch, seq: self.seq, served_ms: now.served_ms, writes };
+            let began = Instant::now();
             if let Err(error) = self.commit(&batch).await {
                 for (answer, _) in round.answers {
                     let _ = answer.send(Err(EngineError::Failed));
                 }
                 return Err(error);
             }
+            self.gathering.committed(round.answers.len(), began.elapsed());
             self.seq += 1;
             if !batch.writes.audit.is_empty() {
                 let _ = self.events.send(Arc::new(batch.writes.audit));
@@ -237,6 +243,27 @@ impl Task {
             query(&self.state);
         }
         Ok(())
+    }
+
+    /// Lets others run for a moment if more commands are likely to come, and takes those along.
+    async fn gather(
+        &mut self,
+        backlog: usize,
+        inbox: &mut mpsc::Receiver<Envelope>,
+        envelopes: &mut Vec<Envelope>,
+    ) {
+        let Some(wait) = self.gathering.wait(backlog) else { return };
+        let taken = envelopes.len();
+        let began = Instant::now();
+        while taken + inbox.len() < wait.until.min(MAX_BATCH) && began.elapsed() < wait.limit {
+            yield_now().await;
+        }
+        self.gathering.waited(taken, inbox.len());
+        while envelopes.len() < MAX_BATCH
+            && let Ok(envelope) = inbox.try_recv()
+        {
+            envelopes.push(envelope);
+        }
     }
 
     /// Commits until the store says that it is done, or that it never will be.
@@ -327,9 +354,11 @@ pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> 
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
         let wake_at = task.wake_at();
+        let backlog = inbox.len();
         match timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
             Ok(0) => break,
-            Ok(_) | Err(_) => {}
+            Ok(_) => task.gather(backlog, &mut inbox, &mut envelopes).await,
+            Err(_) => {}
         }
         let now = task.clock.now();
         let mut round = Round::default();
@@ -370,7 +399,7 @@ async fn publish(
         for (place, child) in release.assignments.keys().enumerate() {
             view.publish_child(state, *child);
             if place % PUBLISH_SLICE == PUBLISH_SLICE - 1 {
-                tokio::task::yield_now().await;
+                yield_now().await;
             }
         }
     }
