@@ -2,17 +2,18 @@
 //!
 //! The only place that names an adapter of the store.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{fmt, net::SocketAddr, path::PathBuf};
 
 use anyhow::Context as _;
-use axum::Router;
 use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     engine::{self, Engine, TaskSettings},
     functions,
-    http::{self, Context, context, serve},
+    http::{self, Context, auth, context, serve},
+    notify,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
 };
@@ -31,41 +32,106 @@ pub struct Options {
     pub rules: Rules,
     pub task: TaskSettings,
     pub max_connections: usize,
+    pub auth: auth::Settings,
+    /// An address of their own for the calls of children; they are not answered on `listen` then.
+    pub child_listen: Option<SocketAddr>,
+    pub tls: Option<Tls>,
+    pub child_tls: Option<Tls>,
+    pub timeouts: serve::Timeouts,
 }
+
+/// Speaks TLS on an address.
+#[derive(Clone)]
+pub struct Tls(pub TlsAcceptor);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Options {
+    /// A manager on the machine's own address with the usual limits, open to everybody there.
+    pub fn local(store: String, functions_root: PathBuf) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            store,
+            open: OpenOptions::new(),
+            functions_root,
+            archive_limits: functions::Limits::default(),
+            rules: Rules::default(),
+            task: TaskSettings::default(),
+            max_connections: LOCAL_MAX_CONNECTIONS,
+            auth: auth::Settings::default(),
+            child_listen: None,
+            tls: None,
+            child_tls: None,
+            timeouts: serve::Timeouts::default(),
+        }
+    }
+}
+
+/// Connections at once of [`Options::local`].
+const LOCAL_MAX_CONNECTIONS: usize = 10_000;
 
 /// A manager that serves.
 #[derive(Debug)]
 pub struct Manager {
     pub address: SocketAddr,
+    /// Where children call; the same unless they have an address of their own.
+    pub child_address: SocketAddr,
     pub engine: Engine,
     stop: CancellationToken,
-    serving: JoinHandle<()>,
+    serving: Vec<JoinHandle<()>>,
+    notifying: JoinHandle<()>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
 /// Starts a manager; when this returns, it answers.
 pub async fn start(options: Options) -> anyhow::Result<Manager> {
+    // The first caller decides; another provider that was chosen before is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (writer, reader) =
         url::open(&options.store, &options.open).await.context("the store could not be opened")?;
     let started = engine::start(writer, reader, options.rules, options.task)
         .await
         .context("the store's content could not be loaded")?;
-    let listener = TcpListener::bind(options.listen)
-        .await
-        .with_context(|| format!("can't listen on {}", options.listen))?;
-    let address = listener.local_addr().context("the listener has no address")?;
-    let settings =
-        context::Settings { functions_root: options.functions_root, archive_limits: options.archive_limits };
-    let router = router(Context::new(started.engine.clone(), settings));
     let stop = CancellationToken::new();
-    let settings = serve::Settings { max_connections: options.max_connections, tls: None };
-    let serving = tokio::spawn(serve::serve(listener, router, settings, stop.clone()));
-    Ok(Manager { address, engine: started.engine, stop, serving, writing: started.task })
+    let settings = context::Settings {
+        functions_root: options.functions_root,
+        archive_limits: options.archive_limits,
+        auth: options.auth,
+    };
+    let ctx = Context::new(started.engine.clone(), settings, stop.clone());
+    let settings = |tls: Option<Tls>| serve::Settings {
+        max_connections: options.max_connections,
+        tls: tls.map(|Tls(acceptor)| acceptor),
+        timeouts: options.timeouts,
+    };
+    let (listener, address) = bind(options.listen).await?;
+    let mut child_address = address;
+    let mut serving = Vec::new();
+    let router = match options.child_listen {
+        None => http::router(ctx),
+        Some(listen) => {
+            let (listener, own_address) = bind(listen).await?;
+            child_address = own_address;
+            let router = http::child_router(ctx.clone());
+            let settings = settings(options.child_tls);
+            serving.push(tokio::spawn(serve::serve(listener, router, settings, stop.clone())));
+            http::operator_router(ctx)
+        }
+    };
+    let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
+    serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
+    let (engine, writing) = (started.engine, started.task);
+    Ok(Manager { address, child_address, engine, stop, serving, notifying, writing })
 }
 
-/// Every route.
-fn router(ctx: Context) -> Router {
-    Router::new().merge(http::child::router()).with_state(ctx)
+async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    Ok((listener, address))
 }
 
 impl Manager {
@@ -73,7 +139,10 @@ impl Manager {
     pub async fn stop(self) -> anyhow::Result<()> {
         self.engine.view().drain();
         self.stop.cancel();
-        let _ = self.serving.await;
+        for serving in self.serving {
+            let _ = serving.await;
+        }
+        let _ = self.notifying.await;
         self.engine.stop().await;
         self.writing.await.context("the engine's task was cut off")?.context("the store")
     }

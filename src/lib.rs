@@ -4,11 +4,13 @@
 
 pub mod app;
 pub mod cli;
+pub mod config;
 pub mod engine;
 pub mod fleet;
 pub mod functions;
 pub mod http;
 pub mod model;
+pub mod notify;
 pub mod release;
 pub mod store;
 pub mod strategy;

@@ -65,6 +65,7 @@ CREATE TABLE assignments (
     PRIMARY KEY (release_key, child_key)
 ) STRICT, WITHOUT ROWID;
 
+-- With a rowid: results come in any order of keys, and so they are appended instead of each changing a page of its own.
 CREATE TABLE stage_results (
     release_key INTEGER NOT NULL,
     child_key   INTEGER NOT NULL,
@@ -75,7 +76,7 @@ CREATE TABLE stage_results (
     digest      INTEGER NOT NULL,
     summary     TEXT    NOT NULL,
     PRIMARY KEY (release_key, child_key, attempt, stage)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE deployments (
     child_key   INTEGER NOT NULL,

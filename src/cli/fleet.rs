@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     io::{IsTerminal, Write},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -23,7 +22,7 @@ const NOT_REACHED: u8 = 1;
 #[derive(Debug, Clone, clap::Args)]
 pub struct FleetArgs {
     /// Address of the manager
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "CHOIRMASTER_URL")]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9991", env = "CHOIRMASTER_URL")]
     url: String,
     /// How many children
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -141,7 +140,7 @@ impl FleetArgs {
 }
 
 /// Runs the command. The exit code is 0 if the manager answered at least once.
-pub async fn run(args: &FleetArgs) -> anyhow::Result<ExitCode> {
+pub async fn run(args: &FleetArgs) -> anyhow::Result<u8> {
     let stop = CancellationToken::new();
     let on_signal = stop.clone();
     let signal = tokio::spawn(async move {
@@ -173,10 +172,10 @@ pub async fn run(args: &FleetArgs) -> anyhow::Result<ExitCode> {
         write!(out, "{}", summary(&report))?;
     }
     if report.reached {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     writeln!(err, "no call was answered: is a release manager listening at {}?", args.url)?;
-    Ok(ExitCode::from(NOT_REACHED))
+    Ok(NOT_REACHED)
 }
 
 fn line(progress: &Progress) -> String {

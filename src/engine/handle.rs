@@ -24,7 +24,10 @@ use crate::{
         settings::Settings as Rules,
         state::State,
     },
-    store::{Reader, StoreError, Writer, rows::AuditRow},
+    store::{
+        Reader, StoreError, Writer,
+        rows::{AuditRow, OutboxRow},
+    },
 };
 
 /// Commands that wait for the engine; more are refused until it has caught up.
@@ -62,9 +65,12 @@ pub enum EngineError {
 
 pub(super) type Answer = Result<Reply, EngineError>;
 
+/// An archive and the digest that names it.
+pub(super) type NamedArchive = ([u8; 32], Bytes);
+
 /// What lies in the mailbox.
 pub(super) enum Envelope {
-    Command { command: Command, by: By, archive: Option<([u8; 32], Bytes)>, answer: oneshot::Sender<Answer> },
+    Command { command: Box<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
     Query(Box<dyn FnOnce(&State) + Send>),
     EffectsDone(Vec<u64>),
     Stop(oneshot::Sender<()>),
@@ -86,8 +92,8 @@ pub struct Started {
     pub engine: Engine,
     /// Ends with an error if the lease was lost or the store is beyond repair.
     pub task: JoinHandle<Result<(), StoreError>>,
-    /// Effects that an earlier life has left to be carried out.
-    pub outbox: Vec<crate::store::rows::OutboxRow>,
+    /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
+    pub effects: mpsc::UnboundedReceiver<OutboxRow>,
 }
 
 /// Loads the store's state and starts the engine on it.
@@ -104,10 +110,14 @@ pub async fn start(
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
-    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), settings);
+    let (effects, to_do) = mpsc::unbounded_channel();
+    for effect in outbox {
+        let _ = effects.send(effect);
+    }
+    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
     let task = tokio::spawn(task::run(task, inbox));
-    Ok(Started { engine, task, outbox })
+    Ok(Started { engine, task, effects: to_do })
 }
 
 impl Engine {
@@ -150,7 +160,7 @@ impl Engine {
         &self,
         command: Command,
         by: By,
-        archive: Option<([u8; 32], Bytes)>,
+        archive: Option<NamedArchive>,
         patience: Duration,
     ) -> Answer {
         match self.send(command.clone(), by.clone(), archive, patience).await {
@@ -171,11 +181,11 @@ impl Engine {
         &self,
         command: Command,
         by: By,
-        archive: Option<([u8; 32], Bytes)>,
+        archive: Option<NamedArchive>,
         patience: Duration,
     ) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let envelope = Envelope::Command { command, by, archive, answer };
+        let envelope = Envelope::Command { command: Box::new(command), by, archive, answer };
         let call = async {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)?

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     members,
-    rows::{AssignmentDetail, ChildDetail, ReleaseDetail},
+    rows::{AssignmentDetail, ChildDetail, ReleaseDetail, TOMBSTONE},
 };
 use crate::{
     model::{
@@ -26,6 +26,7 @@ use crate::{
     strategy,
 };
 
+#[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
 fn bad(table: &'static str, key: impl ToString, column: &'static str, why: impl ToString) -> StoreError {
     StoreError::BadRow { table, key: key.to_string(), column, why: why.to_string() }
 }
@@ -66,6 +67,10 @@ impl Loading {
 impl Loader for Loading {
     fn child(&mut self, row: ChildRow) -> Result<(), StoreError> {
         let key = ChildKey(row.child_key);
+        if row.id.starts_with(TOMBSTONE) {
+            self.state.children.reserve(key);
+            return Ok(());
+        }
         let record = child(row)?;
         self.state.apply(&Change::ChildArrived {
             child: key,
@@ -193,6 +198,24 @@ impl Building {
     /// Forgets all members but one, if that is a member.
     pub fn keep_member(&mut self, child: ChildKey) {
         self.members.retain(|member| *member == child);
+    }
+
+    /// Forgets all children but the first `limit` after `after`, and answers the last of these if there are more.
+    /// The rows that came in must be the first `limit` after `after`, or all there are.
+    pub fn keep_page(&mut self, after: Option<ChildKey>, limit: usize) -> Option<ChildKey> {
+        let is_after = |key: &ChildKey| after.is_none_or(|after| *key > after);
+        let mut keys: Vec<ChildKey> = self.rows.keys().copied().filter(is_after).collect();
+        let full = keys.len() >= limit;
+        keys.extend(self.members.iter().copied().filter(is_after));
+        keys.sort_unstable();
+        keys.dedup();
+        let more = keys.len() > limit || full;
+        keys.truncate(limit);
+        let last = keys.last().copied();
+        let is_kept = |key: &ChildKey| is_after(key) && last.is_some_and(|last| *key <= last);
+        self.members.retain(is_kept);
+        self.rows.retain(|key, _| is_kept(key));
+        last.filter(|_| more)
     }
 
     pub fn assignment(&mut self, row: &AssignmentRow) -> Result<(), StoreError> {

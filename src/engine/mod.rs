@@ -19,11 +19,14 @@ mod gather;
 mod handle;
 mod load;
 mod members;
+mod past;
 mod recall;
-mod rows;
+pub mod rows;
 pub mod stats;
 mod task;
 pub mod view;
 
 pub use handle::{By, Engine, EngineError, Started, start};
+pub use past::Part;
+pub use rows::ReleaseDetail;
 pub use task::Settings as TaskSettings;

@@ -27,7 +27,7 @@ pub(super) enum Recalled {
     Whole(Box<Release>),
 }
 
-fn failed(error: &StoreError) -> EngineError {
+pub(super) fn failed(error: &StoreError) -> EngineError {
     tracing::warn!(%error, "a release could not be recalled from the store");
     match error {
         StoreError::Unavailable(_) => EngineError::Busy,

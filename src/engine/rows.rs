@@ -80,13 +80,18 @@ pub(super) struct AssignmentDetail {
     pub facts: u16,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u8) -> bool {
     *number == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn no_functions(set: &FunctionSet) -> bool {
     set.is_empty()
 }
+
+/// The kind of an effect that is a call to a URL; see [`crate::notify`].
+pub const WEBHOOK: &str = "webhook";
 
 /// What a batch has touched so far.
 #[derive(Debug, Default)]
@@ -124,6 +129,17 @@ impl Touched {
         }
     }
 
+    /// Puts what the changes set off outside into the outbox.
+    pub fn effects(&mut self, state: &State, changes: &[Change], webhooks: &[String]) {
+        for change in changes {
+            if let Change::ReleaseEnded { release, .. } = change
+                && let Some(release) = state.find(*release)
+            {
+                self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
+            }
+        }
+    }
+
     fn note_one(&mut self, state: &State, change: &Change, now: Now) {
         if let Some(child) = change.child() {
             self.children.insert(child);
@@ -148,14 +164,8 @@ impl Touched {
             Change::ReleaseSubmitted { release, .. } => {
                 self.releases.insert(*release);
             }
-            Change::ReleaseEnded { release, .. } => {
-                self.releases.insert(*release);
-                self.whole.insert(*release);
-                if let Some(release) = state.find(*release) {
-                    self.outbox.push(("webhook".to_owned(), ended_payload(release)));
-                }
-            }
-            Change::ReleasePaused { release, .. }
+            Change::ReleaseEnded { release, .. }
+            | Change::ReleasePaused { release, .. }
             | Change::ReleaseResumed { release, .. }
             | Change::ReleaseAborted { release, .. }
             | Change::ReleaseRetried { release, .. }
@@ -163,7 +173,6 @@ impl Touched {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
             }
-            Change::DeadlinesSeen { .. } => {}
             Change::Child { release, child, step, summary, .. } => {
                 self.assignments.insert((*release, *child));
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);
@@ -171,7 +180,7 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
-            Change::LateKept { .. } => {}
+            Change::DeadlinesSeen { .. } | Change::LateKept { .. } => {}
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }
@@ -258,6 +267,9 @@ impl Touched {
             }
         }
         writes.children_gone = self.children_gone.iter().map(|key| key.0).collect();
+        writes
+            .children
+            .extend(self.children_gone.last().and_then(|last| tombstone(state, *last, now.wall_ms)));
         for key in &self.started {
             if let Some(release) = state.find(*key) {
                 writes.members.extend(member_rows(release));
@@ -322,15 +334,36 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
         .collect()
 }
 
-fn ended_payload(release: &Release) -> String {
-    serde_json::json!({
+/// Tells a webhook of the end of a release: (kind, payload).
+fn ended(url: &str, release: &Release) -> (String, String) {
+    let body = serde_json::json!({
         "event": "release_ended",
         "release": release.id.as_str(),
         "state": release.state.name(),
         "counts": release.counts,
         "ended_ms": release.ended.map(|now| now.wall_ms),
+    });
+    (WEBHOOK.to_owned(), serde_json::json!({"url": url, "body": body}).to_string())
+}
+
+/// The id of a row that only keeps a number from being given again. No child has such an id.
+pub(super) const TOMBSTONE: char = '!';
+
+/// What is left of the child with the highest number: without it, the number would be given again after a restart,
+/// and the newcomer would inherit what is stored of the one that is gone.
+fn tombstone(state: &State, gone: ChildKey, now_ms: WallMs) -> Option<ChildRow> {
+    let highest = state.children.next_key().0 == gone.0 + 1;
+    highest.then(|| ChildRow {
+        child_key: gone.0,
+        id: format!("{TOMBSTONE}{}", gone.0),
+        kind: ChildKind::Agent.name().to_owned(),
+        name: None,
+        area: None,
+        agents: 0,
+        born_ms: now_ms,
+        seen_ms: now_ms,
+        detail: "{}".to_owned(),
     })
-    .to_string()
 }
 
 fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
     task::yield_now,
@@ -13,7 +12,8 @@ use super::{
     audit::Actor,
     clock::Clock,
     gather::Gathering,
-    handle::{Answer, By, EngineError, Envelope},
+    handle::{Answer, By, EngineError, Envelope, NamedArchive},
+    load::Loading,
     rows::Touched,
     stats::Stats,
     view::{MAX_RELEASES, View},
@@ -29,7 +29,7 @@ use crate::{
     },
     store::{
         LEASE_RENEWAL, LEASE_TTL, StoreError, Writer,
-        rows::{ArchiveRow, AuditRow, Batch},
+        rows::{ArchiveRow, AuditRow, Batch, OutboxRow},
     },
 };
 
@@ -63,11 +63,13 @@ const PRUNE_SLICE: u32 = 5_000;
 pub struct Settings {
     /// How long the audit trail is kept.
     pub audit_retention: Duration,
+    /// Who wants to know of the end of a release; nobody: no effect is stored.
+    pub webhooks: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { audit_retention: Duration::from_hours(90 * 24) }
+        Self { audit_retention: Duration::from_hours(90 * 24), webhooks: Vec::new() }
     }
 }
 
@@ -78,6 +80,7 @@ pub(super) struct Task {
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+    effects: mpsc::UnboundedSender<OutboxRow>,
     settings: Settings,
     seq: u64,
     renewed: Instant,
@@ -88,14 +91,24 @@ pub(super) struct Task {
     gathering: Gathering,
 }
 
+type Query = Box<dyn FnOnce(&State) + Send>;
+
+/// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
+struct Asked {
+    command: Box<Command>,
+    by: By,
+    archive: Option<NamedArchive>,
+    answer: oneshot::Sender<Answer>,
+}
+
 /// What one round of the task has gathered.
 #[derive(Default)]
 struct Round {
     touched: Touched,
     changed: bool,
-    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
-    queries: Vec<Box<dyn FnOnce(&State) + Send>>,
-    archives: Vec<([u8; 32], Bytes)>,
+    asked: Vec<(Asked, Answer)>,
+    queries: Vec<Query>,
+    archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -107,6 +120,7 @@ impl Task {
         view: Arc<View>,
         clock: Clock,
         events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+        effects: mpsc::UnboundedSender<OutboxRow>,
         settings: Settings,
     ) -> Self {
         let seq = writer.lease().seq;
@@ -118,6 +132,7 @@ impl Task {
             view,
             clock,
             events,
+            effects,
             settings,
             seq,
             renewed,
@@ -156,13 +171,7 @@ impl Task {
     fn take(&mut self, envelope: Envelope, now: Now, round: &mut Round) {
         match envelope {
             Envelope::Command { command, by, archive, answer } => {
-                let reply = self.decide(&command, &by, now, round);
-                if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
-                    && !matches!(command, Command::Submit { dry_run: true, .. })
-                {
-                    round.archives.extend(archive);
-                }
-                round.answers.push((answer, reply));
+                self.ask(Asked { command, by, archive, answer }, now, round);
             }
             Envelope::Query(query) => round.queries.push(query),
             Envelope::EffectsDone(ids) => {
@@ -171,6 +180,16 @@ impl Task {
             }
             Envelope::Stop(done) => round.stop = Some(done),
         }
+    }
+
+    fn ask(&mut self, asked: Asked, now: Now, round: &mut Round) {
+        let reply = self.decide(&asked.command, &asked.by, now, round);
+        if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
+            && !matches!(*asked.command, Command::Submit { dry_run: true, .. })
+        {
+            round.archives.extend(asked.archive.clone());
+        }
+        round.asked.push((asked, reply));
     }
 
     fn decide(&mut self, command: &Command, by: &By, now: Now, round: &mut Round) -> Answer {
@@ -183,6 +202,7 @@ impl Task {
         if !changes.is_empty() {
             round.changed |= changes.iter().any(is_stored);
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
+            round.touched.effects(&self.state, &changes, &self.settings.webhooks);
             count(&self.view.stats, &changes);
         }
         if let Command::Recalled { release, .. } = command {
@@ -200,14 +220,51 @@ impl Task {
         }
     }
 
-    /// Commits what the round has gathered, publishes it, and answers.
+    /// Ends a round. If the store refuses the batch for good, the state is what the store has again, and each
+    /// command is tried alone, so that only the guilty one fails.
     async fn finish(&mut self, mut round: Round, now: Now) -> Result<(), StoreError> {
+        match self.try_finish(&mut round, now).await {
+            Err(StoreError::Refused(why)) if !round.asked.is_empty() => {
+                tracing::error!(%why, commands = round.asked.len(), "a batch was refused by the store");
+                self.reload().await?;
+                let alone = round.asked.len() == 1;
+                for (asked, _) in round.asked {
+                    if alone {
+                        let _ = asked.answer.send(Err(EngineError::Failed));
+                        continue;
+                    }
+                    let mut round = Round::default();
+                    self.ask(asked, now, &mut round);
+                    Box::pin(self.finish(round, now)).await?;
+                }
+                for query in round.queries {
+                    query(&self.state);
+                }
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Back to what the store has.
+    async fn reload(&mut self) -> Result<(), StoreError> {
+        let mut loading = Loading::new(State::new(self.state.settings.clone()));
+        self.writer.load(&mut loading).await?;
+        // What waits in the outbox is with whoever carries it out already.
+        let (state, _) = loading.finish();
+        self.state = state;
+        self.publish_all();
+        Ok(())
+    }
+
+    /// Commits what the round has gathered, publishes it, and answers.
+    async fn try_finish(&mut self, round: &mut Round, now: Now) -> Result<(), StoreError> {
         let touched_children: Vec<ChildKey> = round.touched.children.iter().copied().collect();
         let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let seen = self.seen_to_store(now);
         if round.changed || !seen.is_empty() {
-            let mut writes = round.touched.writes(&self.state, self.seq, now);
+            let mut writes = std::mem::take(&mut round.touched).writes(&self.state, self.seq, now);
             writes.archives.extend(
                 round
                     .archives
@@ -219,27 +276,25 @@ impl Task {
             let epoch = self.writer.lease().epoch;
             let batch = Batch { epoch, seq: self.seq, served_ms: now.served_ms, writes };
             let began = Instant::now();
-            if let Err(error) = self.commit(&batch).await {
-                for (answer, _) in round.answers {
-                    let _ = answer.send(Err(EngineError::Failed));
-                }
-                return Err(error);
-            }
-            self.gathering.committed(round.answers.len(), began.elapsed());
+            self.commit(&batch).await?;
+            self.gathering.committed(round.asked.len(), began.elapsed());
             self.seq += 1;
+            for effect in batch.writes.outbox {
+                let _ = self.effects.send(effect);
+            }
             if !batch.writes.audit.is_empty() {
                 let _ = self.events.send(Arc::new(batch.writes.audit));
             }
         }
-        for (digest, bytes) in round.archives {
+        for (digest, bytes) in round.archives.drain(..) {
             self.view.keep_archive(digest, bytes);
         }
         let closed = self.state.take_closed();
         publish(&self.state, &self.view, &touched_children, &whole, &releases, &closed).await;
-        for (answer, reply) in round.answers {
-            let _ = answer.send(reply);
+        for (asked, reply) in round.asked.drain(..) {
+            let _ = asked.answer.send(reply);
         }
-        for query in round.queries {
+        for query in round.queries.drain(..) {
             query(&self.state);
         }
         Ok(())
@@ -349,6 +404,7 @@ impl Task {
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good.
 pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+    task.view.listen_from(task.clock.served_ms());
     task.publish_all();
     task.renewed();
     let mut envelopes = Vec::with_capacity(MAX_BATCH);

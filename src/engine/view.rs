@@ -242,6 +242,8 @@ pub struct View {
     archives: HashMap<[u8; 32], Bytes>,
     archive_order: Mutex<Vec<[u8; 32]>>,
     unknown: Mutex<Vec<UnknownCaller>>,
+    /// Serving time at which this life began. Nobody was listening before, so no silence is older.
+    listening_since: AtomicU64,
     /// Serving time until which answers may be given without another renewal of the lease.
     serving_until: AtomicU64,
     draining: AtomicBool,
@@ -264,6 +266,7 @@ impl Default for View {
             archives: HashMap::new(),
             archive_order: Mutex::new(Vec::new()),
             unknown: Mutex::new(Vec::new()),
+            listening_since: AtomicU64::new(0),
             serving_until: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stats: Stats::default(),
@@ -273,7 +276,8 @@ impl Default for View {
 
 impl Seen for View {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
-        self.by_key.pin().get(&child.0)?.last_call()
+        let noticed = self.by_key.pin().get(&child.0).and_then(|entry| entry.last_call());
+        Some(noticed.unwrap_or(0).max(self.listening_since.load(Ordering::Relaxed)))
     }
 }
 
@@ -292,6 +296,11 @@ impl View {
 
     pub fn child(&self, id: &str) -> Option<Arc<ChildEntry>> {
         self.children.pin().get(id).cloned()
+    }
+
+    /// Releases ever submitted to this store.
+    pub fn known_count(&self) -> usize {
+        self.known.len()
     }
 
     pub fn child_count(&self) -> usize {
@@ -322,6 +331,11 @@ impl View {
     pub fn resolve(&self, offer: &str) -> Option<Resolved> {
         let known = self.known.pin();
         OfferName::candidates(offer).find_map(|(id, name)| Some(Resolved { release: *known.get(id)?, name }))
+    }
+
+    /// The number of the release of exactly this id, over or not.
+    pub fn release_key(&self, id: &str) -> Option<ReleaseKey> {
+        self.known.pin().get(id).copied()
     }
 
     /// The id of any release ever.
@@ -356,6 +370,10 @@ impl View {
     /// Whether answers may be given: the lease is fresh.
     pub fn is_serving(&self, served_ms: u64) -> bool {
         served_ms < self.serving_until.load(Ordering::Acquire)
+    }
+
+    pub(super) fn listen_from(&self, served_ms: u64) {
+        self.listening_since.store(served_ms, Ordering::Relaxed);
     }
 
     pub(super) fn serve_until(&self, served_ms: u64) {
@@ -396,13 +414,19 @@ impl View {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Children that have not called for `silence_ms`.
+    /// Children that have not called for `silence_ms`. As for deadlines, no silence is older than this life.
     pub fn silent_children(&self, served_ms: u64, silence_ms: u64) -> usize {
-        self.by_key
-            .pin()
-            .values()
-            .filter(|entry| entry.last_call().is_none_or(|last| served_ms.saturating_sub(last) >= silence_ms))
-            .count()
+        let since = self.listening_since();
+        let is_silent = |entry: &&Arc<ChildEntry>| {
+            let last = entry.last_call().unwrap_or(0).max(since);
+            served_ms.saturating_sub(last) >= silence_ms
+        };
+        self.by_key.pin().values().filter(is_silent).count()
+    }
+
+    /// Serving time at which this manager began to answer.
+    pub fn listening_since(&self) -> u64 {
+        self.listening_since.load(Ordering::Relaxed)
     }
 
     // What follows is for the engine's task alone.

@@ -89,7 +89,7 @@ impl Default for FleetConfig {
     fn default() -> Self {
         let healthy = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.001 };
         Self {
-            url: "http://127.0.0.1:8080".into(),
+            url: "http://127.0.0.1:9991".into(),
             agents: 20,
             kind: Kind::Deployed,
             seed: 7,

@@ -2,6 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::auth;
 use crate::{
     engine::{Engine, view::View},
     functions,
@@ -14,12 +18,16 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// is away for a while is waited for.
 pub const OFFER_PATIENCE: Duration = Duration::from_mins(5);
 
+/// Submissions that are read and packed at once; more wait.
+pub const MAX_SUBMISSIONS: usize = 4;
+
 /// What the handlers are configured with.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folder in which the folders that strategies name lie: the one that contains `fns/`.
     pub functions_root: PathBuf,
     pub archive_limits: functions::Limits,
+    pub auth: auth::Settings,
 }
 
 /// Shared by all handlers; cheap to clone.
@@ -27,11 +35,15 @@ pub struct Settings {
 pub struct Context {
     pub engine: Engine,
     pub settings: Arc<Settings>,
+    pub submissions: Arc<Semaphore>,
+    /// Cancelled when the manager stops: answers that have no end of their own end then.
+    pub stopping: CancellationToken,
 }
 
 impl Context {
-    pub fn new(engine: Engine, settings: Settings) -> Self {
-        Self { engine, settings: Arc::new(settings) }
+    pub fn new(engine: Engine, settings: Settings, stopping: CancellationToken) -> Self {
+        let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
+        Self { engine, settings: Arc::new(settings), submissions, stopping }
     }
 
     pub fn view(&self) -> &View {

@@ -1,11 +1,21 @@
 //! The HTTP edge: parses, asks the view or the engine, answers. No rule lives here.
 //!
 //! Two surfaces: the five calls of children ([`child`]), fixed because deployed agents can't be changed, with
-//! errors of one line of text; and everything for developers and operators ([`v1`]), with RFC 9457 errors.
+//! errors of one line of text; and everything for developers and operators ([`v1`] and what watches a manager), with
+//! RFC 9457 errors. They can be served on one address or on two.
 
+pub mod auth;
 pub mod child;
 pub mod context;
+mod events;
+mod extract;
+mod health;
+mod metrics;
+pub mod openapi;
 pub mod problem;
+mod router;
 pub mod serve;
+pub mod v1;
 
 pub use context::Context;
+pub use router::{child_router, operator_router, router};

@@ -1,37 +1,242 @@
-//! From what went wrong to a status: the one place that maps domain errors to HTTP.
+//! From what went wrong to an answer: the one place that maps domain errors to HTTP.
+//!
+//! Developers and operators get RFC 9457 problems; children a status and one line of text (see [`super::child`]).
+//! What is shown says what happened, to which id, and what to do; what is internal goes to the log alone.
 
-use axum::http::StatusCode;
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 
-use crate::{engine::EngineError, release::command::Refusal};
+use crate::{
+    engine::EngineError, functions::ArchiveError, release::command::Refusal, store::StoreError, strategy,
+    wire::api,
+};
 
 /// Seconds after which a caller who was turned away may try again.
 pub const RETRY_AFTER_S: &str = "2";
 
+/// The media type of problems.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Longest detail of a problem, in bytes: part of it may come from the caller.
+const MAX_DETAIL_BYTES: usize = 2_000;
+
 /// The status of an error of the engine.
 pub fn status(error: &EngineError) -> StatusCode {
     match error {
-        EngineError::Refused(refusal) => refused(refusal),
+        EngineError::Refused(refusal) => refused(refusal).0,
         EngineError::Busy | EngineError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
         EngineError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-fn refused(refusal: &Refusal) -> StatusCode {
+/// The status and the kind of a refusal.
+fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
     match refusal {
-        Refusal::UnknownChild(_) | Refusal::UnknownRelease(_) | Refusal::NeverOffered { .. } => {
-            StatusCode::NOT_FOUND
-        }
-        Refusal::NotAReport(_) => StatusCode::BAD_REQUEST,
-        Refusal::UnknownStage { .. }
-        | Refusal::NotStarted { .. }
+        Refusal::UnknownChild(_) => (StatusCode::NOT_FOUND, "unknown-child"),
+        Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
+        Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
+        Refusal::NotAReport(_) => (StatusCode::BAD_REQUEST, "bad-request"),
+        Refusal::UnknownStage { .. } => (StatusCode::CONFLICT, "unknown-stage"),
+        Refusal::NotStarted { .. }
         | Refusal::EndedOtherwise { .. }
         | Refusal::DoesNotWait { .. }
-        | Refusal::Late { .. }
-        | Refusal::IdTaken(_)
-        | Refusal::IdAmbiguous { .. }
-        | Refusal::Conflict(_)
-        | Refusal::WrongState { .. }
-        | Refusal::NothingToRetry(_) => StatusCode::CONFLICT,
-        Refusal::Limit { .. } | Refusal::NotInMemory(_) => StatusCode::SERVICE_UNAVAILABLE,
+        | Refusal::Late { .. } => (StatusCode::CONFLICT, "stage"),
+        Refusal::IdTaken(_) => (StatusCode::CONFLICT, "id-taken"),
+        Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
+        Refusal::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
+        Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
+        Refusal::Limit { .. } => (StatusCode::SERVICE_UNAVAILABLE, "limit"),
+        Refusal::NotInMemory(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }
+}
+
+/// An error on its way to a developer or an operator.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    /// The last part of the problem's type; `None`: the status says all.
+    kind: Option<&'static str>,
+    detail: String,
+    diagnostics: Vec<api::Diagnostic>,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, kind: Some(kind), detail: detail.into(), diagnostics: Vec::new() }
+    }
+
+    /// A problem of which the status says all.
+    pub fn plain(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, kind: None, detail: detail.into(), diagnostics: Vec::new() }
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::plain(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub fn unknown_release(id: &str) -> Self {
+        Refusal::UnknownRelease(quoted(id)).into()
+    }
+
+    pub fn unknown_child(id: &str) -> Self {
+        Refusal::UnknownChild(quoted(id)).into()
+    }
+
+    /// A strategy with faults, all of them at once.
+    pub fn invalid_strategy(diagnostics: &[strategy::Diagnostic]) -> Self {
+        let is_error = |d: &&strategy::Diagnostic| d.severity == strategy::Severity::Error;
+        let faults = diagnostics.iter().filter(is_error).count();
+        let first = diagnostics.iter().find(is_error).map_or("", |first| &first.message);
+        let detail = match faults {
+            1 => format!("the strategy has a fault: {first}"),
+            _ => format!("the strategy has {faults} faults; the first: {first}"),
+        };
+        let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-strategy", detail);
+        problem.diagnostics = diagnostics.iter().map(diagnostic).collect();
+        problem
+    }
+}
+
+/// A diagnostic as it is sent.
+pub fn diagnostic(found: &strategy::Diagnostic) -> api::Diagnostic {
+    api::Diagnostic {
+        severity: found.severity.to_string(),
+        code: found.code.to_owned(),
+        line: found.line,
+        column: found.column,
+        message: found.message.clone(),
+        source_line: found.source_line.clone(),
+        fix: found.fix.clone(),
+    }
+}
+
+/// An id as the caller sent it, fit for a line of text.
+fn quoted(id: &str) -> String {
+    id.chars().filter(|c| !c.is_control()).take(crate::model::MAX_OFFER_ID_LEN).collect()
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (status, kind) = refused(&refusal);
+        Self::new(status, kind, refusal.to_string())
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Refused(refusal) => refusal.into(),
+            EngineError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()),
+            EngineError::Stopped => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
+            EngineError::Failed => Self::plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => {
+                tracing::warn!(%error, "a question to the store was not answered");
+                let detail = "the store does not answer at the moment; try again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", detail)
+            }
+            StoreError::LeaseLost(_)
+            | StoreError::Held { .. }
+            | StoreError::Newer { .. }
+            | StoreError::BadRow { .. }
+            | StoreError::Refused(_) => {
+                tracing::error!(%error, "a question to the store failed");
+                let detail = "the store could not be read; see the manager's log";
+                Self::plain(StatusCode::INTERNAL_SERVER_ERROR, detail)
+            }
+        }
+    }
+}
+
+impl From<ArchiveError> for Problem {
+    fn from(error: ArchiveError) -> Self {
+        let status = match &error {
+            ArchiveError::UploadTooLarge { .. }
+            | ArchiveError::TooManyEntries { .. }
+            | ArchiveError::FileTooLarge { .. }
+            | ArchiveError::TooLarge { .. }
+            | ArchiveError::Ratio { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            ArchiveError::NotAZip(_) | ArchiveError::Damaged { .. } => StatusCode::BAD_REQUEST,
+            ArchiveError::Name { .. }
+            | ArchiveError::Duplicate { .. }
+            | ArchiveError::Case { .. }
+            | ArchiveError::DuplicateNames
+            | ArchiveError::FileAndFolder { .. }
+            | ArchiveError::Link { .. }
+            | ArchiveError::Special { .. }
+            | ArchiveError::Encrypted { .. }
+            | ArchiveError::Compression { .. }
+            | ArchiveError::Missing { .. }
+            | ArchiveError::Empty { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            ArchiveError::Io { .. } | ArchiveError::Pack(_) => {
+                tracing::error!(%error, "the functions of a release could not be packed");
+                let detail = "the functions could not be packed; see the manager's log";
+                return Self::plain(StatusCode::INTERNAL_SERVER_ERROR, detail);
+            }
+        };
+        Self::new(status, "invalid-functions", error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.kind.and_then(title).or(self.status.canonical_reason()).unwrap_or("Error");
+        let mut detail = self.detail;
+        if detail.len() > MAX_DETAIL_BYTES {
+            detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
+            detail.push('…');
+        }
+        let body = api::Problem {
+            kind: self.kind.map_or_else(|| "about:blank".to_owned(), |kind| format!("/problems/{kind}")),
+            title: title.to_owned(),
+            status: self.status.as_u16(),
+            detail,
+            diagnostics: self.diagnostics,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+            }
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The short title of a kind of problem.
+fn title(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "unknown-child" => "Unknown child",
+        "unknown-release" => "Unknown release",
+        "unknown-stage" => "Unknown stage",
+        "invalid-strategy" => "Invalid strategy",
+        "invalid-functions" => "Invalid functions",
+        "id-taken" => "The id is taken",
+        "id-ambiguous" => "The id is ambiguous",
+        "conflict" => "Unfinished releases are in the way",
+        "wrong-state" => "Not in this state",
+        "nothing-to-retry" => "Nothing to retry",
+        "limit" => "A limit is reached",
+        "busy" => "Busy",
+        "stopping" => "Stopping",
+        "not-ready" => "Not ready",
+        "store-unavailable" => "The store does not answer",
+        _ => return None,
+    })
 }

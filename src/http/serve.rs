@@ -1,26 +1,44 @@
 //! The listener: connections with limits, TLS where it is configured, and an orderly end.
 //!
 //! A slow or half-open connection costs a slot and nothing else: the head of a request must arrive in time, the
-//! number of connections is limited, and each part of a body must arrive in time.
+//! number of connections is limited, each part of a body must arrive in time, and so must the whole of it; and
+//! whoever doesn't take its answer is cut off.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::Router;
+use axum::{Router, body::Body};
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-    service::TowerToHyperService,
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::{sleep, timeout},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tower::Service as _;
 
 /// The head of a request must be complete within this time of the connection's being idle.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Each part of a body must arrive within this time.
+pub const BODY_PART_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A whole body must arrive within this time.
+pub const BODY_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// A peer that takes nothing of its answer for this long is cut off.
+pub const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A TLS handshake must be complete within this time.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,12 +52,37 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a failed accept (no file descriptor left, usually).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// How long slow peers are borne with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    pub head: Duration,
+    pub body_part: Duration,
+    pub body: Duration,
+    pub write: Duration,
+    pub handshake: Duration,
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: HEAD_TIMEOUT,
+            body_part: BODY_PART_TIMEOUT,
+            body: BODY_TIMEOUT,
+            write: WRITE_TIMEOUT,
+            handshake: HANDSHAKE_TIMEOUT,
+            drain: DRAIN_TIMEOUT,
+        }
+    }
+}
+
 /// What a listener is configured with.
 #[derive(Clone)]
 pub struct Settings {
     /// Connections at once; more wait to be accepted.
     pub max_connections: usize,
     pub tls: Option<TlsAcceptor>,
+    pub timeouts: Timeouts,
 }
 
 impl std::fmt::Debug for Settings {
@@ -47,6 +90,7 @@ impl std::fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("max_connections", &self.max_connections)
             .field("tls", &self.tls.is_some())
+            .field("timeouts", &self.timeouts)
             .finish()
     }
 }
@@ -55,37 +99,36 @@ impl std::fmt::Debug for Settings {
 pub async fn serve(listener: TcpListener, router: Router, settings: Settings, stop: CancellationToken) {
     let slots = Arc::new(Semaphore::new(settings.max_connections));
     let graceful = GracefulShutdown::new();
+    let timeouts = settings.timeouts;
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &slots) => accepted,
             () = stop.cancelled() => break,
         };
         let Some((stream, slot)) = accepted else { continue };
+        let stream = Impatient::new(stream, timeouts.write);
         let watcher = graceful.watcher();
         let router = router.clone();
         let tls = settings.tls.clone();
         tokio::spawn(async move {
             let _slot = slot;
             match tls {
-                None => connection(stream, router, watcher).await,
+                None => connection(stream, router, timeouts, watcher).await,
                 Some(tls) => {
-                    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-                        connection(stream, router, watcher).await;
+                    if let Ok(Ok(stream)) = timeout(timeouts.handshake, tls.accept(stream)).await {
+                        connection(stream, router, timeouts, watcher).await;
                     }
                 }
             }
         });
     }
     drop(listener);
-    if timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+    if timeout(timeouts.drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => {
@@ -101,19 +144,136 @@ async fn accept(
     }
 }
 
-async fn connection<S>(stream: S, router: Router, watcher: hyper_util::server::graceful::Watcher)
+async fn connection<S>(stream: S, router: Router, timeouts: Timeouts, watcher: Watcher)
 where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES.max(8 * 1024))
+        .header_read_timeout(timeouts.head)
+        .max_buf_size(MAX_HEAD_BYTES)
         .half_close(false)
         .pipeline_flush(true);
-    let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let request = request.map(|body| Body::new(TimedBody::new(body, timeouts)));
+        router.clone().call(request)
+    });
+    let served = http.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(served).await {
         // The peer's doing in almost every case: it went away, was too slow, or spoke something else.
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// A body of which each part, and the whole, must arrive in time.
+struct TimedBody {
+    inner: Incoming,
+    timeouts: Timeouts,
+    /// When it must be complete; set when it is first waited for.
+    until: Option<Instant>,
+    /// Runs while a part is waited for.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl TimedBody {
+    fn new(inner: Incoming, timeouts: Timeouts) -> Self {
+        Self { inner, timeouts, until: None, waiting: None }
+    }
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            self.waiting = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let timeouts = self.timeouts;
+        let until = *self.until.get_or_insert_with(|| Instant::now() + timeouts.body);
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(sleep_until(until.min(Instant::now() + timeouts.body_part))));
+        match waiting.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into()))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A stream that fails when its peer takes nothing for a time.
+struct Impatient {
+    inner: TcpStream,
+    patience: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Impatient {
+    fn new(inner: TcpStream, patience: Duration) -> Self {
+        Self { inner, patience, waiting: None }
+    }
+
+    /// Bounds how long a write may be pending.
+    fn bound<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let patience = self.patience;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        match waiting.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Impatient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Impatient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.bound(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.bound(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
     }
 }

@@ -109,11 +109,11 @@ fn line(ring: &[Position]) -> Result<LineString, AreaError> {
 
 fn coord(position: &[f64]) -> Result<Coord, AreaError> {
     let [x, y, ..] = *position else { return Err(AreaError::Position(position.len())) };
-    // Written so that NaN is refused too.
-    if !(x.abs() <= MAX_LONGITUDE) {
+    // JSON has no NaN, and infinities are out of range.
+    if x.abs() > MAX_LONGITUDE {
         return Err(AreaError::Longitude(x));
     }
-    if !(y.abs() <= MAX_LATITUDE) {
+    if y.abs() > MAX_LATITUDE {
         return Err(AreaError::Latitude(y));
     }
     Ok(Coord { x, y })

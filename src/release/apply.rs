@@ -9,10 +9,11 @@ use std::{
 use super::{
     assignment::{Assignment, Dated, Fact, ReleaseMs, Step},
     change::{Change, Submitted},
+    command::Command,
     deadline,
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
-use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use crate::model::{ChildKey, ChildStatus, Exclusion, Now, Outcome, ReleaseKey};
 
 /// A hash by which areas are compared; equal texts are compared in full afterwards.
 pub(super) fn area_hash(area: &str) -> u64 {
@@ -29,7 +30,7 @@ impl State {
             Change::ChildCalledAgain { child } => self.call_again(*child),
             Change::ChildMoved { child, area } => self.move_child(*child, area.as_ref()),
             Change::ChildReported { child, agents, profile } => {
-                self.report(*child, *agents, profile.as_deref())
+                self.report(*child, *agents, profile.as_deref());
             }
             Change::ChildLabelled { child, key, value } => self.label(*child, key, value.as_deref()),
             Change::ChildCordoned { child, cordon } => {
@@ -75,7 +76,6 @@ impl State {
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
                     release.ended = Some(*now);
                 });
-                self.drop_if_closed(*release);
             }
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
@@ -97,7 +97,7 @@ impl State {
 
     fn arrive(&mut self, key: ChildKey, record: &Child) {
         if !record.called_again {
-            self.newborn.insert((record.born.served_ms, key), ());
+            self.newborn.insert((record.born.served_ms, key));
         }
         self.children.insert(key, record.clone());
     }
@@ -174,13 +174,7 @@ impl State {
         }
     }
 
-    fn start(
-        &mut self,
-        key: ReleaseKey,
-        members: &Arc<[ChildKey]>,
-        excluded: &[(crate::model::Exclusion, u32)],
-        now: Now,
-    ) {
+    fn start(&mut self, key: ReleaseKey, members: &Arc<[ChildKey]>, excluded: &[(Exclusion, u32)], now: Now) {
         let Some(release) = self.releases.get_mut(&key) else { return };
         release.state = ReleaseState::Running;
         release.started = Some(now);
@@ -198,8 +192,11 @@ impl State {
             deadline::soonest(&fresh, self.settings.deadlines(&release.strategy), &release.strategy)
         };
         for child in members.iter() {
-            if let Some(child) = self.children.get_mut(*child) {
-                child.open.push(key);
+            // A release that waited in the queue may start after one that was submitted later.
+            if let Some(child) = self.children.get_mut(*child)
+                && let Err(at) = child.open.binary_search(&key)
+            {
+                child.open.insert(at, key);
             }
         }
     }
@@ -232,11 +229,16 @@ impl State {
 
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
         let Some(release) = self.releases.get_mut(&key) else { return };
-        if let Step::StandsInFor { .. } = step {
-            let mut fresh = Assignment::new(&release.strategy, at);
-            fresh.facts = release.facts.len() as u16;
-            release.counts.add(&fresh);
-            release.assignments.insert(child, fresh);
+        if let Step::StandsInFor { .. } = step
+            && !release.assignments.contains_key(&child)
+        {
+            // A member goes on as one after the undo; anybody else has no other part in the release.
+            let mut stand_in = Assignment::new(&release.strategy, at);
+            stand_in.status = ChildStatus::No;
+            stand_in.outcome = Some(Outcome::Excluded(Exclusion::Successor));
+            stand_in.facts = release.facts.len() as u16;
+            release.counts.add(&stand_in);
+            release.assignments.insert(child, stand_in);
             if let Some(record) = self.children.get_mut(child)
                 && let Err(place) = record.open.binary_search(&key)
             {
@@ -256,16 +258,21 @@ impl State {
             let busy = self.is_busy(child);
             self.mark_busy(child, busy);
         }
-        self.drop_if_closed(key);
     }
 
-    /// Lets a recalled release leave memory again, if nothing keeps it.
-    pub fn let_go(&mut self, key: ReleaseKey) {
-        self.drop_if_closed(key);
+    /// Lets every release leave memory that a command touched or recalled, and that nothing keeps. Only after all
+    /// changes of the command: one of them may drop an undo that the next offers again.
+    pub fn let_go_of_closed(&mut self, command: &Command, changes: &[Change]) {
+        if let Command::Recalled { release, .. } = command {
+            self.let_go(release.key);
+        }
+        for key in changes.iter().filter_map(Change::release) {
+            self.let_go(key);
+        }
     }
 
     /// A release that is over and owes nobody an undo leaves memory.
-    fn drop_if_closed(&mut self, key: ReleaseKey) {
+    pub fn let_go(&mut self, key: ReleaseKey) {
         if self.releases.get(&key).is_none_or(Release::is_open) {
             return;
         }

@@ -84,6 +84,14 @@ impl Slot {
     pub const fn stage_index(self) -> Option<usize> {
         if self.0 < FIRST_ROLLOUT_SLOT { Some(self.0 as usize) } else { None }
     }
+
+    /// The index of the function that the stage tests or the roll-out changes.
+    pub fn function(self, strategy: &Strategy) -> usize {
+        match self.stage_index() {
+            Some(stage) => strategy.stages.get(stage).map_or(0, |stage| stage.function),
+            None => usize::from(self.0 - FIRST_ROLLOUT_SLOT),
+        }
+    }
 }
 
 /// A result that is stored: enough to know a repeat.
@@ -295,9 +303,14 @@ impl Assignment {
     /// Whether a retry takes this child.
     pub fn is_retryable(&self) -> bool {
         match self.outcome {
-            Some(Outcome::Failed | Outcome::TimedOut | Outcome::Unreachable) => true,
+            Some(
+                Outcome::Failed
+                | Outcome::TimedOut
+                | Outcome::Unreachable
+                | Outcome::Excluded(Exclusion::Successor),
+            ) => true,
+            // Where another child stands in for it, that one is retried.
             Some(Outcome::Lost) => self.successor.is_none(),
-            Some(Outcome::Excluded(Exclusion::Successor)) => true,
             _ => false,
         }
     }
@@ -356,16 +369,14 @@ impl Assignment {
             },
             Step::ReplacedBy { successor } => self.successor = Some(*successor),
             Step::StandsInFor { predecessor, functions } => {
-                self.status = ChildStatus::No;
-                self.outcome = Some(Outcome::Excluded(Exclusion::Successor));
                 self.predecessor = Some(*predecessor);
-                self.tainted = *functions;
+                self.tainted = self.tainted.union(*functions);
             }
             Step::Reinstated => {
                 self.status = ChildStatus::Doing;
                 self.outcome = None;
                 self.successor = None;
-                self.attempt += 1;
+                self.attempt = self.attempt.saturating_add(1);
                 self.since = at;
                 self.polls = 0;
             }
@@ -390,8 +401,7 @@ impl Assignment {
             }
             Step::Late { shows, slot, .. } => {
                 if *shows == Shows::New {
-                    let function = slot.and_then(Slot::stage_index).and_then(|i| strategy.stages.get(i));
-                    self.rolled_out = self.rolled_out.with(function.map_or(0, |stage| stage.function));
+                    self.rolled_out = self.rolled_out.with(slot.map_or(0, |slot| slot.function(strategy)));
                 }
             }
         }
@@ -475,7 +485,7 @@ impl Assignment {
             undo.fetched = false;
             undo.since = at;
             undo.polls = 0;
-        } else if !matches!(self.outcome, Some(Outcome::Excluded(_))) {
+        } else if self.status.is_over() && !matches!(self.outcome, Some(Outcome::Excluded(_))) {
             self.outcome = Some(match self.outcome {
                 // What went wrong first is what a person wants to know.
                 Some(outcome) if outcome.is_failure() => outcome,

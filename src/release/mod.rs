@@ -26,6 +26,7 @@ pub mod settle;
 pub mod state;
 pub mod summary;
 pub mod turn;
+pub mod waits;
 
 use change::Change;
 use command::{Command, Refusal, Reply, Seen};
@@ -49,13 +50,11 @@ pub fn advance(
     command: &Command,
     now: Now,
 ) -> (Vec<Change>, Result<Reply, Refusal>) {
-    let recalled = match command {
-        Command::Recalled { release, .. } if state.release(release.key).is_none() => {
-            state.hold((**release).clone());
-            Some(release.key)
-        }
-        _ => None,
-    };
+    if let Command::Recalled { release, .. } = command
+        && state.release(release.key).is_none()
+    {
+        state.hold((**release).clone());
+    }
     let decision = decide(state, seen, command, now);
     let mut changes = decision.changes;
     let mut from = 0;
@@ -73,9 +72,7 @@ pub fn advance(
             break;
         }
     }
-    if let Some(key) = recalled {
-        state.let_go(key);
-    }
+    state.let_go_of_closed(command, &changes);
     let answer = decision.answer.map(|reply| match reply {
         Reply::Polled { child, key, .. } => Reply::Polled { child, key, offer: waiting_offer(state, key) },
         other => other,

@@ -3,7 +3,7 @@
 //! Only `apply` (in [`super::apply`]) changes it. Everything here can be rebuilt from the store's rows.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -65,6 +65,8 @@ impl Child {
 #[derive(Debug, Default)]
 pub struct Children {
     slots: Vec<Option<Child>>,
+    /// Numbers below this one were given, whether or not those who had them are still known.
+    given: u32,
     by_id: HashMap<ChildId, ChildKey>,
 }
 
@@ -95,6 +97,7 @@ impl Children {
     }
 
     pub(super) fn insert(&mut self, key: ChildKey, child: Child) {
+        self.reserve(key);
         let at = key.0 as usize;
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
@@ -125,7 +128,12 @@ impl Children {
 
     /// The number that the next child gets. Numbers are never used again.
     pub fn next_key(&self) -> ChildKey {
-        ChildKey(self.slots.len() as u32)
+        ChildKey(self.given)
+    }
+
+    /// Takes note that this number was given.
+    pub fn reserve(&mut self, key: ChildKey) {
+        self.given = self.given.max(key.0 + 1);
     }
 }
 
@@ -164,6 +172,10 @@ pub enum ReleaseState {
 }
 
 impl ReleaseState {
+    /// Every name that [`Self::name`] gives.
+    pub const NAMES: [&str; 7] =
+        ["Planned", "Running", "Paused", "RollingBack", "Done", "DoneWithFailures", "Aborted"];
+
     /// As shown and stored.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -407,7 +419,7 @@ pub struct State {
     pub(super) deployments: HashMap<(ChildKey, u32), Deployment>,
     pub(super) functions: FunctionNames,
     /// Children that may turn out to be ghosts, by birth.
-    pub(super) newborn: BTreeMap<(u64, ChildKey), ()>,
+    pub(super) newborn: BTreeSet<(u64, ChildKey)>,
     /// Children with a downloaded offer, by a hash of their area: a newcomer with the same may be one of them.
     pub(super) busy_areas: HashMap<u64, SmallVec<[ChildKey; 1]>>,
 }
@@ -432,7 +444,7 @@ impl State {
                 now.served_ms.saturating_add(release.next_deadline.saturating_sub(release.at(now)))
             });
         // One past the instant at which it becomes a ghost: the tick looks for those born strictly before.
-        let ghosts = self.newborn.keys().next().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
+        let ghosts = self.newborn.first().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
         deadlines.chain(ghosts).min()
     }
 

@@ -111,6 +111,7 @@ impl Condition {
             Operator::LessOrEqual => value <= self.threshold,
             Operator::Greater => value > self.threshold,
             Operator::GreaterOrEqual => value >= self.threshold,
+            #[expect(clippy::float_cmp, reason = "equal is what the developer asked for")]
             Operator::Equal => value == self.threshold,
         }
     }

@@ -45,30 +45,19 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
             };
         }
     }
-    for (release, assignment) in open() {
-        match next_of(release, assignment) {
-            Next::Pass => {}
-            Next::Hold => return Turn::Idle,
-            Next::Offer => return Turn::Offer { release: release.key, name: assignment.offer_name() },
-        }
+    // It has begun this one and waits between two offers: no other release may come between.
+    let begun = open().find(|(_, assignment)| assignment.status == ChildStatus::Doing);
+    if let Some((release, assignment)) = begun {
+        return offer_of(release, assignment).unwrap_or(Turn::Idle);
     }
-    Turn::Idle
+    open()
+        .filter(|(_, assignment)| assignment.status == ChildStatus::Todo)
+        .find_map(|(release, assignment)| offer_of(release, assignment))
+        .unwrap_or(Turn::Idle)
 }
 
-enum Next {
-    Pass,
-    Hold,
-    Offer,
-}
-
-fn next_of(release: &Release, assignment: &Assignment) -> Next {
-    match assignment.status {
-        ChildStatus::Todo if release.is_running() => Next::Offer,
-        ChildStatus::Doing if release.is_running() => Next::Offer,
-        // It has begun and waits between two offers: no other release may come between.
-        ChildStatus::Doing => Next::Hold,
-        _ => Next::Pass,
-    }
+fn offer_of(release: &Release, assignment: &Assignment) -> Option<Turn> {
+    release.is_running().then(|| Turn::Offer { release: release.key, name: assignment.offer_name() })
 }
 
 fn is_in_hand(assignment: &Assignment) -> bool {
@@ -78,4 +67,20 @@ fn is_in_hand(assignment: &Assignment) -> bool {
 /// Whether this release's next offer is what waits for the child.
 pub fn is_offered(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
     matches!(turn(state, child), Turn::Offer { release: offered, .. } if offered == release)
+}
+
+/// Whether another release, in which the child is awaited, goes first. An undo that is overdue holds nothing up: a
+/// child that does not fetch it will not fetch what follows either.
+pub fn is_behind_another(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
+    let Some(record) = state.children.get(child) else { return false };
+    !is_offered(state, release, child)
+        && record
+            .open
+            .iter()
+            .filter(|other| **other != release)
+            .filter_map(|other| Some((*other, state.assignment(*other, child)?)))
+            .any(|(other, assignment)| {
+                let begun = assignment.status == ChildStatus::Doing;
+                assignment.is_awaited() && (other < release || begun)
+            })
 }

@@ -135,12 +135,12 @@ pub struct AuditFilter {
     pub limit: u32,
 }
 
-/// Which deployments to read, by (function, child_key).
+/// Which deployments to read, by `(function, child_key)`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeploymentFilter {
     pub function: Option<String>,
     pub child_key: Option<u32>,
-    /// Only rows after this (function, child_key).
+    /// Only rows after this `(function, child_key)`.
     pub after: Option<(String, u32)>,
     /// 1 to [`MAX_PAGE`].
     pub limit: u32,
@@ -160,14 +160,14 @@ pub trait Reader: Send + Sync + fmt::Debug {
         release_key: u32,
         child_key: u32,
     ) -> BoxFuture<'_, Result<Option<AssignmentRow>, StoreError>>;
-    /// In order of child_key, only keys above `after`; `limit` 1 to [`MAX_PAGE`].
+    /// In order of `child_key`, only keys above `after`; `limit` 1 to [`MAX_PAGE`].
     fn assignments(
         &self,
         release_key: u32,
         after: Option<u32>,
         limit: u32,
     ) -> BoxFuture<'_, Result<Vec<AssignmentRow>, StoreError>>;
-    /// Of children `from..=to`, in order of (child_key, attempt, stage).
+    /// Of children `from..=to`, in order of `(child_key, attempt, stage)`.
     fn stage_results(
         &self,
         release_key: u32,

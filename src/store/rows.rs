@@ -59,7 +59,7 @@ pub struct ReleaseRow {
     pub detail: String,
 }
 
-/// `members`: who takes part in a release, stored once, in slices. Primary key (release_key, slice).
+/// `members`: who takes part in a release, stored once, in slices. Primary key `(release_key, slice)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MembersRow {
     pub release_key: u32,
@@ -69,7 +69,7 @@ pub struct MembersRow {
     pub keys: Vec<u8>,
 }
 
-/// `assignments`: a child in a release, from the moment it acts. Primary key (release_key, child_key).
+/// `assignments`: a child in a release, from the moment it acts. Primary key `(release_key, child_key)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AssignmentRow {
     pub release_key: u32,
@@ -88,7 +88,7 @@ pub struct AssignmentRow {
     pub detail: String,
 }
 
-/// `stage_results`: what a child reported of a stage. Primary key (release_key, child_key, attempt, stage).
+/// `stage_results`: what a child reported of a stage. Primary key `(release_key, child_key, attempt, stage)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageResultRow {
     pub release_key: u32,
@@ -104,7 +104,7 @@ pub struct StageResultRow {
     pub summary: String,
 }
 
-/// `deployments`: what a child runs of a function, as far as is known. Primary key (child_key, function).
+/// `deployments`: what a child runs of a function, as far as is known. Primary key `(child_key, function)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentRow {
     pub child_key: u32,
@@ -127,7 +127,7 @@ pub struct ArchiveRow {
     pub bytes: Bytes,
 }
 
-/// `audit`: what happened, in order. Primary key (seq, idx). Kept for a configured time, never read at start.
+/// `audit`: what happened, in order. Primary key `(seq, idx)`. Kept for a configured time, never read at start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRow {
     /// The commit it belongs to.
@@ -175,8 +175,9 @@ pub struct LeaseRow {
 pub struct Writes {
     /// Upserts.
     pub children: Vec<ChildRow>,
+    /// Their deployments go with them.
     pub children_gone: Vec<u32>,
-    /// Updates of `seen_ms` alone: (child_key, seen_ms).
+    /// Updates of `seen_ms` alone: `(child_key, seen_ms)`.
     pub seen: Vec<(u32, WallMs)>,
     /// Upserts.
     pub releases: Vec<ReleaseRow>,

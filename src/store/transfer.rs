@@ -20,7 +20,7 @@ use super::{
     dump::{self, AnyRow},
     hex,
     rows::{LeaseRow, Writes},
-    session::{Columns, Sessions},
+    session::{Columns, Session, Sessions},
     tables::{FromRow, lease_columns},
 };
 
@@ -104,25 +104,31 @@ impl Source {
     /// Version, lease and number of rows.
     pub async fn info(&self) -> Result<Info, StoreError> {
         let mut session = self.sessions.snapshot().await?;
-        let mut schema_version = 0;
-        session
-            .rows(self.sessions.version_sql(), &[], &mut |columns| Ok(schema_version = number(columns)))
-            .await?;
+        let schema_version = number(&mut *session, self.sessions.version_sql()).await?;
         let mut lease = None;
-        session.rows(LEASE, &[], &mut |columns| Ok(lease = Some(LeaseRow::read(columns)?))).await?;
+        let mut take = |columns: &dyn Columns| {
+            lease = Some(LeaseRow::read(columns)?);
+            Ok(())
+        };
+        session.rows(LEASE, &[], &mut take).await?;
         let mut rows = BTreeMap::new();
         for (table, sql) in COUNTS {
-            let mut count = 0;
-            session.rows(sql, &[], &mut |columns| Ok(count = number(columns))).await?;
-            rows.insert(table, count as u64);
+            rows.insert(table, number(&mut *session, sql).await?.cast_unsigned());
         }
         let lease = lease.ok_or_else(|| StoreError::Refused("the store has no lease row".to_owned()))?;
         Ok(Info { schema_version, lease, rows })
     }
 }
 
-fn number(columns: &dyn Columns) -> i64 {
-    columns.int(0).ok().flatten().unwrap_or(0)
+/// The one number that a statement answers.
+async fn number(session: &mut dyn Session, sql: &'static str) -> Result<i64, StoreError> {
+    let mut found = 0;
+    let mut take = |columns: &dyn Columns| {
+        found = columns.int(0).ok().flatten().unwrap_or(0);
+        Ok(())
+    };
+    session.rows(sql, &[], &mut take).await?;
+    Ok(found)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -289,7 +295,7 @@ impl<'a> ImportFile<'a> {
     fn add(&mut self, writes: &mut Writes, row: AnyRow) {
         match row {
             AnyRow::Lease(LeaseRow { seq, served_ms, .. }) => {
-                self.progress = Some(Progress { seq, served_ms })
+                self.progress = Some(Progress { seq, served_ms });
             }
             AnyRow::Child(row) => writes.children.push(row),
             AnyRow::Release(row) => writes.releases.push(row),

@@ -199,7 +199,7 @@ pub struct UnknownCaller {
 /// An entry of the audit trail; also the data of an event of `GET /events`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// `SEQ-IDX`; resumes `/events` as Last-Event-ID, and pages the audit trail.
+    /// `SEQ-IDX`; resumes `/events` as Last-Event-ID, and pages the audit trail. `0-0` comes before all.
     pub id: String,
     pub at: String,
     pub actor: String,
@@ -216,6 +216,19 @@ pub struct Note {
     /// Who acts, for the audit trail; the token's name where there is one.
     pub by: Option<String>,
     /// Why.
+    pub note: Option<String>,
+}
+
+/// The body of `PUT /api/v1/children/{id}/labels/{key}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelValue {
+    pub value: String,
+    /// Who acts, for the audit trail; the token's name where there is one.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Why.
+    #[serde(default)]
     pub note: Option<String>,
 }
 

@@ -374,6 +374,10 @@ fn within(field: &str, text: &str, max: usize) -> Result<(), WireError> {
             text.len()
         )));
     }
+    // Not even every database can keep them.
+    if text.chars().any(char::is_control) {
+        return Err(WireError::new(&format!("`{field}` has a control character in it")));
+    }
     Ok(())
 }
 

@@ -1,9 +1,19 @@
 //! The one integration-test binary; folders mirror `src`.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
+#![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
+mod cli;
+mod config;
+mod crash;
 mod engine;
 mod fleet;
 mod functions;
+mod http;
+mod layers;
+mod release;
+mod replay;
+mod store;
 mod strategy;
 mod wire;
+mod world;

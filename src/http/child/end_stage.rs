@@ -1,8 +1,13 @@
 //! `POST /end_stage`.
 
-use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
+use axum::{
+    body::Bytes,
+    extract::{State, rejection::BytesRejection},
+    http::HeaderMap,
+    response::Response,
+};
 
-use super::{Refused, expect_json, json, note_unknown};
+use super::{Refused, check_token, expect_json, json, note_unknown};
 use crate::{
     engine::{
         By, EngineError,
@@ -19,13 +24,24 @@ use crate::{
     wire::EndStageRequest,
 };
 
+/// Whether a child may end its stage.
+#[utoipa::path(post, path = "/end_stage", operation_id = "end_stage", tag = "child protocol",
+    request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`."),
+    responses(
+        (status = 200, description = "`end_stage`: true once it may.", content_type = "application/json",
+            body = Object),
+        (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
+        (status = 404, description = "Unknown combination.", content_type = "text/plain", body = String),
+    ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
+    let body = body?;
     let request = EndStageRequest::parse(&body)?;
+    check_token(&ctx, &headers, &request.id)?;
     let view = ctx.view();
     Stats::count(&view.stats.end_stages);
     let served_ms = ctx.served_ms();

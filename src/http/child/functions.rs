@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Path, State, rejection::PathRejection},
+    extract::{
+        Path, Query, State,
+        rejection::{PathRejection, QueryRejection},
+    },
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::Response,
 };
+use serde::Deserialize;
 
-use super::Refused;
+use super::{Refused, check_token};
 use crate::{
     engine::view::Resolved,
     http::{Context, context::OFFER_PATIENCE},
@@ -21,13 +25,41 @@ use crate::{
 /// Between two looks into a store that does not answer.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
 
+/// Who fetches; deployed agents don't say.
+#[derive(Debug, Deserialize)]
+pub(super) struct Parameters {
+    #[serde(rename = "childID", default)]
+    child: String,
+}
+
+/// The functions of a release. `ETag`, Range and HEAD work.
+#[utoipa::path(get, path = "/release/functions/{offer}", operation_id = "fetch_functions", tag = "child protocol",
+    params(
+        ("offer" = String, Path, description = "The id inside the offer."),
+        ("childID" = Option<String>, Query, description = "Who fetches."),
+    ),
+    responses(
+        (status = 200, description = "fns.zip.", content_type = "application/zip", body = String),
+        (status = 206, description = "A part of it."),
+        (status = 304, description = "It is as it was."),
+        (status = 404, description = "Unknown.", content_type = "text/plain", body = String),
+        (status = 416, description = "No such part."),
+    ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     method: Method,
     offer: Result<Path<String>, PathRejection>,
+    parameters: Result<Query<Parameters>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let Path(offer) = offer.map_err(|e| Refused::bad(e.body_text()))?;
+    let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
+    let tokens = &ctx.settings.auth.children;
+    // Deployed agents don't say who they are here; anybody's token will do then.
+    let is_somebody = parameters.child.is_empty() && tokens.holder(&headers).is_some();
+    if !is_somebody {
+        check_token(&ctx, &headers, &parameters.child)?;
+    }
     let unknown = || Refused::new(StatusCode::NOT_FOUND, format!("there is no release {offer}"));
     let resolved = ctx.view().resolve(&offer).ok_or_else(unknown)?;
     let (digest, bytes) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
@@ -66,14 +98,13 @@ async fn look_up(
     digest: Option<[u8; 32]>,
 ) -> Result<Option<([u8; 32], Bytes)>, StoreError> {
     let reader = ctx.engine.reader();
-    let digest = match digest {
-        Some(digest) => digest,
-        None => {
-            let Some(id) = ctx.view().release_id(offer) else { return Ok(None) };
-            let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
-            let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
-            digest
-        }
+    let digest = if let Some(digest) = digest {
+        digest
+    } else {
+        let Some(id) = ctx.view().release_id(offer) else { return Ok(None) };
+        let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
+        let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
+        digest
     };
     if let Some(bytes) = ctx.view().archive(&digest) {
         return Ok(Some((digest, bytes)));

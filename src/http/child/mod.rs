@@ -10,16 +10,19 @@ mod release;
 mod result;
 
 use axum::{
-    Router,
     body::Bytes,
-    extract::DefaultBodyLimit,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    extract::{DefaultBodyLimit, rejection::BytesRejection},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::{get, post},
+};
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
+    routes,
 };
 
 use super::{
     Context,
+    auth::Stranger,
     problem::{self, RETRY_AFTER_S},
 };
 use crate::{
@@ -32,13 +35,24 @@ use crate::{
 };
 
 /// The routes of children.
-pub fn router() -> Router<Context> {
-    Router::new()
-        .route("/poll", post(poll::handle).layer(DefaultBodyLimit::max(MAX_POLL_BODY_BYTES)))
-        .route("/release", get(release::handle))
-        .route("/release/functions/{offer}", get(functions::handle))
-        .route("/result", post(result::handle).layer(DefaultBodyLimit::max(MAX_RESULT_BODY_BYTES)))
-        .route("/end_stage", post(end_stage::handle).layer(DefaultBodyLimit::max(MAX_END_STAGE_BODY_BYTES)))
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(routes!(poll::handle).layer(DefaultBodyLimit::max(MAX_POLL_BODY_BYTES)))
+        .routes(routes!(release::handle))
+        .routes(routes!(functions::handle))
+        .routes(routes!(result::handle).layer(DefaultBodyLimit::max(MAX_RESULT_BODY_BYTES)))
+        .routes(routes!(end_stage::handle).layer(DefaultBodyLimit::max(MAX_END_STAGE_BODY_BYTES)))
+}
+
+/// Whether errors on a path are one line of text.
+pub fn is_child_path(path: &str) -> bool {
+    matches!(path, "/poll" | "/release" | "/result" | "/end_stage") || path.starts_with("/release/functions/")
+}
+
+/// The answer to a method that a path does not know.
+pub fn wrong_method(method: &Method) -> Response {
+    Refused::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not a method of this path"))
+        .into_response()
 }
 
 /// A refusal to a child: a status and one line of text.
@@ -68,6 +82,23 @@ impl From<WireError> for Refused {
     }
 }
 
+impl From<BytesRejection> for Refused {
+    fn from(rejection: BytesRejection) -> Self {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this call accepts")
+            }
+            status => Self::new(status, rejection.body_text()),
+        }
+    }
+}
+
+impl From<Stranger> for Refused {
+    fn from(_: Stranger) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "this child's own token is needed: Authorization: Bearer TOKEN")
+    }
+}
+
 impl From<EngineError> for Refused {
     fn from(error: EngineError) -> Self {
         Self::new(problem::status(&error), error.to_string())
@@ -81,6 +112,8 @@ impl IntoResponse for Refused {
         let mut response = (self.status, line).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+        } else if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }
@@ -101,6 +134,15 @@ fn expect_json(headers: &HeaderMap) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"))
+}
+
+/// Whether the caller may speak for `child`; everybody may where no tokens are configured.
+fn check_token(ctx: &Context, headers: &HeaderMap, child: &str) -> Result<(), Refused> {
+    let tokens = &ctx.settings.auth.children;
+    if tokens.is_open() {
+        return Ok(());
+    }
+    Ok(tokens.may_speak_for(child, headers)?)
 }
 
 /// A small JSON answer, ended by a line feed as deployed agents know it.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::{
     body::Bytes,
-    extract::State,
+    extract::{State, rejection::BytesRejection},
     http::{HeaderMap, StatusCode},
     response::Response,
 };
 use uuid::Uuid;
 
-use super::{Refused, expect_json, json};
+use super::{Refused, check_token, expect_json, json};
 use crate::{
     engine::{
         By, EngineError,
@@ -26,13 +26,31 @@ use crate::{
     wire::PollRequest,
 };
 
+/// A child's regular call: it says where it is and asks what is new.
+#[utoipa::path(post, path = "/poll", operation_id = "poll", tag = "child protocol",
+    request_body(content = Object, description = "`id` (empty: it wants one), `geographic_area` (GeoJSON Polygon or \
+        MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`."),
+    responses(
+        (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty.",
+            content_type = "application/json", body = Object),
+        (status = 400, description = "Malformed, or no valid area.", content_type = "text/plain", body = String),
+    ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
-    let request = PollRequest::parse(&body)?;
+    let body = body?;
+    let mut request = PollRequest::parse(&body)?;
+    let tokens = &ctx.settings.auth.children;
+    if !tokens.is_open() {
+        // A child that asks for an id is the one whose token it has.
+        if request.id().is_empty() {
+            request.id = tokens.holder(&headers).map(|id| id.to_owned().into());
+        }
+        check_token(&ctx, &headers, request.id())?;
+    }
     let view = ctx.view();
     Stats::count(&view.stats.polls);
     let served_ms = ctx.served_ms();

@@ -5,12 +5,12 @@
 use axum::{
     body::Bytes,
     extract::{Query, State, rejection::QueryRejection},
-    http::{HeaderValue, header},
+    http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
 use serde::Deserialize;
 
-use super::{Refused, note_unknown};
+use super::{Refused, check_token, note_unknown};
 use crate::{
     engine::{
         By, EngineError,
@@ -39,8 +39,22 @@ pub(super) struct Parameters {
     release: String,
 }
 
+/// Downloads an offer.
+///
+/// A repeat gives the same again.
+#[utoipa::path(get, path = "/release", operation_id = "fetch_offer", tag = "child protocol",
+    params(
+        ("childID" = String, Query, description = "Who fetches."),
+        ("releaseID" = String, Query, description = "What /poll named."),
+    ),
+    responses(
+        (status = 200, description = "A small strategy.", content_type = "application/x-yaml", body = String),
+        (status = 400, description = "A parameter is missing.", content_type = "text/plain", body = String),
+        (status = 404, description = "Never offered to this child.", content_type = "text/plain", body = String),
+    ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    headers: HeaderMap,
     parameters: Result<Query<Parameters>, QueryRejection>,
 ) -> Result<Response, Refused> {
     let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
@@ -49,6 +63,7 @@ pub(super) async fn handle(
             return Err(Refused::bad(format!("the parameter {name} is missing")));
         }
     }
+    check_token(&ctx, &headers, &parameters.child)?;
     let view = ctx.view();
     Stats::count(&view.stats.fetches);
     let served_ms = ctx.served_ms();

@@ -2,12 +2,12 @@
 
 use axum::{
     body::Bytes,
-    extract::State,
+    extract::{State, rejection::BytesRejection},
     http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
 
-use super::{Refused, expect_json, note_unknown};
+use super::{Refused, check_token, expect_json, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
@@ -15,13 +15,25 @@ use crate::{
     wire::{Histogram, ResultRequest, StageSummary, Times},
 };
 
+/// What a child reports of its stages. Answered once it is stored.
+#[utoipa::path(post, path = "/result", operation_id = "report", tag = "child protocol",
+    request_body(content = Object, description = "`id`, `release_id`, `stage_summaries`, `next_stage`."),
+    responses(
+        (status = 200, description = "It is stored, or it was already."),
+        (status = 400, description = "Malformed, or no summaries.", content_type = "text/plain", body = String),
+        (status = 404, description = "Unknown child.", content_type = "text/plain", body = String),
+        (status = 409, description = "A stage is unknown, has not started, or has ended otherwise.",
+            content_type = "text/plain", body = String),
+    ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
+    let body = body?;
     let request = ResultRequest::parse(&body)?;
+    check_token(&ctx, &headers, &request.id)?;
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();
     ctx.view().with_child(&request.id, |child| child.touch(served_ms));
@@ -52,8 +64,8 @@ fn read(sent: StageSummary) -> summary::Summary {
         f2_calls: sent.f2_calls,
         f1_errors: sent.f1_errors,
         f2_errors: sent.f2_errors,
-        f1_histogram: sent.f1_histogram.map(histogram),
-        f2_histogram: sent.f2_histogram.map(histogram),
+        f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
+        f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
     }
 }
 
@@ -61,6 +73,6 @@ fn times(sent: Times) -> summary::Times {
     summary::Times { median: sent.median, minimum: sent.minimum, maximum: sent.maximum }
 }
 
-fn histogram(sent: Histogram) -> Box<summary::Histogram> {
-    Box::new(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
+fn histogram(sent: Histogram) -> summary::Histogram {
+    summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts }
 }

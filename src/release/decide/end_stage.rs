@@ -33,9 +33,7 @@ pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: 
             Decision::refused(unknown())
         };
     }
-    let is_rollout = matches!(call.name.kind, OfferKind::Rollout(_)) && stage == render::ROLLOUT_STAGE;
-    let slot = find_slot(walk.strategy(), &walk.assignment, stage);
-    let Some(slot) = slot.or(is_rollout.then_some(Slot::rollout(0))) else {
+    let Some(slot) = find_slot(walk.strategy(), call.name, stage) else {
         return Decision::refused(unknown());
     };
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();

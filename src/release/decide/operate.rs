@@ -15,6 +15,14 @@ fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
     state.release(known.key).ok_or(Refusal::NotInMemory(known.key))
 }
 
+/// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.
+const MAX_FACTS: usize = 10_000;
+
+fn too_many_facts(release: &Release) -> Option<Decision> {
+    let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
+    (release.facts.len() >= MAX_FACTS).then(|| Decision::refused(refusal))
+}
+
 fn wrong(release: &Release, why: &'static str) -> Decision {
     Decision::refused(Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why })
 }
@@ -26,6 +34,9 @@ pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Decision
     };
     match release.state {
         ReleaseState::Running => {
+            if let Some(refused) = too_many_facts(release) {
+                return refused;
+            }
             let (release, reason) = (release.key, reason.to_owned());
             Decision::new(vec![Change::ReleasePaused { release, reason, now }], Reply::Done)
         }
@@ -110,6 +121,9 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Decis
     };
     if !release.is_running() {
         return wrong(release, "a stage can be ended while the release runs");
+    }
+    if let Some(refused) = too_many_facts(release) {
+        return refused;
     }
     let Some(index) = release.strategy.stages.iter().position(|s| s.name == stage) else {
         let (offer, stage) = (id.to_owned(), stage.to_owned());

@@ -4,7 +4,7 @@ use super::{Call, fetch::rolls_out_itself, walk::Walk};
 use crate::{
     model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
-        assignment::{Assignment, Shows, Slot, Step},
+        assignment::{Shows, Slot, Step, first_piece},
         change::{Change, Variant},
         command::{Decision, Refusal, Reply},
         offer::{OfferKind, OfferName, Piece},
@@ -91,7 +91,7 @@ fn work(
         return Err(Refusal::NotAReport(summary.status));
     }
     let kept = summary.keep();
-    let slot = slot(walk, offer, summary, &kept)?;
+    let slot = slot(walk, name, offer, summary, &kept)?;
     let current = name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     if !current {
         return past(walk, name, offer, slot, summary, &kept, late);
@@ -120,22 +120,27 @@ fn work(
 }
 
 /// The slot that a summary is about.
-fn slot(walk: &Walk<'_>, offer: &str, summary: &Summary, kept: &Kept) -> Result<Slot, Refusal> {
+fn slot(
+    walk: &Walk<'_>,
+    offered: OfferName,
+    offer: &str,
+    summary: &Summary,
+    kept: &Kept,
+) -> Result<Slot, Refusal> {
     let assignment = &walk.assignment;
     let Some(name) = &summary.stage_name else {
         let last = assignment.marks.iter().rev().find(|mark| mark.attempt == assignment.attempt);
         return Ok(last.filter(|mark| mark.digest == kept.digest).map_or(assignment.slot, |mark| mark.slot));
     };
-    find_slot(walk.strategy(), assignment, name)
+    find_slot(walk.strategy(), offered, name)
         .ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: name.clone() })
 }
 
-/// The slot of a stage by its name, as the offers of this release call it.
-pub(super) fn find_slot(strategy: &Strategy, assignment: &Assignment, name: &str) -> Option<Slot> {
-    if let Piece::Rollout(function) = assignment.piece
-        && name == render::ROLLOUT_STAGE
-    {
-        return Some(Slot::rollout(function));
+/// The slot of a stage by its name in an offer. All roll-outs call theirs the same: which function one is of, only
+/// the offer tells, and a repeat may be about an earlier one than the current.
+pub(super) fn find_slot(strategy: &Strategy, offered: OfferName, name: &str) -> Option<Slot> {
+    if let OfferKind::Rollout(function) = offered.kind {
+        return (name == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
     }
     strategy.stages.iter().position(|stage| stage.name == name).map(Slot::stage)
 }
@@ -191,10 +196,10 @@ fn past(
         }
     }
     late.push(keep_late(walk, slot, summary));
-    let shows = shows(walk.strategy(), assignment.piece, slot, summary.status);
+    let shows = shows(walk.strategy(), piece(name, walk.strategy()), slot, summary.status);
     let before = walk.changes.len();
     walk.step(Step::Late { slot: Some(slot), status: summary.status, shows });
-    let function = walk.assignment.current_function(walk.strategy());
+    let function = slot.function(walk.strategy());
     match shows {
         Shows::New => {
             walk.deployed(function, Variant::New);
@@ -205,6 +210,15 @@ fn past(
     }
     late.extend(walk.changes.drain(before..));
     Ok(())
+}
+
+/// The piece that an offer handed out.
+fn piece(name: OfferName, strategy: &Strategy) -> Piece {
+    match name.kind {
+        OfferKind::Stage(stage) => Piece::Stage(stage),
+        OfferKind::Rollout(function) => Piece::Rollout(function),
+        OfferKind::First | OfferKind::Undo(_) => first_piece(strategy),
+    }
 }
 
 /// A late result that proves the base version makes an undo needless, unless the child has it in hand already.
@@ -258,14 +272,14 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
     };
     let success = completed && verdict.is_ok();
     let function = walk.assignment.current_function(strategy);
-    let report = Step::Reported {
-        slot,
-        status: summary.status,
-        digest: kept.digest,
-        shows: shows(strategy, piece, slot, summary.status),
-        why: verdict.err(),
-    };
-    walk.step_with(report, Some(kept));
+    let shows = shows(strategy, piece, slot, summary.status);
+    let (status, digest) = (summary.status, kept.digest);
+    walk.step_with(Step::Reported { slot, status, digest, shows, why: verdict.err() }, Some(kept));
+    match shows {
+        Shows::Base => walk.deployed(function, Variant::Base),
+        Shows::New => walk.deployed(function, Variant::New),
+        Shows::Nothing => {}
+    }
     match piece {
         Piece::Whole => after_whole(walk, slot, success, function),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
@@ -308,7 +322,6 @@ fn after_rollout(walk: &mut Walk<'_>, function: u8, success: bool) {
         finish(walk, false, None);
         walk.offer_undo();
     } else if usize::from(next) < walk.strategy().functions.len() {
-        walk.deployed(usize::from(function), Variant::New);
         walk.step(Step::NextOffer { piece: Piece::Rollout(next) });
     } else {
         finish(walk, true, Some((usize::from(function), Variant::New)));
@@ -325,6 +338,10 @@ fn finish(walk: &mut Walk<'_>, success: bool, runs: Option<(usize, Variant)>) {
         walk.deployed(function, variant);
     }
     walk.step(Step::Ended { status, outcome });
+    // An undo of what an earlier attempt may have left is overtaken by what this one has made of it.
+    if success && walk.assignment.pending_undo().is_some_and(|undo| !undo.fetched) {
+        walk.step(Step::UndoDropped);
+    }
 }
 
 /// What a report proves of the version that the child runs now. See DESIGN of agents in the module's text of

@@ -30,7 +30,7 @@ fn ghosts(state: &State, now: Now) -> Vec<Change> {
         .newborn
         .range(..(born_before, ChildKey(0)))
         .take(MAX_DUE_PER_TICK)
-        .filter_map(|((_, key), ())| Some((*key, state.children.get(*key)?)))
+        .filter_map(|(_, key)| Some((*key, state.children.get(*key)?)))
         .flat_map(|(key, child)| farewell(state, key, child, Forgetting::Ghost, now))
         .collect()
 }
@@ -51,6 +51,7 @@ fn overdue(state: &State, seen: &dyn Seen, release: &Release, now: Now, changes:
             missed += 1;
             let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
             miss(&mut walk, deadline.missed);
+            next = next.min(deadline::soonest(&walk.assignment, deadlines, &release.strategy));
             changes.append(&mut walk.changes);
             // One consequence at a time: what follows from it has deadlines of its own.
             break;
@@ -59,8 +60,8 @@ fn overdue(state: &State, seen: &dyn Seen, release: &Release, now: Now, changes:
     changes.push(Change::DeadlinesSeen { release: release.key, next });
 }
 
-/// When a deadline is really due: silence is broken by any call, and an offer that waits behind another release
-/// is not offered yet.
+/// When a deadline is really due: silence is broken by any call, and an offer that waits behind a release in which
+/// the child is still awaited is not offered yet.
 fn postponed(
     state: &State,
     seen: &dyn Seen,
@@ -81,7 +82,7 @@ fn postponed(
             return at + (silence - elapsed);
         }
     }
-    if deadline.missed == Missed::Offer && !turn::is_offered(state, release.key, child) {
+    if deadline.missed == Missed::Offer && turn::is_behind_another(state, release.key, child) {
         return at + state.settings.deadlines(&release.strategy).offer_ms.max(1);
     }
     deadline.at

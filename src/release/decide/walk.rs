@@ -5,7 +5,7 @@ use crate::{
     release::{
         assignment::{Assignment, FunctionSet, ReleaseMs, Step},
         change::{Change, Variant},
-        state::{Release, State},
+        state::{Deployment, Release, State},
         summary::Kept,
     },
     strategy::Strategy,
@@ -52,9 +52,22 @@ impl<'a> Walk<'a> {
         });
     }
 
+    /// Says what the child runs of a function, unless that is said already.
     pub fn deployed(&mut self, function: usize, variant: Variant) {
+        let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else { return };
         let release = self.release.key;
-        self.changes.push(Change::Deployed { child: self.child, release, function, variant });
+        let said = self.changes.iter().rev().find_map(|change| match change {
+            Change::Deployed { child, function: of, variant, .. }
+                if *child == self.child && *of == function =>
+            {
+                Some(Deployment { release, variant: *variant })
+            }
+            _ => None,
+        });
+        let said = said.or_else(|| self.state.deployment(self.child, name));
+        if said != Some(Deployment { release, variant }) {
+            self.changes.push(Change::Deployed { child: self.child, release, function, variant });
+        }
     }
 
     /// Ends the attempt without a report that counts. Whatever may be left running is to be undone.

@@ -16,11 +16,14 @@ use super::{
 use crate::store::{
     StoreError,
     check::{self, Found},
-    rows::{Batch, LeaseRow, ReleaseRow, WallMs, Writes},
+    rows::{
+        AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, ReleaseRow, StageResultRow,
+        WallMs, Writes,
+    },
     transfer::{Progress, Slices, not_empty},
 };
 
-/// `$1` epoch, `$2` seq, `$3` served_ms, then the arrays, table by table.
+/// `$1` epoch, `$2` seq, `$3` serving time, then the arrays, table by table.
 const STEP_AND_WRITE: &str = concat!(
     "WITH step AS (
         UPDATE lease SET seq = seq + 1, served_ms = $3, renewed_ms = ",
@@ -66,6 +69,7 @@ const STEP_AND_WRITE: &str = concat!(
 );
 
 const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key = ANY ($1::bigint[])";
+const DEPLOYMENTS_GONE: &str = "DELETE FROM deployments WHERE child_key = ANY ($1::bigint[])";
 const SEEN: &str = "UPDATE children SET seen_ms = new.seen_ms
     FROM unnest($1::bigint[], $2::bigint[]) AS new (child_key, seen_ms) WHERE children.child_key = new.child_key";
 const RELEASE: &str = "INSERT INTO releases
@@ -99,6 +103,7 @@ const IS_EMPTY: &str = "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children)
 pub(super) const STATEMENTS: &[&str] = &[
     STEP_AND_WRITE,
     CHILDREN_GONE,
+    DEPLOYMENTS_GONE,
     SEEN,
     RELEASE,
     ARCHIVE,
@@ -109,6 +114,9 @@ pub(super) const STATEMENTS: &[&str] = &[
     SET_PROGRESS,
     IS_EMPTY,
 ];
+
+/// A statement with its parameters.
+type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 /// Commits one batch, unless it is there already.
 pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(), StoreError> {
@@ -150,17 +158,16 @@ fn is_one_statement(writes: &Writes) -> bool {
 async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, StoreError> {
     let writes = &batch.writes;
     if !writes.children_gone.is_empty() {
-        let keys = writes.children_gone.iter().map(|key| i64::from(*key));
-        run(conn, sqlx::query(CHILDREN_GONE).bind(keys.bind_iter())).await?;
+        for gone in [CHILDREN_GONE, DEPLOYMENTS_GONE] {
+            let keys = writes.children_gone.iter().map(|key| i64::from(*key));
+            run(conn, sqlx::query(gone).bind(keys.bind_iter())).await?;
+        }
     }
     if !step_and_write(conn, batch, &[]).await? {
         return Ok(false);
     }
     if !writes.seen.is_empty() {
-        let seen = writes.seen.iter();
-        let query = sqlx::query(SEEN)
-            .bind(seen.clone().map(|(key, _)| i64::from(*key)).bind_iter())
-            .bind(seen.map(|(_, seen_ms)| *seen_ms).bind_iter());
+        let query = bind_seen(sqlx::query(SEEN), &writes.seen);
         run(conn, query).await?;
     }
     for row in &writes.releases {
@@ -176,13 +183,13 @@ async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, Store
         run(conn, outbox(writes)).await?;
     }
     if !writes.outbox_done.is_empty() {
-        let ids = writes.outbox_done.iter().map(|id| *id as i64);
+        let ids = writes.outbox_done.iter().map(|id| id.cast_signed());
         run(conn, sqlx::query(OUTBOX_DONE).bind(ids.bind_iter())).await?;
     }
     Ok(true)
 }
 
-async fn run(conn: &mut PgConnection, query: Query<'_, Postgres, PgArguments>) -> Result<u64, StoreError> {
+async fn run(conn: &mut PgConnection, query: Bound<'_>) -> Result<u64, StoreError> {
     Ok(query.execute(conn).await.map_err(store_error)?.rows_affected())
 }
 
@@ -192,57 +199,89 @@ async fn step_and_write(
     batch: &Batch,
     seen: &[(u32, WallMs)],
 ) -> Result<bool, StoreError> {
-    let Writes { children, assignments, stage_results, deployments, audit, .. } = &batch.writes;
-    let (a, r, d) = (assignments.iter(), stage_results.iter(), deployments.iter());
-    let (t, c, s) = (audit.iter(), children.iter(), seen.iter());
     let query = sqlx::query(STEP_AND_WRITE)
-        .bind(batch.epoch as i64)
-        .bind(batch.seq as i64)
-        .bind(batch.served_ms as i64)
-        .bind(a.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(a.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(a.clone().map(|row| row.status).bind_iter())
-        .bind(a.clone().map(|row| row.outcome.as_deref()).bind_iter())
-        .bind(a.clone().map(|row| row.attempt).bind_iter())
-        .bind(a.clone().map(|row| row.stage).bind_iter())
-        .bind(a.clone().map(|row| row.stage_status).bind_iter())
-        .bind(a.clone().map(|row| row.updated_ms).bind_iter())
-        .bind(a.map(|row| row.detail.as_str()).bind_iter())
-        .bind(r.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(r.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(r.clone().map(|row| row.attempt).bind_iter())
-        .bind(r.clone().map(|row| row.stage).bind_iter())
-        .bind(r.clone().map(|row| row.status).bind_iter())
-        .bind(r.clone().map(|row| row.at_ms).bind_iter())
-        .bind(r.clone().map(|row| row.digest).bind_iter())
-        .bind(r.map(|row| row.summary.as_str()).bind_iter())
-        .bind(d.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(d.clone().map(|row| row.function.as_str()).bind_iter())
-        .bind(d.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(d.clone().map(|row| row.variant.as_str()).bind_iter())
-        .bind(d.clone().map(|row| row.path.as_str()).bind_iter())
-        .bind(d.map(|row| row.at_ms).bind_iter())
-        .bind(t.clone().map(|row| row.seq as i64).bind_iter())
-        .bind(t.clone().map(|row| i64::from(row.idx)).bind_iter())
-        .bind(t.clone().map(|row| row.at_ms).bind_iter())
-        .bind(t.clone().map(|row| row.release_key.map(i64::from)).bind_iter())
-        .bind(t.clone().map(|row| row.actor.as_str()).bind_iter())
-        .bind(t.map(|row| row.events.as_str()).bind_iter())
-        .bind(c.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(c.clone().map(|row| row.id.as_str()).bind_iter())
-        .bind(c.clone().map(|row| row.kind.as_str()).bind_iter())
-        .bind(c.clone().map(|row| row.name.as_deref()).bind_iter())
-        .bind(c.clone().map(|row| row.area.as_deref()).bind_iter())
-        .bind(c.clone().map(|row| i64::from(row.agents)).bind_iter())
-        .bind(c.clone().map(|row| row.born_ms).bind_iter())
-        .bind(c.clone().map(|row| row.seen_ms).bind_iter())
-        .bind(c.map(|row| row.detail.as_str()).bind_iter())
-        .bind(s.clone().map(|(key, _)| i64::from(*key)).bind_iter())
-        .bind(s.map(|(_, seen_ms)| *seen_ms).bind_iter());
+        .bind(batch.epoch.cast_signed())
+        .bind(batch.seq.cast_signed())
+        .bind(batch.served_ms.cast_signed());
+    let query = bind_assignments(query, &batch.writes.assignments);
+    let query = bind_stage_results(query, &batch.writes.stage_results);
+    let query = bind_deployments(query, &batch.writes.deployments);
+    let query = bind_audit(query, &batch.writes.audit);
+    let query = bind_children(query, &batch.writes.children);
+    let query = bind_seen(query, seen);
     Ok(run(conn, query).await? == 1)
 }
 
-fn release(row: &ReleaseRow) -> Query<'_, Postgres, PgArguments> {
+fn bind_assignments<'q>(query: Bound<'q>, rows: &[AssignmentRow]) -> Bound<'q> {
+    let rows = rows.iter();
+    query
+        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.status).bind_iter())
+        .bind(rows.clone().map(|row| row.outcome.as_deref()).bind_iter())
+        .bind(rows.clone().map(|row| row.attempt).bind_iter())
+        .bind(rows.clone().map(|row| row.stage).bind_iter())
+        .bind(rows.clone().map(|row| row.stage_status).bind_iter())
+        .bind(rows.clone().map(|row| row.updated_ms).bind_iter())
+        .bind(rows.map(|row| row.detail.as_str()).bind_iter())
+}
+
+fn bind_stage_results<'q>(query: Bound<'q>, rows: &[StageResultRow]) -> Bound<'q> {
+    let rows = rows.iter();
+    query
+        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.attempt).bind_iter())
+        .bind(rows.clone().map(|row| row.stage).bind_iter())
+        .bind(rows.clone().map(|row| row.status).bind_iter())
+        .bind(rows.clone().map(|row| row.at_ms).bind_iter())
+        .bind(rows.clone().map(|row| row.digest).bind_iter())
+        .bind(rows.map(|row| row.summary.as_str()).bind_iter())
+}
+
+fn bind_deployments<'q>(query: Bound<'q>, rows: &[DeploymentRow]) -> Bound<'q> {
+    let rows = rows.iter();
+    query
+        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.function.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.variant.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| row.path.as_str()).bind_iter())
+        .bind(rows.map(|row| row.at_ms).bind_iter())
+}
+
+fn bind_audit<'q>(query: Bound<'q>, rows: &[AuditRow]) -> Bound<'q> {
+    let rows = rows.iter();
+    query
+        .bind(rows.clone().map(|row| row.seq.cast_signed()).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.idx)).bind_iter())
+        .bind(rows.clone().map(|row| row.at_ms).bind_iter())
+        .bind(rows.clone().map(|row| row.release_key.map(i64::from)).bind_iter())
+        .bind(rows.clone().map(|row| row.actor.as_str()).bind_iter())
+        .bind(rows.map(|row| row.events.as_str()).bind_iter())
+}
+
+fn bind_children<'q>(query: Bound<'q>, rows: &[ChildRow]) -> Bound<'q> {
+    let rows = rows.iter();
+    query
+        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.id.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| row.kind.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| row.name.as_deref()).bind_iter())
+        .bind(rows.clone().map(|row| row.area.as_deref()).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.agents)).bind_iter())
+        .bind(rows.clone().map(|row| row.born_ms).bind_iter())
+        .bind(rows.clone().map(|row| row.seen_ms).bind_iter())
+        .bind(rows.map(|row| row.detail.as_str()).bind_iter())
+}
+
+fn bind_seen<'q>(query: Bound<'q>, seen: &[(u32, WallMs)]) -> Bound<'q> {
+    query
+        .bind(seen.iter().map(|(key, _)| i64::from(*key)).bind_iter())
+        .bind(seen.iter().map(|(_, seen_ms)| *seen_ms).bind_iter())
+}
+
+fn release(row: &ReleaseRow) -> Bound<'_> {
     sqlx::query(RELEASE)
         .bind(i64::from(row.release_key))
         .bind(&row.id)
@@ -258,7 +297,7 @@ fn release(row: &ReleaseRow) -> Query<'_, Postgres, PgArguments> {
         .bind(&row.detail)
 }
 
-fn members(writes: &Writes) -> Query<'_, Postgres, PgArguments> {
+fn members(writes: &Writes) -> Bound<'_> {
     let rows = writes.members.iter();
     sqlx::query(MEMBERS)
         .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
@@ -266,10 +305,10 @@ fn members(writes: &Writes) -> Query<'_, Postgres, PgArguments> {
         .bind(rows.map(|row| &row.keys[..]).bind_iter())
 }
 
-fn outbox(writes: &Writes) -> Query<'_, Postgres, PgArguments> {
+fn outbox(writes: &Writes) -> Bound<'_> {
     let rows = writes.outbox.iter();
     sqlx::query(OUTBOX)
-        .bind(rows.clone().map(|row| row.id as i64).bind_iter())
+        .bind(rows.clone().map(|row| row.id.cast_signed()).bind_iter())
         .bind(rows.clone().map(|row| row.kind.as_str()).bind_iter())
         .bind(rows.clone().map(|row| row.at_ms).bind_iter())
         .bind(rows.map(|row| row.payload.as_str()).bind_iter())
@@ -282,7 +321,7 @@ pub(super) async fn prune_audit(
     before_ms: WallMs,
     limit: u32,
 ) -> Result<u64, StoreError> {
-    run(conn, sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(i64::from(limit)).bind(epoch as i64)).await
+    run(conn, sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(i64::from(limit)).bind(epoch.cast_signed())).await
 }
 
 /// Fills an empty store in one transaction, which holds the lease's row from its first slice on.
@@ -307,12 +346,54 @@ pub(super) async fn fill(
         }
         seq += 1;
         if let Some(Progress { seq, served_ms }) = slice.progress {
-            let set =
-                sqlx::query(SET_PROGRESS).bind(lease.epoch as i64).bind(seq as i64).bind(served_ms as i64);
+            let set = sqlx::query(SET_PROGRESS)
+                .bind(lease.epoch.cast_signed())
+                .bind(seq.cast_signed())
+                .bind(served_ms.cast_signed());
             if run(&mut transaction, set).await? != 1 {
                 return Err(lost());
             }
         }
     }
     transaction.commit().await.map_err(store_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use sqlx::{Executor, SqlSafeStr};
+
+    use super::*;
+    use crate::store::{
+        dump, history,
+        postgres::{schema, session},
+        transfer,
+    };
+
+    #[tokio::test]
+    async fn every_statement_can_be_prepared() {
+        let url = env::var("CHOIRMASTER_TEST_POSTGRES")
+            .expect("CHOIRMASTER_TEST_POSTGRES is not set: run the tests with tests/run");
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        // In a schema that lasts as long as the connection.
+        sqlx::raw_sql("SET search_path = pg_temp").execute(&mut conn).await.unwrap();
+        schema::migrate(&mut conn).await.unwrap();
+        let here = [
+            schema::VERSION,
+            schema::CLEAR_VERSION,
+            schema::SET_VERSION,
+            lease::LOOK,
+            lease::TAKE,
+            lease::RENEW,
+            lease::GIVE_BACK,
+            session::RELEASES,
+        ];
+        let counts = transfer::COUNTS.map(|(_, sql)| sql);
+        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &counts].concat() {
+            if let Err(error) = conn.prepare(sql.into_sql_str()).await {
+                panic!("{sql}\n{error}");
+            }
+        }
+    }
 }

@@ -70,7 +70,7 @@ async fn look_at(conn: &mut PgConnection) -> Result<Looked, StoreError> {
 /// The lease as it is: `(epoch, seq, holder)`.
 pub(super) async fn look(conn: &mut PgConnection) -> Result<(u64, u64, String), StoreError> {
     let looked = look_at(conn).await?;
-    Ok((looked.epoch as u64, looked.seq as u64, looked.holder))
+    Ok((looked.epoch.cast_unsigned(), looked.seq.cast_unsigned(), looked.holder))
 }
 
 /// Takes the lease: at once, or as a standby when it is free, through whatever happens to the connection meanwhile.
@@ -117,10 +117,10 @@ async fn try_take(conn: &mut PgConnection, options: &OpenOptions) -> Result<Leas
         if let Some(row) = take.fetch_optional(&mut *conn).await.map_err(store_error)? {
             let lease = || {
                 Ok(LeaseRow {
-                    epoch: row.try_get::<i64, _>(0)? as u64,
-                    seq: row.try_get::<i64, _>(1)? as u64,
+                    epoch: row.try_get::<i64, _>(0)?.cast_unsigned(),
+                    seq: row.try_get::<i64, _>(1)?.cast_unsigned(),
                     holder: row.try_get(2)?,
-                    served_ms: row.try_get::<i64, _>(3)? as u64,
+                    served_ms: row.try_get::<i64, _>(3)?.cast_unsigned(),
                 })
             };
             return lease().map_err(store_error);
@@ -130,7 +130,8 @@ async fn try_take(conn: &mut PgConnection, options: &OpenOptions) -> Result<Leas
 
 /// Says that the holder lives, and how long it has served.
 pub(super) async fn renew(conn: &mut PgConnection, epoch: u64, served_ms: u64) -> Result<(), StoreError> {
-    let renew = sqlx::query(RENEW).bind(epoch as i64).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
+    let renew =
+        sqlx::query(RENEW).bind(epoch.cast_signed()).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
     match renew.execute(conn).await.map_err(store_error)?.rows_affected() {
         1 => Ok(()),
         _ => Err(StoreError::LeaseLost("another manager has taken it".to_owned())),
@@ -139,6 +140,6 @@ pub(super) async fn renew(conn: &mut PgConnection, epoch: u64, served_ms: u64) -
 
 /// Clears the holder, if it is still this one.
 pub(super) async fn give_back(conn: &mut PgConnection, epoch: u64) -> Result<(), StoreError> {
-    sqlx::query(GIVE_BACK).bind(epoch as i64).execute(conn).await.map_err(store_error)?;
+    sqlx::query(GIVE_BACK).bind(epoch.cast_signed()).execute(conn).await.map_err(store_error)?;
     Ok(())
 }

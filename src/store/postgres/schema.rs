@@ -9,7 +9,7 @@ use crate::store::StoreError;
 const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_initial.sql")];
 
 /// The version this program writes.
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
 
 const EXISTS: &str = "SELECT to_regclass('store_version') IS NOT NULL";
 pub(super) const VERSION: &str = "SELECT version FROM store_version";

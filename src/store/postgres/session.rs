@@ -36,7 +36,7 @@ pub(super) const RELEASES: &str = concat!(
     "SELECT ",
     release_columns!(),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state)
-      AND ($4 IS NULL OR jsonb_exists(functions::jsonb, $4))
+      AND (CAST($4 AS text) IS NULL OR jsonb_exists(functions::jsonb, $4))
       ORDER BY release_key DESC LIMIT $2"
 );
 

@@ -1,7 +1,8 @@
 //! Writing: one transaction a batch, one statement a table.
 //!
-//! The rows of a table go in as one JSON text that SQLite takes apart itself: a statement for every row would cost a
-//! hand-over to the connection's thread each. Tables with binary columns are rare and go row by row.
+//! The rows of a table go in as one JSON text that SQLite takes apart itself (by `jsonb_each`, which parses each row
+//! once): a statement for every row would cost a hand-over to the connection's thread each. Tables with binary
+//! columns are rare and go row by row.
 
 use serde::Serialize;
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
@@ -29,16 +30,18 @@ const GIVE_BACK: &str = "UPDATE lease SET holder = '', renewed_ms = 0 WHERE epoc
 const LOOK: &str = "SELECT epoch, seq, holder FROM lease";
 const SET_PROGRESS: &str = "UPDATE lease SET seq = ?2, served_ms = ?3 WHERE epoch = ?1";
 
-const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM json_each(?1))";
+const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
+const DEPLOYMENTS_GONE: &str =
+    "DELETE FROM deployments WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
 const CHILDREN: &str = "INSERT INTO children
     (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
     SELECT value->>'child_key', value->>'id', value->>'kind', value->>'name', value->>'area', value->>'agents',
         value->>'born_ms', value->>'seen_ms', value->>'detail'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
         area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms, seen_ms = excluded.seen_ms,
         detail = excluded.detail";
-const SEEN: &str = "UPDATE children SET seen_ms = seen.value->>1 FROM json_each(?1) AS seen
+const SEEN: &str = "UPDATE children SET seen_ms = seen.value->>1 FROM jsonb_each(?1) AS seen
     WHERE child_key = seen.value->>0";
 const RELEASE: &str = "INSERT INTO releases
     (release_key, id, state, open, digest, archive, strategy, functions, submitted_ms, updated_ms, ended_ms, detail)
@@ -54,7 +57,7 @@ const ASSIGNMENTS: &str = "INSERT INTO assignments
     (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
     SELECT value->>'release_key', value->>'child_key', value->>'status', value->>'outcome', value->>'attempt',
         value->>'stage', value->>'stage_status', value->>'updated_ms', value->>'detail'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
         attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
         updated_ms = excluded.updated_ms, detail = excluded.detail";
@@ -62,21 +65,21 @@ const STAGE_RESULTS: &str = "INSERT INTO stage_results
     (release_key, child_key, attempt, stage, status, at_ms, digest, summary)
     SELECT value->>'release_key', value->>'child_key', value->>'attempt', value->>'stage', value->>'status',
         value->>'at_ms', value->>'digest', value->>'summary'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
         at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary";
 const DEPLOYMENTS: &str = "INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
     SELECT value->>'child_key', value->>'function', value->>'release_key', value->>'variant', value->>'path',
         value->>'at_ms'
-    FROM json_each(?1) WHERE true
+    FROM jsonb_each(?1) WHERE true
     ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
         variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms";
 const AUDIT: &str = "INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
     SELECT value->>'seq', value->>'idx', value->>'at_ms', value->>'release_key', value->>'actor', value->>'events'
-    FROM json_each(?1)";
+    FROM jsonb_each(?1)";
 const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
-    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload' FROM json_each(?1)";
-const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
+    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload' FROM jsonb_each(?1)";
+const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM jsonb_each(?1))";
 const PRUNE_AUDIT: &str = "DELETE FROM audit
     WHERE (seq, idx) IN (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT ?2)
       AND at_ms < ?1 AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
@@ -94,6 +97,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     LOOK,
     SET_PROGRESS,
     CHILDREN_GONE,
+    DEPLOYMENTS_GONE,
     CHILDREN,
     SEEN,
     RELEASE,
@@ -113,17 +117,20 @@ pub(super) const STATEMENTS: &[&str] = &[
 pub(super) async fn take_lease(conn: &mut SqliteConnection, holder: &str) -> Result<LeaseRow, sqlx::Error> {
     let row = sqlx::query(TAKE).bind(holder).fetch_one(conn).await?;
     Ok(LeaseRow {
-        epoch: row.try_get::<i64, _>(0)? as u64,
-        seq: row.try_get::<i64, _>(1)? as u64,
+        epoch: row.try_get::<i64, _>(0)?.cast_unsigned(),
+        seq: row.try_get::<i64, _>(1)?.cast_unsigned(),
         holder: row.try_get(2)?,
-        served_ms: row.try_get::<i64, _>(3)? as u64,
+        served_ms: row.try_get::<i64, _>(3)?.cast_unsigned(),
     })
 }
 
 /// Commits one batch, unless it is there already.
 pub(super) async fn commit(conn: &mut SqliteConnection, batch: &Batch) -> Result<(), StoreError> {
     let mut transaction = conn.begin_with(BEGIN).await.map_err(store_error)?;
-    let step = sqlx::query(STEP).bind(batch.epoch as i64).bind(batch.seq as i64).bind(batch.served_ms as i64);
+    let step = sqlx::query(STEP)
+        .bind(batch.epoch.cast_signed())
+        .bind(batch.seq.cast_signed())
+        .bind(batch.served_ms.cast_signed());
     if step.execute(&mut *transaction).await.map_err(store_error)?.rows_affected() == 1 {
         write(&mut transaction, &batch.writes).await?;
     } else {
@@ -140,12 +147,17 @@ pub(super) async fn commit(conn: &mut SqliteConnection, batch: &Batch) -> Result
 
 async fn look(conn: &mut SqliteConnection) -> Result<Option<(u64, u64, String)>, sqlx::Error> {
     let Some(row) = sqlx::query(LOOK).fetch_optional(conn).await? else { return Ok(None) };
-    Ok(Some((row.try_get::<i64, _>(0)? as u64, row.try_get::<i64, _>(1)? as u64, row.try_get(2)?)))
+    Ok(Some((
+        row.try_get::<i64, _>(0)?.cast_unsigned(),
+        row.try_get::<i64, _>(1)?.cast_unsigned(),
+        row.try_get(2)?,
+    )))
 }
 
 /// Writes the rows; what goes, goes first, so that an id can be given to another child in one batch.
 async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
     many(conn, CHILDREN_GONE, &writes.children_gone).await?;
+    many(conn, DEPLOYMENTS_GONE, &writes.children_gone).await?;
     many(conn, CHILDREN, &writes.children).await?;
     many(conn, SEEN, &writes.seen).await?;
     for row in &writes.releases {
@@ -207,7 +219,8 @@ pub(super) async fn renew(conn: &mut SqliteConnection, epoch: u64, served_ms: u6
 }
 
 async fn renew_in(conn: &mut SqliteConnection, epoch: u64, served_ms: u64) -> Result<(), StoreError> {
-    let renew = sqlx::query(RENEW).bind(epoch as i64).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
+    let renew =
+        sqlx::query(RENEW).bind(epoch.cast_signed()).bind(i64::try_from(served_ms).unwrap_or(i64::MAX));
     ours(renew.execute(conn).await.map_err(store_error)?.rows_affected())
 }
 
@@ -222,13 +235,13 @@ pub(super) async fn prune_audit(
     before_ms: WallMs,
     limit: u32,
 ) -> Result<u64, StoreError> {
-    let prune = sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(limit).bind(epoch as i64);
+    let prune = sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(limit).bind(epoch.cast_signed());
     Ok(prune.execute(conn).await.map_err(store_error)?.rows_affected())
 }
 
 /// Clears the holder, if it is still this one.
 pub(super) async fn give_back(conn: &mut SqliteConnection, epoch: u64) -> Result<(), StoreError> {
-    one(conn, sqlx::query(GIVE_BACK).bind(epoch as i64)).await
+    one(conn, sqlx::query(GIVE_BACK).bind(epoch.cast_signed())).await
 }
 
 /// Fills an empty store in one transaction.
@@ -247,9 +260,9 @@ pub(super) async fn fill(
         write(&mut transaction, &slice.writes).await?;
         if let Some(progress) = slice.progress {
             let set = sqlx::query(SET_PROGRESS)
-                .bind(epoch as i64)
-                .bind(progress.seq as i64)
-                .bind(progress.served_ms as i64);
+                .bind(epoch.cast_signed())
+                .bind(progress.seq.cast_signed())
+                .bind(progress.served_ms.cast_signed());
             ours(set.execute(&mut *transaction).await.map_err(store_error)?.rows_affected())?;
         }
     }

@@ -48,6 +48,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Size of a page of the file, in bytes.
 const PAGE_BYTES: u32 = 4096;
 
+/// Memory for pages of the file on the connection that writes, in KiB as SQLite wants it (negative).
+const CACHE: &str = "-65536";
+
+/// The log is folded into the file when it has this many pages: 32 MiB.
+const CHECKPOINT_PAGES: &str = "8192";
+
 /// The log is cut back to this many bytes after a checkpoint; a long reader may have let it grow.
 const JOURNAL_SIZE_LIMIT: &str = "67108864";
 
@@ -161,6 +167,8 @@ async fn connect(path: &Path, max_bytes: Option<u64>) -> Result<SqliteConnection
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
+        .pragma("cache_size", CACHE)
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         .pragma("journal_size_limit", JOURNAL_SIZE_LIMIT);
     if let Some(max_bytes) = max_bytes {
         options = options.pragma("max_page_count", (max_bytes / u64::from(PAGE_BYTES)).max(1).to_string());

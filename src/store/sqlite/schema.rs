@@ -11,7 +11,7 @@ use crate::store::StoreError;
 const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_initial.sql")];
 
 /// The version this program writes.
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
 
 /// Marks the file as ours: "chor" in ASCII.
 const APPLICATION_ID: i64 = 0x6368_6f72;

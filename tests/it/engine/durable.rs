@@ -4,34 +4,23 @@ use std::{path::Path, sync::Arc};
 
 use choirmaster::{
     app::{self, Manager, Options},
-    engine::{By, TaskSettings, audit::Actor},
+    engine::{By, audit::Actor},
     functions,
     http::context::PATIENCE,
     model::ReleaseId,
-    release::{change::Submitted, command::Reply, settings::Settings},
-    store::options::OpenOptions,
+    release::{change::Submitted, command::Reply},
     strategy,
 };
 use serde_json::{Value, json};
 
 const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
-async fn start(folder: &Path) -> Manager {
-    app::start(Options {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        store: format!("sqlite://{}", folder.join("choir.db").display()),
-        open: OpenOptions::new(),
-        functions_root: Path::new(env!("CARGO_MANIFEST_DIR")).to_owned(),
-        archive_limits: functions::Limits::default(),
-        rules: Settings::default(),
-        task: TaskSettings::default(),
-        max_connections: 100,
-    })
-    .await
-    .unwrap()
+pub async fn start(folder: &Path) -> Manager {
+    let store = format!("sqlite://{}", folder.join("choir.db").display());
+    app::start(Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned())).await.unwrap()
 }
 
-async fn submit(manager: &Manager, text: &str) -> Reply {
+pub async fn submit(manager: &Manager, text: &str) -> Reply {
     let strategy = strategy::check(text).strategy.unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let archive = functions::from_folder(root, &strategy, &functions::Limits::default()).unwrap();
@@ -119,5 +108,21 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
     assert_eq!(post(&manager, "/result", other).await.0, 409);
     assert_eq!(post(&manager, "/end_stage", ask).await, (200, "{\"end_stage\":true}\n".to_owned()));
     assert_eq!(poll(&manager, &child).await, (child.clone(), String::new()));
+    manager.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = start(folder.path()).await;
+    let forgotten = poll(&manager, "").await.0;
+    let key = manager.engine.view().child(&forgotten).unwrap().key;
+    let by = By { actor: Actor::Operator("test".to_owned()), note: None };
+    let forget = choirmaster::release::command::Command::Forget { child: forgotten };
+    manager.engine.call(forget, by, PATIENCE).await.unwrap();
+    manager.stop().await.unwrap();
+    let manager = start(folder.path()).await;
+    let newcomer = poll(&manager, "").await.0;
+    assert!(manager.engine.view().child(&newcomer).unwrap().key > key);
     manager.stop().await.unwrap();
 }

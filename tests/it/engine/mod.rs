@@ -1,1 +1,2 @@
-mod durable;
+pub mod durable;
+mod refused;

@@ -1,0 +1,162 @@
+//! `choirmaster audit`: who did what, and what came of it.
+
+use std::{io::Write, time::Duration};
+
+use futures_util::StreamExt as _;
+use tokio::time::sleep;
+
+use super::{
+    client::{Client, Connection},
+    failure::Failure,
+    show,
+};
+use crate::wire::api::AuditEntry;
+
+/// Before a stream that broke off is opened again.
+const REOPEN_AFTER: Duration = Duration::from_secs(1);
+
+/// Longest event that is read, in bytes.
+const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Show the audit trail, oldest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  choirmaster audit --release canary\n  \
+                        choirmaster audit --follow --json | jq .actor")]
+pub struct Args {
+    /// Only what concerns this release
+    #[arg(long, value_name = "RELEASE")]
+    release: Option<String>,
+    /// Only what came after this entry
+    #[arg(long, value_name = "SEQ-IDX")]
+    after: Option<String>,
+    /// At most so many entries
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    limit: usize,
+    /// Then wait for what comes, until Ctrl-C; a restart of the manager is bridged
+    #[arg(long)]
+    follow: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.connection)?;
+    let mut query = Vec::new();
+    query.extend(args.release.as_deref().map(|release| ("release", release)));
+    query.extend(args.after.as_deref().map(|after| ("after", after)));
+    let limit = if args.follow { usize::MAX } else { args.limit };
+    let (entries, more): (Vec<AuditEntry>, bool) =
+        client.list(&["api", "v1", "audit"], &query, limit).await?;
+    for entry in &entries {
+        write_entry(entry, args.json, out)?;
+    }
+    if more && !args.json {
+        writeln!(out, "… and more: choirmaster audit --after {}", entries.last().map_or("0-0", |e| &e.id))?;
+    }
+    if !args.follow {
+        return Ok(0);
+    }
+    out.flush()?;
+    let last = entries.last().map(|entry| entry.id.clone()).or(args.after.clone());
+    tokio::select! {
+        ended = follow(&client, args, last, out) => ended,
+        _ = tokio::signal::ctrl_c() => Ok(0),
+    }
+}
+
+/// Reads the stream of events, and opens it again where it left off whenever it ends.
+async fn follow(
+    client: &Client,
+    args: &Args,
+    last: Option<String>,
+    out: &mut impl Write,
+) -> Result<u8, Failure> {
+    // From the very beginning, if nothing was there to read.
+    let mut last = last.unwrap_or_else(|| "0-0".to_owned());
+    loop {
+        match client.events(args.release.as_deref(), Some(&last)).await {
+            Ok(answer) => {
+                let mut chunks = answer.bytes_stream();
+                let mut events = Events::default();
+                while let Some(Ok(chunk)) = chunks.next().await {
+                    for data in events.push(&chunk) {
+                        let Ok(entry) = serde_json::from_slice::<AuditEntry>(&data) else { continue };
+                        write_entry(&entry, args.json, out)?;
+                        last = entry.id;
+                    }
+                    out.flush()?;
+                }
+            }
+            Err(error) if error.is_passing() => {}
+            Err(error) => return Err(error.into()),
+        }
+        sleep(REOPEN_AFTER).await;
+    }
+}
+
+/// Takes server-sent events apart; only their data is of interest, as it holds the id too.
+#[derive(Debug, Default)]
+pub struct Events {
+    line: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Events {
+    /// The data of the events that this piece of the stream completes.
+    pub fn push(&mut self, chunk: &[u8]) -> Vec<Vec<u8>> {
+        let mut whole = Vec::new();
+        for byte in chunk {
+            if *byte != b'\n' {
+                if self.line.len() < MAX_EVENT_BYTES {
+                    self.line.push(*byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            let line = line.strip_suffix(b"\r").unwrap_or(&line);
+            if let Some(data) = line.strip_prefix(b"data:") {
+                if !self.data.is_empty() {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+            } else if line.is_empty() && !self.data.is_empty() {
+                whole.push(std::mem::take(&mut self.data));
+            }
+        }
+        whole
+    }
+}
+
+fn write_entry(entry: &AuditEntry, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string(entry).map_err(std::io::Error::from)?;
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
+    for event in &entry.events {
+        let release = entry.release.as_deref().unwrap_or("-");
+        writeln!(out, "{} {} {release} {}", entry.at, entry.actor, words(event))?;
+    }
+    Ok(())
+}
+
+/// Fields that say again what stands elsewhere in the line, or that only a program can use.
+const NOT_SHOWN: [&str; 4] = ["event", "release", "step", "digest"];
+
+/// An event as its name and its values.
+fn words(event: &serde_json::Value) -> String {
+    let Some(fields) = event.as_object() else { return show::one_line(&event.to_string()) };
+    // What a child did is called by the step it took.
+    let name = fields.get("step").or_else(|| fields.get("event")).and_then(serde_json::Value::as_str);
+    let rest = fields.iter().filter(|(key, value)| !NOT_SHOWN.contains(&key.as_str()) && !value.is_null());
+    let words: Vec<String> = rest
+        .map(|(key, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{key}={}", show::one_line(&value))
+        })
+        .collect();
+    format!("{} {}", name.unwrap_or("event"), words.join(" ")).trim_end().to_owned()
+}

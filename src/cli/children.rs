@@ -1,0 +1,261 @@
+//! `choirmaster children …`: who is there, what they do, and what an operator decides about them.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use jiff::Timestamp;
+use reqwest::Method;
+
+use super::{
+    client::{Client, Connection, Noted},
+    failure::Failure,
+    show,
+};
+use crate::wire::api::{Child, LabelValue, UnknownCaller};
+
+/// Look at the children, and decide what they take part in.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the children
+    #[command(after_help = "Example: choirmaster children list --label tier:edge --silent-for 5m")]
+    List(List),
+    /// Show one child, with its area
+    Show {
+        #[arg(value_name = "CHILD")]
+        id: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Forget a child that is gone for good; should it call again, it is a new one
+    Forget(Target),
+    /// Let a child take part in no further release; what it has in hand goes on
+    Cordon(Target),
+    /// Let a cordoned or drained child take part again
+    Uncordon(Target),
+    /// Cordon a child and take out of the running releases what it has not begun
+    Drain(Target),
+    /// Set labels (KEY=VALUE) or remove them (KEY-); they win over those that the child reports
+    #[command(after_help = "Example: choirmaster children label 7cb606ee-fde1 tier=edge rack-")]
+    Label {
+        #[command(flatten)]
+        target: Target,
+        #[arg(value_name = "KEY=VALUE|KEY-", required = true, value_parser = label)]
+        labels: Vec<Label>,
+    },
+    /// List calls by ids that the manager does not know
+    Unknown {
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Only children with this label
+    #[arg(long, value_name = "KEY:VALUE")]
+    label: Option<String>,
+    /// Only agent or rm
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only open, cordoned or drained
+    #[arg(long, value_name = "CORDON")]
+    cordon: Option<String>,
+    /// Only children that have not called for this long: 90s, 5m, 2h
+    #[arg(long, value_name = "DURATION")]
+    silent_for: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+struct Target {
+    /// Id of the child
+    #[arg(value_name = "CHILD")]
+    id: String,
+    #[command(flatten)]
+    noted: Noted,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A label to set, or to remove.
+#[derive(Debug, Clone)]
+struct Label {
+    key: String,
+    value: Option<String>,
+}
+
+fn label(text: &str) -> Result<Label, String> {
+    if let Some((key, value)) = text.split_once('=') {
+        return Ok(Label { key: key.to_owned(), value: Some(value.to_owned()) });
+    }
+    let key = text.strip_suffix('-').ok_or("it looks like tier=edge to set, tier- to remove")?;
+    Ok(Label { key: key.to_owned(), value: None })
+}
+
+pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
+    match args.command {
+        Command::List(args) => list(&args, out).await,
+        Command::Show { id, common } => one(&id, &common, out).await,
+        Command::Forget(target) => {
+            act(&target, Method::DELETE, &["api", "v1", "children", &target.id], "forgotten", out).await
+        }
+        Command::Cordon(target) => verb(&target, "cordon", "cordoned", out).await,
+        Command::Uncordon(target) => verb(&target, "uncordon", "takes part again", out).await,
+        Command::Drain(target) => verb(&target, "drain", "drained", out).await,
+        Command::Label { target, labels } => set_labels(&target, &labels, out).await,
+        Command::Unknown { common } => unknown(&common, out).await,
+    }
+}
+
+async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.common.connection)?;
+    let named = [
+        ("label", &args.label),
+        ("kind", &args.kind),
+        ("cordon", &args.cordon),
+        ("silent_for", &args.silent_for),
+    ];
+    let query: Vec<(&str, &str)> =
+        named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+    let (children, more): (Vec<Child>, bool) =
+        client.list(&["api", "v1", "children"], &query, args.limit).await?;
+    if args.common.json {
+        show::json(out, &children)?;
+        return Ok(0);
+    }
+    if children.is_empty() {
+        let what = if query.is_empty() { "no children have called yet" } else { "no such children" };
+        writeln!(out, "{what}")?;
+        return Ok(0);
+    }
+    let now = Timestamp::now();
+    let rows = children.iter().map(|child| {
+        vec![
+            child.id.clone(),
+            show::or_dash(child.name.as_deref()),
+            child.kind.clone(),
+            child.agents.to_string(),
+            child.cordon.clone(),
+            labels(child),
+            show::ago(child.last_call.as_deref(), now),
+            child.doing.clone(),
+        ]
+    });
+    let head = ["ID", "NAME", "KIND", "AGENTS", "CORDON", "LABELS", "LAST CALL", "DOING"];
+    write!(out, "{}", show::table(&head, rows))?;
+    if more {
+        writeln!(out, "… and more: raise --limit")?;
+    }
+    Ok(0)
+}
+
+fn labels(child: &Child) -> String {
+    let pairs: Vec<String> = child.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    show::or_dash(Some(&pairs.join(",")))
+}
+
+async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&common.connection)?;
+    let child: Child = client.get(&["api", "v1", "children", id], &[]).await?;
+    if common.json {
+        show::json(out, &child)?;
+        return Ok(0);
+    }
+    let now = Timestamp::now();
+    let runtimes = child.runtimes.as_ref().map_or("not reported: taken as all".to_owned(), |r| r.join(", "));
+    let fields = [
+        ("name", show::or_dash(child.name.as_deref())),
+        ("kind", child.kind.clone()),
+        ("agents", child.agents.to_string()),
+        ("cordon", child.cordon.clone()),
+        ("runtimes", runtimes),
+        ("labels", labels(&child)),
+        ("born", show::ago(Some(&child.born), now)),
+        ("last call", show::ago(child.last_call.as_deref(), now)),
+        ("releases", show::or_dash(Some(&child.releases.join(", ")))),
+        ("doing", child.doing.clone()),
+        ("area", child.area.as_ref().map_or("-".to_owned(), serde_json::Value::to_string)),
+    ];
+    writeln!(out, "{}", child.id)?;
+    for (name, value) in fields {
+        writeln!(out, "  {name:<10} {}", show::one_line(&value))?;
+    }
+    Ok(0)
+}
+
+async fn verb(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+    act(target, Method::POST, &["api", "v1", "children", &target.id, verb], done, out).await
+}
+
+async fn act(
+    target: &Target,
+    method: Method,
+    path: &[&str],
+    done: &str,
+    out: &mut impl Write,
+) -> Result<u8, Failure> {
+    Client::new(&target.connection)?.act(method, path, &target.noted.body()).await?;
+    writeln!(out, "{}: {done}", target.id)?;
+    Ok(0)
+}
+
+async fn set_labels(target: &Target, labels: &[Label], out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&target.connection)?;
+    for Label { key, value } in labels {
+        let path = ["api", "v1", "children", &target.id, "labels", key];
+        let noted = target.noted.body();
+        if let Some(value) = value {
+            let body = LabelValue { value: value.clone(), by: noted.by, note: noted.note };
+            client.act(Method::PUT, &path, &body).await?;
+            writeln!(out, "{}: {key}={value}", target.id)?;
+        } else {
+            client.act(Method::DELETE, &path, &noted).await?;
+            writeln!(out, "{}: {key} removed", target.id)?;
+        }
+    }
+    Ok(0)
+}
+
+async fn unknown(common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&common.connection)?;
+    let (callers, _): (Vec<UnknownCaller>, bool) =
+        client.list(&["api", "v1", "callers", "unknown"], &[], usize::MAX).await?;
+    if common.json {
+        show::json(out, &callers)?;
+        return Ok(0);
+    }
+    if callers.is_empty() {
+        writeln!(out, "no calls by unknown ids")?;
+        return Ok(0);
+    }
+    let now = Timestamp::now();
+    let rows = callers.iter().map(|caller| {
+        vec![
+            caller.id.clone(),
+            caller.call.clone(),
+            caller.count.to_string(),
+            show::ago(Some(&caller.last), now),
+        ]
+    });
+    write!(out, "{}", show::table(&["ID", "CALL", "COUNT", "LAST"], rows))?;
+    Ok(0)
+}

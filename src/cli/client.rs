@@ -1,0 +1,267 @@
+//! The manager's API, as the commands call it.
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::failure::{self, Failure};
+use crate::{
+    config::Secret,
+    wire::api::{Diagnostic, Note, Page, Problem},
+};
+
+/// A connection must be there within this time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An answer must be whole within this time; a submission may carry megabytes over a slow line.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Entries asked for at once.
+const PAGE: usize = 500;
+
+/// Longest answer that is no problem document and is shown all the same, in characters.
+const MAX_SHOWN: usize = 300;
+
+/// Which manager, and who asks.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Manager")]
+pub struct Connection {
+    /// Address of the manager
+    #[arg(long, value_name = "URL", env = "CHOIRMASTER_URL", default_value = "http://127.0.0.1:9991")]
+    pub url: String,
+    /// File with the token of an operator; CHOIRMASTER_TOKEN may hold the token itself
+    #[arg(long, value_name = "FILE", env = "CHOIRMASTER_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// What is noted of an operator's action in the audit trail.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Noted {
+    /// Who acts, for the audit trail
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
+    pub by: Option<String>,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+}
+
+impl Noted {
+    pub fn body(&self) -> Note {
+        // A shell without a user sets the variable to nothing.
+        Note { by: self.by.clone().filter(|by| !by.is_empty()), note: self.note.clone() }
+    }
+}
+
+/// Why there is no answer that could be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("no manager answers at {url}: {why}\n{}", unreachable(.why))]
+    Unreachable { url: String, why: String },
+    #[error("{}", refused(.0))]
+    Refused(Box<Problem>),
+    #[error("the answer of {url} can't be read: {why}\nIs a Choirmaster of this version listening there?")]
+    Unreadable { url: String, why: String },
+}
+
+/// What to do about a manager that does not answer.
+fn unreachable(why: &str) -> &'static str {
+    if why.contains("certificate") {
+        "If its certificate is of an authority of your own, name that one's PEM file in SSL_CERT_FILE."
+    } else {
+        "Is it running (choirmaster serve)? Another address goes into --url or CHOIRMASTER_URL."
+    }
+}
+
+/// A refusal in words.
+fn refused(problem: &Problem) -> String {
+    let text = if problem.detail.is_empty() { &problem.title } else { &problem.detail };
+    match problem.status {
+        401 | 403 => format!(
+            "{text}\nThe manager wants the token of an operator: name its file with --token-file, or set \
+             CHOIRMASTER_TOKEN."
+        ),
+        503 => format!("{text}\nTry again in a moment."),
+        _ => text.clone(),
+    }
+}
+
+impl CallError {
+    /// Whether the same call may do better in a while: the manager restarts, or its store is away.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused(problem) => matches!(problem.status, 429 | 502 | 503 | 504),
+            Self::Unreadable { .. } => false,
+        }
+    }
+
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        match self {
+            Self::Refused(problem) => &problem.diagnostics,
+            _ => &[],
+        }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let code = match &error {
+            CallError::Refused(problem) if (400..500).contains(&problem.status) => failure::USER,
+            _ => failure::OURS,
+        };
+        Self { code, text: error.to_string() }
+    }
+}
+
+/// A manager that can be called.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    token: Option<Secret>,
+}
+
+impl Client {
+    pub fn new(connection: &Connection) -> Result<Self, Failure> {
+        let wrong = |why: &str| {
+            Failure::user(format!(
+                "{:?} is no address of a manager ({why}): it looks like http://127.0.0.1:9991",
+                connection.url
+            ))
+        };
+        let base = Url::parse(&connection.url).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+            return Err(wrong("not http or https"));
+        }
+        let token = match (std::env::var("CHOIRMASTER_TOKEN"), &connection.token_file) {
+            (_, Some(file)) => {
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    Failure::user(format!("the token's file {} can't be read: {error}", file.display()))
+                })?;
+                Some(Secret::new(text.trim()))
+            }
+            (Ok(token), None) if !token.is_empty() => Some(Secret::new(token)),
+            _ => None,
+        };
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .user_agent(concat!("choirmaster/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Failure::ours(format!("no HTTP client: {error}")))?;
+        Ok(Self { http, base, token })
+    }
+
+    pub fn base(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// A request to a path; its parts may hold any character.
+    pub fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        let mut url = self.base.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().extend(path);
+        }
+        let request = self.http.request(method, url);
+        match &self.token {
+            Some(token) => request.bearer_auth(token.reveal()),
+            None => request,
+        }
+    }
+
+    /// Sends a request and waits for an answer that is no refusal.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, CallError> {
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let (status, url) = (answer.status(), answer.url().to_string());
+        let text = answer.text().await.unwrap_or_default();
+        Err(CallError::Refused(Box::new(problem(status, &url, &text))))
+    }
+
+    async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        let answer = self.send(request.timeout(ANSWER_TIMEOUT)).await?;
+        let url = answer.url().to_string();
+        let body = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
+        serde_json::from_slice(&body).map_err(|why| CallError::Unreadable { url, why: why.to_string() })
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> CallError {
+        // The innermost cause is the one that says something: connection refused, and not "error sending request".
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(inner) = cause.source() {
+            cause = inner;
+        }
+        CallError::Unreachable { url: self.base().to_owned(), why: cause.to_string() }
+    }
+
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, CallError> {
+        self.json(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// Does something to a child or a release; what it is like then is left out.
+    pub async fn act(&self, method: Method, path: &[&str], body: &impl Serialize) -> Result<(), CallError> {
+        self.send(self.request(method, path).json(body).timeout(ANSWER_TIMEOUT)).await.map(|_| ())
+    }
+
+    /// Sends a body and reads the answer.
+    pub async fn post<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        self.json(request).await
+    }
+
+    /// Opens a stream of events that goes on after `last`.
+    pub async fn events(&self, release: Option<&str>, last: Option<&str>) -> Result<Response, CallError> {
+        let mut request = self.request(Method::GET, &["events"]).header(header::ACCEPT, "text/event-stream");
+        if let Some(release) = release {
+            request = request.query(&[("release", release)]);
+        }
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        self.send(request).await
+    }
+
+    /// A list's entries up to a limit, page after page, and whether there are more.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        limit: usize,
+    ) -> Result<(Vec<T>, bool), CallError> {
+        let mut items = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let size = (limit - items.len()).min(PAGE).to_string();
+            let mut query = query.to_vec();
+            query.push(("limit", &size));
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let page: Page<T> = self.get(path, &query).await?;
+            let empty = page.items.is_empty();
+            items.extend(page.items);
+            after = page.next;
+            if after.is_none() || empty || items.len() >= limit {
+                return Ok((items, after.is_some()));
+            }
+        }
+    }
+}
+
+/// The problem that a refusal carries; one is made up where it carries none.
+fn problem(status: StatusCode, url: &str, text: &str) -> Problem {
+    serde_json::from_str(text).unwrap_or_else(|_| {
+        let shown: String = text.trim().chars().take(MAX_SHOWN).filter(|c| !c.is_control()).collect();
+        let shown = if shown.is_empty() { "no reason given".to_owned() } else { shown };
+        Problem {
+            kind: "about:blank".to_owned(),
+            title: status.to_string(),
+            status: status.as_u16(),
+            detail: format!("{url} answered {status}: {shown}"),
+            diagnostics: Vec::new(),
+        }
+    })
+}

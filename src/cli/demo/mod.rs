@@ -1,0 +1,159 @@
+//! `choirmaster demo`: a manager on an embedded store and twenty simulated children, from nothing, in a minute.
+//!
+//! The samples are submitted one after the other through the API, as anybody would. What is checked at the end of
+//! each is what the manager says *and* what the children themselves have come to run.
+
+mod run;
+pub mod samples;
+
+use std::{
+    io::{IsTerminal, Write},
+    time::Duration,
+};
+
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use self::run::{Ended, Stage};
+use super::{
+    client::{Client, Connection},
+    failure::Failure,
+    show,
+};
+use crate::{
+    app::{self, Manager, Options},
+    fleet::{self, Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic},
+};
+
+/// Children of the demo.
+pub const AGENTS: usize = 20;
+
+/// Calls a second at each child. High enough that 5 % of them are never nothing.
+const CALLS_PER_SECOND: f64 = 200.0;
+
+/// Show what it does: a manager, 20 simulated children, and the sample releases one after the other.
+///
+/// One of the samples is bad on purpose: it must fail, and the base version must run again everywhere. Ends with 0
+/// if all came out as it should. Nothing is left behind; nothing but this program is needed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "While it runs, in a second terminal (with the address that it prints):\n  \
+                        choirmaster release watch gradual --url http://127.0.0.1:PORT")]
+pub struct Args {
+    /// Real seconds in a second of the children's clocks
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.2)]
+    pace: f64,
+    /// All that is random at the children follows from it
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    seed: u64,
+}
+
+pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    fleet_of(args, "").validate().map_err(|error| Failure::user(error.to_string()))?;
+    let folder = tempfile::Builder::new()
+        .prefix("choirmaster-demo-")
+        .tempdir()
+        .map_err(|error| Failure::ours(format!("no temporary folder: {error}")))?;
+    samples::write_functions(folder.path())
+        .map_err(|error| Failure::ours(format!("the sample functions can't be written: {error}")))?;
+    let store = format!("sqlite://{}", folder.path().join("demo.db").display());
+    let manager = app::start(Options::local(store, folder.path().to_owned())).await?;
+    let done = tokio::select! {
+        done = perform(args, &manager, out) => done,
+        _ = tokio::signal::ctrl_c() => Err(Failure { code: 130, text: "the demo was ended early".to_owned() }),
+    };
+    manager.stop().await?;
+    // What is left of it in a temporary folder harms nobody.
+    let _ = folder.close();
+    done
+}
+
+async fn perform(args: &Args, manager: &Manager, out: &mut impl Write) -> Result<u8, Failure> {
+    let url = format!("http://{}", manager.address);
+    let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
+    writeln!(
+        out,
+        "A release manager on an embedded store, and {AGENTS} SIMULATED children: no function is really run.\n\
+         listening on {url}\n\
+         In a second terminal: choirmaster release watch RELEASE --url {url}\n"
+    )?;
+    out.flush()?;
+    let children = Children::start(fleet_of(args, &url));
+    let mut stage = Stage::new(&client, children.progress.clone(), std::io::stdout().is_terminal());
+    let ended = stage.all(out).await?;
+    let report = children.end().await?;
+    write!(out, "\n{}", summary(&ended))?;
+    let rightly = ended.iter().filter(|one| one.as_expected()).count();
+    writeln!(
+        out,
+        "{rightly} of {} releases came out as they should; the simulated children made {} calls, {} of them polls",
+        ended.len(),
+        report.totals.calls,
+        report.totals.polls
+    )?;
+    Ok(if rightly == samples::SAMPLES.len() { 0 } else { super::failure::OURS })
+}
+
+fn fleet_of(args: &Args, url: &str) -> FleetConfig {
+    let healthy = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.0 };
+    FleetConfig {
+        url: url.to_owned(),
+        agents: AGENTS,
+        seed: args.seed,
+        pace: args.pace,
+        traffic: Traffic {
+            calls_per_second: CALLS_PER_SECOND,
+            base: healthy,
+            new: healthy,
+            bad: Behaviour { errors: 0.8, ..healthy },
+            bad_path: Some(samples::BAD_PATH.to_owned()),
+        },
+        faults: Faults { exit_after_rollback: 0.0, ..Faults::default() },
+        ..FleetConfig::default()
+    }
+}
+
+/// The simulated children, while they run.
+struct Children {
+    progress: watch::Receiver<Progress>,
+    stop: CancellationToken,
+    running: JoinHandle<Result<FleetReport, FleetError>>,
+}
+
+impl Children {
+    fn start(config: FleetConfig) -> Self {
+        let (told, progress) = watch::channel(Progress::default());
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(fleet::run(config, stop.clone(), move |progress| {
+            told.send_replace(progress.clone());
+        }));
+        Self { progress, stop, running }
+    }
+
+    async fn end(self) -> Result<FleetReport, Failure> {
+        self.stop.cancel();
+        let report =
+            self.running.await.map_err(|error| Failure::ours(format!("the children died: {error}")))?;
+        report.map_err(|error| Failure::user(error.to_string()))
+    }
+}
+
+/// What came of each release.
+fn summary(ended: &[Ended]) -> String {
+    let rows = ended.iter().map(|one| {
+        vec![
+            one.id.clone(),
+            one.state.clone(),
+            one.counts.succeeded.to_string(),
+            one.counts.failed.to_string(),
+            one.new_at.to_string(),
+            one.base_at.to_string(),
+            show::lasted(one.took.as_secs().try_into().unwrap_or(i64::MAX)),
+            if one.as_expected() { "as it should".to_owned() } else { one.why_not() },
+        ]
+    });
+    let head = ["RELEASE", "ENDED", "SUCCEEDED", "FAILED", "NEW AT", "BASE AT", "TOOK", "CAME OUT"];
+    show::table(&head, rows)
+}
+
+/// Longest time of one release; something is wrong with one that takes longer.
+const RELEASE_LIMIT: Duration = Duration::from_secs(45);

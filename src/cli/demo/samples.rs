@@ -1,0 +1,86 @@
+//! The samples of `releases/` and `fns/`, within the program: a demo needs no checkout.
+
+use std::{fs, io, path::Path};
+
+use crate::strategy::{self, Strategy};
+
+/// How a sample is meant to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Every child runs the new versions.
+    RolledOut,
+    /// It fails everywhere, and every child runs the base versions.
+    RolledBack,
+}
+
+/// A sample release.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// In `releases/`.
+    pub file: &'static str,
+    pub text: &'static str,
+    pub expected: Expected,
+}
+
+impl Sample {
+    /// What it says; `None` would be a fault of the sample, and a test looks for it.
+    pub fn strategy(&self) -> Option<Strategy> {
+        strategy::check(self.text).strategy
+    }
+}
+
+macro_rules! sample {
+    ($file:literal, $expected:ident) => {
+        Sample {
+            file: $file,
+            text: include_str!(concat!("../../../releases/", $file)),
+            expected: Expected::$expected,
+        }
+    };
+}
+
+/// In the order of the demo. The bad one stands among good ones, so that it has something to leave as it is.
+pub const SAMPLES: [Sample; 7] = [
+    sample!("canary.yml", RolledOut),
+    sample!("ab.yml", RolledOut),
+    sample!("two-stage.yml", RolledOut),
+    sample!("bad.yml", RolledBack),
+    sample!("gradual.yml", RolledOut),
+    sample!("jump.yml", RolledOut),
+    sample!("two-functions.yml", RolledOut),
+];
+
+/// Part of the path of versions that are bad on purpose.
+pub const BAD_PATH: &str = "broken";
+
+macro_rules! files {
+    ($($path:literal),* $(,)?) => {
+        [$(($path, include_bytes!(concat!("../../../", $path)).as_slice())),*]
+    };
+}
+
+/// Path and content of each file of the sample functions.
+pub const FILES: [(&str, &[u8]); 10] = files![
+    "fns/greet_base/fn.py",
+    "fns/greet_base/requirements.txt",
+    "fns/greet_new/fn.py",
+    "fns/greet_new/requirements.txt",
+    "fns/sieve_base/index.js",
+    "fns/sieve_base/package.json",
+    "fns/sieve_broken/index.js",
+    "fns/sieve_broken/package.json",
+    "fns/sieve_new/index.js",
+    "fns/sieve_new/package.json",
+];
+
+/// Writes the sample functions below a folder.
+pub fn write_functions(root: &Path) -> io::Result<()> {
+    for (path, content) in FILES {
+        let file = root.join(path);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(file, content)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `choirmaster deployments`: what runs where.
+
+use std::io::Write;
+
+use jiff::Timestamp;
+
+use super::{
+    client::{Client, Connection},
+    failure::Failure,
+    show,
+};
+use crate::wire::api::Deployment;
+
+/// Show which version of which function runs at which child.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: choirmaster deployments --function sieve --json | jq -r '.[] | select(.variant == \"unknown\").child'"
+)]
+pub struct Args {
+    /// Only this function
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+    /// Only this child
+    #[arg(long, value_name = "CHILD")]
+    child: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    limit: usize,
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.connection)?;
+    let mut query = Vec::new();
+    query.extend(args.function.as_deref().map(|function| ("function", function)));
+    query.extend(args.child.as_deref().map(|child| ("child", child)));
+    let (deployments, more): (Vec<Deployment>, bool) =
+        client.list(&["api", "v1", "deployments"], &query, args.limit).await?;
+    if args.json {
+        show::json(out, &deployments)?;
+        return Ok(0);
+    }
+    if deployments.is_empty() {
+        writeln!(out, "no release has changed anything")?;
+        return Ok(0);
+    }
+    let now = Timestamp::now();
+    let rows = deployments.iter().map(|d| {
+        vec![
+            d.function.clone(),
+            d.child.clone(),
+            d.variant.clone(),
+            d.path.clone(),
+            d.release.clone(),
+            show::ago(Some(&d.since), now),
+        ]
+    });
+    write!(out, "{}", show::table(&["FUNCTION", "CHILD", "VARIANT", "PATH", "RELEASE", "SINCE"], rows))?;
+    if more {
+        writeln!(out, "… and more: raise --limit")?;
+    }
+    Ok(0)
+}

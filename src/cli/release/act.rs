@@ -1,0 +1,94 @@
+//! `choirmaster release pause|resume|abort|retry|end-stage`.
+
+use std::io::Write;
+
+use reqwest::Method;
+
+use crate::{
+    cli::{
+        client::{Client, Connection, Noted},
+        failure::Failure,
+        show,
+    },
+    wire::api::Release,
+};
+
+/// The release to act on, and what is noted of it.
+#[derive(Debug, clap::Args)]
+pub struct Target {
+    /// Id of the release
+    #[arg(value_name = "RELEASE")]
+    id: String,
+    #[command(flatten)]
+    noted: Noted,
+    /// Print the release as it is afterwards, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Hold a release: no stage is ended and nothing new is handed out; what children have in hand goes on.
+#[derive(Debug, clap::Args)]
+pub struct Pause {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Let a paused release go on.
+#[derive(Debug, clap::Args)]
+pub struct Resume {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// End a release and bring every child that may run the new version back to the base version.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: choirmaster release abort canary --note 'wrong folder'")]
+pub struct Abort {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Offer a release that is over again to the children that failed.
+#[derive(Debug, clap::Args)]
+pub struct Retry {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Tell all children that run a stage to end it now.
+///
+/// Agents act on it as soon as they ask; each then judges by what it has measured so far.
+#[derive(Debug, clap::Args)]
+pub struct EndStage {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the stage
+    #[arg(value_name = "STAGE")]
+    stage: String,
+}
+
+/// Does it, and says how the release stands then.
+pub async fn run(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+    let path = ["api", "v1", "releases", &target.id, verb];
+    act(target, &path, &format!("{}: {done}", target.id), out).await
+}
+
+pub async fn end_stage(args: &EndStage, out: &mut impl Write) -> Result<u8, Failure> {
+    let id = &args.target.id;
+    let path = ["api", "v1", "releases", id, "stages", &args.stage, "end"];
+    act(&args.target, &path, &format!("{id}: stage {:?} ends", args.stage), out).await
+}
+
+async fn act(target: &Target, path: &[&str], done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&target.connection)?;
+    let request = client.request(Method::POST, path).json(&target.noted.body());
+    let release: Release = client.post(request).await?;
+    if target.json {
+        show::json(out, &release)?;
+    } else {
+        writeln!(out, "{done}; it is {} now", super::progress::state(&release))?;
+    }
+    Ok(0)
+}

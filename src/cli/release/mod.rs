@@ -1,0 +1,53 @@
+//! `choirmaster release …`: submit a release, look at it, steer it.
+
+mod act;
+mod diff;
+mod list;
+mod live;
+mod progress;
+mod show;
+mod submit;
+mod watch;
+
+use std::io::Write;
+
+use clap::Subcommand;
+
+pub use self::{diff::differences, progress::line};
+use super::failure::Failure;
+
+/// Submit, watch and steer releases.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Submit(submit::Args),
+    List(list::Args),
+    Show(show::Args),
+    Watch(watch::Args),
+    Diff(diff::Args),
+    Pause(act::Pause),
+    Resume(act::Resume),
+    Abort(act::Abort),
+    Retry(act::Retry),
+    EndStage(act::EndStage),
+}
+
+pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
+    match args.command {
+        Command::Submit(args) => submit::run(&args, out).await,
+        Command::List(args) => list::run(&args, out).await,
+        Command::Show(args) => show::run(&args, out).await,
+        Command::Watch(args) => watch::run(&args, out).await,
+        Command::Diff(args) => diff::run(&args, out).await,
+        Command::Pause(args) => act::run(&args.target, "pause", "paused", out).await,
+        Command::Resume(args) => act::run(&args.target, "resume", "resumed", out).await,
+        Command::Abort(args) => act::run(&args.target, "abort", "aborted", out).await,
+        Command::Retry(args) => act::run(&args.target, "retry", "tried again where it failed", out).await,
+        Command::EndStage(args) => act::end_stage(&args, out).await,
+    }
+}

@@ -1,0 +1,52 @@
+//! A release in one line.
+
+use crate::{
+    cli::show::{counted, one_line},
+    wire::api::{Counts, Release},
+};
+
+/// Its state, with the reason where it has one.
+pub fn state(release: &Release) -> String {
+    match &release.reason {
+        Some(reason) => format!("{} ({})", release.state, one_line(reason)),
+        None => release.state.clone(),
+    }
+}
+
+/// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
+pub fn outcomes(counts: &Counts) -> String {
+    let named = [
+        (counts.succeeded, "succeeded"),
+        (counts.failed, "failed"),
+        (counts.timed_out, "timed out"),
+        (counts.unreachable, "unreachable"),
+        (counts.lost, "lost"),
+        (counts.undone, "undone"),
+        (counts.undoing, "to confirm the undo"),
+        (counts.excluded, "excluded"),
+    ];
+    let some: Vec<String> =
+        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+    some.join(", ")
+}
+
+/// `Running: 12 of 20 children over; 12 succeeded; …` and what it waits for; without times.
+pub fn line(release: &Release) -> String {
+    let counts = &release.counts;
+    let over = counts.done + counts.failed_status;
+    let mut parts = vec![format!(
+        "{}: {} of {} over",
+        state(release),
+        over,
+        counted(counts.participants.into(), "child", "children")
+    )];
+    let outcomes = outcomes(counts);
+    if !outcomes.is_empty() {
+        parts.push(outcomes);
+    }
+    if release.unconfirmed > 0 {
+        parts.push(format!("{} did not confirm that they run the base version", release.unconfirmed));
+    }
+    parts.extend(release.waits_for.as_deref().map(one_line));
+    parts.join("; ")
+}

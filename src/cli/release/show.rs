@@ -1,0 +1,187 @@
+//! `choirmaster release show`.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::{
+    cli::{
+        client::{Client, Connection},
+        failure::Failure,
+        show,
+    },
+    wire::api::{ReleaseChild, ReleaseDetail, StageResult},
+};
+
+/// Show a release: its stages, its children, and what each of them waits for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  choirmaster release show canary\n  \
+                        choirmaster release show canary --outcome failed --results\n  \
+                        choirmaster release show canary --strategy > canary.yml")]
+pub struct Args {
+    /// Id of the release
+    #[arg(value_name = "RELEASE")]
+    id: String,
+    /// Only children with this status: Todo, Doing, Done, Failed, No
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only children with this outcome: succeeded, failed, timed_out, unreachable, lost, undone, excluded
+    #[arg(long, value_name = "OUTCOME")]
+    outcome: Option<String>,
+    /// Only children whose current stage this is
+    #[arg(long, value_name = "STAGE")]
+    stage: Option<String>,
+    /// Also what each child reported
+    #[arg(long)]
+    results: bool,
+    /// At most so many children
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+    /// Print the strategy as it was submitted, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    strategy: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.connection)?;
+    let path = ["api", "v1", "releases", &args.id];
+    let detail: ReleaseDetail = client.get(&path, &[]).await?;
+    if args.strategy {
+        out.write_all(detail.strategy.as_bytes())?;
+        return Ok(0);
+    }
+    let mut query = Vec::new();
+    query.extend(args.status.as_deref().map(|status| ("status", status)));
+    query.extend(args.outcome.as_deref().map(|outcome| ("outcome", outcome)));
+    query.extend(args.stage.as_deref().map(|stage| ("stage", stage)));
+    let path = ["api", "v1", "releases", &args.id, "children"];
+    let (children, more): (Vec<ReleaseChild>, bool) = client.list(&path, &query, args.limit).await?;
+    if args.json {
+        show::json(out, &json!({"release": detail, "children": children, "more_children": more}))?;
+        return Ok(0);
+    }
+    let now = Timestamp::now();
+    write!(out, "{}", overview(&detail, now))?;
+    write_children(out, &children, args.results, now)?;
+    if more {
+        writeln!(out, "… and more children: raise --limit")?;
+    }
+    Ok(0)
+}
+
+/// The release without its children.
+fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
+    let release = &detail.release;
+    let mut text = format!("{}  {}\n", release.id, show::one_line(&release.name));
+    let mut field = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "  {name:<12} {value}");
+        }
+    };
+    field("state", &super::progress::state(release));
+    field("waits for", &show::one_line(release.waits_for.as_deref().unwrap_or_default()));
+    field("functions", &release.functions.join(", "));
+    if release.attempt > 1 {
+        field("attempt", &release.attempt.to_string());
+    }
+    field("submitted", &show::ago(Some(&release.submitted), now));
+    field("took", &show::between(release.started.as_deref(), release.ended.as_deref(), now));
+    field("children", &release.counts.participants.to_string());
+    field("outcomes", &super::progress::outcomes(&release.counts));
+    if release.unconfirmed > 0 {
+        let count = show::counted(release.unconfirmed.into(), "child", "children");
+        field("unconfirmed", &format!("{count} did not confirm that the base version runs again"));
+    }
+    for (reason, count) in &detail.excluded {
+        field("left out", &format!("{count}: {}", show::one_line(reason)));
+    }
+    let stages = detail.stages.iter().map(|stage| {
+        let children: Vec<String> =
+            stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();
+        vec![
+            stage.name.clone(),
+            stage.kind.clone(),
+            stage.function.clone(),
+            format!("{} %", stage.new_traffic),
+            children.join(", "),
+        ]
+    });
+    text.push('\n');
+    text.push_str(&show::table(&["STAGE", "TYPE", "FUNCTION", "NEW", "CHILDREN"], stages));
+    text
+}
+
+fn write_children(
+    out: &mut impl Write,
+    children: &[ReleaseChild],
+    results: bool,
+    now: Timestamp,
+) -> io::Result<()> {
+    if children.is_empty() {
+        return writeln!(out, "\nno children to show");
+    }
+    let rows = children.iter().map(|child| row(child, now));
+    write!(out, "\n{}", show::table(&HEAD, rows))?;
+    if results {
+        for child in children.iter().filter(|child| !child.results.is_empty()) {
+            writeln!(out, "\n{}", name(child))?;
+            write!(
+                out,
+                "{}",
+                show::table(
+                    &["STAGE", "STATUS", "ATTEMPT", "AT", "NEW VERSION"],
+                    child.results.iter().map(result)
+                )
+            )?;
+        }
+    }
+    Ok(())
+}
+
+pub const HEAD: [&str; 6] = ["CHILD", "STATUS", "OUTCOME", "STAGE", "LAST CALL", "WAITS FOR"];
+
+/// A child in a table under [`HEAD`].
+pub fn row(child: &ReleaseChild, now: Timestamp) -> Vec<String> {
+    vec![
+        name(child),
+        child.status.clone(),
+        show::or_dash(child.outcome.as_deref()),
+        child.stage.as_ref().map_or("-".to_owned(), |stage| format!("{stage}: {}", child.stage_status)),
+        show::ago(child.last_call.as_deref(), now),
+        child.waits_for.clone(),
+    ]
+}
+
+fn name(child: &ReleaseChild) -> String {
+    child.name.as_ref().map_or_else(|| child.child.clone(), |name| format!("{name} ({})", child.child))
+}
+
+fn result(result: &StageResult) -> Vec<String> {
+    let number = |path: &[&str]| {
+        let value = path.iter().try_fold(&result.summary, |at, key| at.get(key));
+        value.and_then(serde_json::Value::as_f64)
+    };
+    let time = |path: &[&str]| match number(path) {
+        Some(ms) if ms >= 0.0 => format!("{ms:.1} ms"),
+        _ => "no call".to_owned(),
+    };
+    let errors = number(&["f2_err_rate"])
+        .map_or("errors unknown".to_owned(), |share| format!("{:.2} % errors", share * 100.0));
+    let preliminary = if result.preliminary { ", preliminary" } else { "" };
+    vec![
+        result.stage.clone(),
+        result.status.clone(),
+        result.attempt.to_string(),
+        result.at.clone(),
+        format!("median {}, {errors}{preliminary}", time(&["f2_times_summary", "median"])),
+    ]
+}

@@ -1,0 +1,210 @@
+//! `choirmaster release watch`: follows a release to its end.
+//!
+//! It asks once a second instead of listening to events: what is shown is then always the whole truth, whatever
+//! was missed, and a restart of the manager is no more than a few questions without an answer.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    live::{Live, rows_for_children},
+    progress,
+};
+use crate::{
+    cli::{
+        client::{CallError, Client, Connection},
+        failure::{self, Failure},
+        outcome, show,
+    },
+    wire::api::{Release, ReleaseChild, ReleaseDetail},
+};
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where nobody looks at a terminal, numbers are written at most this often; a new state is written at once.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// A manager that has answered before and doesn't any longer is waited for this long.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// In which order children are of interest.
+const OF_INTEREST: [&str; 4] = ["Doing", "Failed", "Todo", "Done"];
+
+/// Follow a release to its end; the exit code tells how it ended.
+///
+/// A live table on a terminal, a line for each change otherwise. The manager may be restarted meanwhile.
+#[derive(Debug, clap::Args)]
+#[command(after_help = outcome::HELP)]
+pub struct Args {
+    /// Id of the release
+    #[arg(value_name = "RELEASE")]
+    id: String,
+    /// Print the release as one line of JSON at each change
+    #[arg(long)]
+    json: bool,
+    /// Lines instead of a table, also on a terminal
+    #[arg(long)]
+    plain: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.connection)?;
+    let form = Form::choose(args.json, args.plain);
+    follow(&client, &args.id, form, out).await
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Table,
+    Lines,
+    Json,
+}
+
+impl Form {
+    pub fn choose(json: bool, plain: bool) -> Self {
+        if json {
+            Self::Json
+        } else if !plain && io::stdout().is_terminal() {
+            Self::Table
+        } else {
+            Self::Lines
+        }
+    }
+}
+
+/// Follows a release until it is over, and answers its exit code.
+pub async fn follow(client: &Client, id: &str, form: Form, out: &mut impl Write) -> Result<u8, Failure> {
+    let looking = look_on(client, id, form, out);
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::select! {
+        code = looking => code,
+        _ = interrupted => {
+            let text = format!("no longer watching; release {id} goes on");
+            Err(Failure { code: INTERRUPTED, text })
+        }
+    }
+}
+
+async fn look_on(client: &Client, id: &str, form: Form, out: &mut impl Write) -> Result<u8, Failure> {
+    let mut shown = Shown::new(form);
+    let mut answered: Option<Instant> = None;
+    let mut complained = false;
+    loop {
+        match look(client, id, form).await {
+            Ok((detail, children)) => {
+                if std::mem::take(&mut complained) {
+                    shown.say("the manager answers again")?;
+                }
+                answered = Some(Instant::now());
+                let code = outcome::code(&detail.release);
+                shown.update(&detail, &children, code.is_some(), out)?;
+                if let Some(code) = code {
+                    return Ok(code);
+                }
+            }
+            Err(error) => {
+                let patient = answered.is_some_and(|at| at.elapsed() < PATIENCE);
+                if !patient || !error.is_passing() {
+                    return Err(error.into());
+                }
+                if !std::mem::replace(&mut complained, true) {
+                    shown.say("the manager does not answer at the moment; waiting for it")?;
+                }
+            }
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn look(
+    client: &Client,
+    id: &str,
+    form: Form,
+) -> Result<(ReleaseDetail, Vec<ReleaseChild>), CallError> {
+    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[]).await?;
+    let mut children: Vec<ReleaseChild> = Vec::new();
+    let rows = if form == Form::Table { rows_for_children(&detail) } else { 0 };
+    for status in OF_INTEREST {
+        if children.len() < rows {
+            let path = ["api", "v1", "releases", id, "children"];
+            let left = rows - children.len();
+            children.extend(client.list::<ReleaseChild>(&path, &[("status", status)], left).await?.0);
+        }
+    }
+    Ok((detail, children))
+}
+
+/// What stands on the screen or in the log.
+struct Shown {
+    form: Form,
+    live: Option<Live>,
+    line: String,
+    state: String,
+    written: Option<Instant>,
+}
+
+impl Shown {
+    fn new(form: Form) -> Self {
+        let live = (form == Form::Table).then(Live::new);
+        Self { form, live, line: String::new(), state: String::new(), written: None }
+    }
+
+    fn update(
+        &mut self,
+        detail: &ReleaseDetail,
+        children: &[ReleaseChild],
+        over: bool,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
+        if let Some(live) = &mut self.live {
+            return Ok(live.draw(detail, children, out)?);
+        }
+        let release = &detail.release;
+        let line = progress::line(release);
+        let recently = self.written.is_some_and(|at| at.elapsed() < LINE_EVERY);
+        let quiet = !over && self.state == release.state && recently;
+        if line == self.line || quiet {
+            return Ok(());
+        }
+        self.write(release, &line, out)?;
+        self.line = line;
+        self.state.clone_from(&release.state);
+        self.written = Some(Instant::now());
+        Ok(())
+    }
+
+    fn write(&self, release: &Release, line: &str, out: &mut impl Write) -> Result<(), Failure> {
+        if self.form == Form::Json {
+            let json = serde_json::to_string(release).map_err(io::Error::from)?;
+            writeln!(out, "{json}")?;
+        } else {
+            writeln!(out, "{} {} {line}", show::clock(Timestamp::now()), release.id)?;
+        }
+        // A pipe is read while it is written to.
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Something about the watching itself.
+    fn say(&mut self, text: &str) -> Result<(), Failure> {
+        if let Some(live) = &mut self.live {
+            live.note(text, &mut io::stdout())?;
+        } else {
+            writeln!(io::stderr(), "{text}")
+                .map_err(|_| Failure { code: failure::OURS, text: String::new() })?;
+        }
+        Ok(())
+    }
+}

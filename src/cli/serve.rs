@@ -1,0 +1,221 @@
+//! `choirmaster serve`: the release manager itself.
+
+use std::{io::Write, path::PathBuf};
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
+use tracing_subscriber::EnvFilter;
+
+use super::failure::Failure;
+use crate::{
+    app,
+    config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
+    engine::TaskSettings,
+    http::auth::{self, ChildTokens, Token},
+    release::settings::Settings as Rules,
+    store::options::OpenOptions,
+};
+
+/// Run the release manager.
+///
+/// Prints one line on stdout once it answers: `listening on http://ADDRESS:PORT`. Logs go to stderr. SIGTERM and
+/// SIGINT let requests in hand end, commit what is left, and end with 0.
+///
+/// Every key of config/choirmaster.yml can also be set by a variable (limits.max_children is
+/// CHOIRMASTER_LIMITS_MAX_CHILDREN) or by --set; flags win over variables, variables over the file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    choirmaster serve\n  \
+    choirmaster serve --listen 127.0.0.1:0 --data /var/lib/choirmaster --functions /srv/release\n  \
+    choirmaster serve --store postgres://rm:PASSWORD@db/choirmaster --standby\n  \
+    choirmaster serve --set deadlines.stage=30m --set audit.retention=30d")]
+pub struct Args {
+    /// Configuration file [default: config/choirmaster.yml, where there is one]
+    #[arg(long, value_name = "FILE", env = "CHOIRMASTER_CONFIG")]
+    config: Option<PathBuf>,
+    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:9991]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Another address, for the calls of children alone
+    #[arg(long, value_name = "ADDR")]
+    child_listen: Option<String>,
+    /// sqlite://PATH or postgres://USER:PASSWORD@HOST/DATABASE [default: sqlite://DATA/choirmaster.db]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Folder for what it keeps [default: data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Folder that contains fns/, for releases submitted without functions [default: .]
+    #[arg(long, value_name = "DIR")]
+    functions: Option<String>,
+    /// Wait until the manager that holds the store is gone, then take over
+    #[arg(long)]
+    standby: bool,
+    /// error, warn, info, debug, trace, or per module as info,choirmaster::engine=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// human or json [default: human]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Set any key of the configuration (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("it looks like limits.max_children=1000")?;
+    Ok((key.into(), value.into()))
+}
+
+impl Args {
+    fn flags(&self) -> Vec<Flag> {
+        let set = self.set.iter().map(|(key, value)| ("--set", key.as_str(), Some(value.clone())));
+        let named = [
+            ("--listen", "serve.listen", self.listen.clone()),
+            ("--child-listen", "serve.child_listen", self.child_listen.clone()),
+            ("--store", "store.url", self.store.clone()),
+            ("--data", "serve.data", self.data.clone()),
+            ("--functions", "functions.root", self.functions.clone()),
+            ("--standby", "serve.standby", self.standby.then(|| "true".to_owned())),
+            ("--log-level", "log.level", self.log_level.clone()),
+            ("--log-format", "log.format", self.log_format.clone()),
+        ];
+        // A flag of its own wins over --set.
+        set.chain(named)
+            .filter_map(|(name, key, value)| {
+                Some(Flag { name: name.to_owned(), key: key.to_owned(), value: value? })
+            })
+            .collect()
+    }
+}
+
+/// Runs until a signal, or until the engine ends by itself.
+pub async fn run(args: Args) -> Result<u8, Failure> {
+    let config = Config::load(args.config.as_deref(), std::env::vars(), &args.flags())?;
+    start_logging(&config.log);
+    let mut end = Signals::new().map_err(|error| Failure::ours(format!("no signals: {error}")))?;
+    let options = options(&config)?;
+    if options.open.wait {
+        tracing::info!("as a standby: listens once the store is free");
+    }
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let mut manager = tokio::select! {
+        manager = app::start(options) => manager?,
+        () = end.next() => return Ok(0),
+    };
+    writeln!(std::io::stdout(), "listening on {scheme}://{}", manager.address)?;
+    if manager.child_address != manager.address {
+        tracing::info!(address = %manager.child_address, "children call at an address of their own");
+    }
+    tokio::select! {
+        () = end.next() => {
+            tracing::info!("draining; a second signal ends at once");
+            tokio::select! {
+                stopped = manager.stop() => stopped?,
+                () = end.next() => return Err(Failure::ours("ended before everything was drained")),
+            }
+            tracing::info!("stopped");
+            Ok(0)
+        }
+        error = manager.failed() => {
+            Err(Failure::ours(format!(
+                "the engine stopped: {error:#}\nNothing that was acknowledged is lost. Look after the store, then \
+                 start the manager again."
+            )))
+        }
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+}
+
+fn start_logging(log: &Log) {
+    // The level was checked with the configuration.
+    let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(super::terminal::colours(&std::io::stderr()));
+    // A second logger in one process is a test's business; the first one stays.
+    let _ = match log.format {
+        LogFormat::Human => logs.try_init(),
+        LogFormat::Json => logs.json().try_init(),
+    };
+}
+
+/// From the configuration to what the manager is started with.
+fn options(config: &Config) -> Result<app::Options, Failure> {
+    let open = if config.serve.standby { OpenOptions::standby() } else { OpenOptions::new() };
+    let tls = |tls: &Tls| Ok::<_, Fault>(tls.server()?.map(|server| app::Tls(TlsAcceptor::from(server))));
+    Ok(app::Options {
+        listen: config.serve.listen,
+        child_listen: config.serve.child_listen,
+        store: store_url(config)?,
+        open: OpenOptions { max_bytes: config.store.max_size.map(|size| size.0), ..open },
+        functions_root: config.functions.root.clone(),
+        archive_limits: config.functions.limits(),
+        rules: Rules {
+            offer_deadline: config.deadlines.offer,
+            setup_grace: config.deadlines.setup_grace,
+            stage_deadline: config.deadlines.stage,
+            max_children: config.limits.max_children,
+            max_open_releases: config.limits.max_open_releases,
+        },
+        task: TaskSettings {
+            audit_retention: config.audit.retention,
+            webhooks: config.notify.webhooks.0.clone(),
+        },
+        max_connections: config.limits.max_connections,
+        auth: rights(config)?,
+        tls: tls(&config.tls)?,
+        child_tls: tls(&config.child_tls)?,
+        timeouts: config.timeouts.served(),
+    })
+}
+
+/// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.
+fn rights(config: &Config) -> Result<auth::Settings, Fault> {
+    let token = |(name, secret): (String, Secret)| (name, Token::new(secret.reveal()));
+    let operators: Vec<(String, Token)> = config.auth.operators()?.into_iter().map(token).collect();
+    let children = config.auth.children()?.into_iter().map(token).collect();
+    Ok(auth::Settings {
+        operator_required: !operators.is_empty(),
+        operators,
+        metrics_open: config.auth.open_metrics,
+        children: ChildTokens { tokens: children, required: config.auth.child_token_required },
+    })
+}
+
+/// The store's URL; the embedded one's folder is made where it is not there.
+fn store_url(config: &Config) -> anyhow::Result<String> {
+    if let Some(url) = &config.store.url {
+        return Ok(url.reveal().to_owned());
+    }
+    if let Some(file) = &config.store.url_file {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("store.url_file {} can't be read", file.display()))?;
+        return Ok(text.trim().to_owned());
+    }
+    let data = &config.serve.data;
+    std::fs::create_dir_all(data).with_context(|| {
+        format!("the data folder {} can't be made; name another with --data", data.display())
+    })?;
+    Ok(format!("sqlite://{}", data.join("choirmaster.db").display()))
+}

@@ -1,0 +1,84 @@
+//! How things look: tables, times, counts, JSON.
+
+use std::io::{self, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// One JSON document.
+pub fn json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    writeln!(out, "{}", serde_json::to_string_pretty(value)?)
+}
+
+/// A table without lines, fit for `grep` and `awk`, as wide as its content.
+pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head.iter().copied());
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(|cell| one_line(&cell))));
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
+
+/// Texts of others, without what would move a terminal's cursor.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// At most `width` characters.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// `1 child`, `20 children`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Two units at most: `3d 4h`, `1m 12s`, `8s`.
+pub fn lasted(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (days, hours, minutes, rest) =
+        (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{rest}s"),
+        (0, 0, _) => format!("{minutes}m {rest}s"),
+        (0, _, _) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
+
+/// From one time to another, or to `now`. Empty if the first is none.
+pub fn between(from: Option<&str>, to: Option<&str>, now: Timestamp) -> String {
+    let parse = |text: &str| text.parse::<Timestamp>().ok();
+    let Some(from) = from.and_then(parse) else { return String::new() };
+    let to = to.and_then(parse).unwrap_or(now);
+    lasted(to.as_second() - from.as_second())
+}
+
+/// How long ago that was; `-` for never.
+pub fn ago(time: Option<&str>, now: Timestamp) -> String {
+    let text = between(time, None, now);
+    if text.is_empty() { "-".to_owned() } else { format!("{text} ago") }
+}
+
+/// `12:03:04`, of a time in UTC.
+pub fn clock(time: Timestamp) -> String {
+    let text = time.to_string();
+    text.split('T').nth(1).map(|clock| clock.chars().take(8).collect()).unwrap_or_default()
+}
+
+/// A text or, where there is none, a dash.
+pub fn or_dash(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
+}

@@ -1,0 +1,40 @@
+//! How long children may take, where a release does not say it itself.
+
+use std::time::Duration;
+
+use super::{
+    section::{Field, Section},
+    value::MAX_TIME_MS,
+};
+use crate::release::settings::Settings as Rules;
+
+/// Shortest deadline that can be set, in milliseconds. Below a few polls of an agent it would fire always.
+const MIN_DEADLINE_MS: u64 = 1_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deadlines {
+    pub offer: Duration,
+    pub setup_grace: Duration,
+    pub stage: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        let rules = Rules::default();
+        Self { offer: rules.offer_deadline, setup_grace: rules.setup_grace, stage: rules.stage_deadline }
+    }
+}
+
+impl Section for Deadlines {
+    fn name(&self) -> &'static str {
+        "deadlines"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        vec![
+            Field::within("offer", &mut self.offer, MIN_DEADLINE_MS, MAX_TIME_MS),
+            Field::within("setup_grace", &mut self.setup_grace, MIN_DEADLINE_MS, MAX_TIME_MS),
+            Field::within("stage", &mut self.stage, MIN_DEADLINE_MS, MAX_TIME_MS),
+        ]
+    }
+}

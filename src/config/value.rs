@@ -1,0 +1,331 @@
+//! The kinds of values, from a text and back to it.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Longest duration that can be set, in milliseconds: ten years.
+pub(super) const MAX_TIME_MS: u64 = 3650 * 24 * 60 * 60 * 1000;
+
+/// A value that a text can set.
+pub trait Setting {
+    /// Takes the text, or says what it should look like.
+    fn read(&mut self, text: &str) -> Result<(), String>;
+
+    /// The text that gives this value; empty where nothing is set.
+    fn show(&self) -> String;
+
+    /// The number that bounds are about.
+    fn amount(&self) -> Option<u64> {
+        None
+    }
+
+    /// A bound, as [`Setting::show`] would show it.
+    fn show_amount(&self, amount: u64) -> String {
+        amount.to_string()
+    }
+}
+
+impl Setting for usize {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        *self = text.replace('_', "").parse().map_err(|_| format!("{text:?} is no whole number"))?;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn amount(&self) -> Option<u64> {
+        u64::try_from(*self).ok()
+    }
+}
+
+impl Setting for u64 {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        *self = text.replace('_', "").parse().map_err(|_| format!("{text:?} is no whole number"))?;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn amount(&self) -> Option<u64> {
+        Some(*self)
+    }
+}
+
+impl Setting for bool {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "true" => true,
+            "false" => false,
+            _ => return Err(format!("{text:?} is neither true nor false")),
+        };
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for SocketAddr {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        *self = text
+            .parse()
+            .map_err(|_| format!("{text:?} is no address with a port, as in 127.0.0.1:9991 or [::1]:9991"))?;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for PathBuf {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        if text.is_empty() {
+            return Err("the path is empty".to_owned());
+        }
+        *self = PathBuf::from(text);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+impl Setting for String {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        text.clone_into(self);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+/// An empty text unsets it again.
+impl<T: Setting + Blank> Setting for Option<T> {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        if text.is_empty() {
+            *self = None;
+            return Ok(());
+        }
+        let mut value = T::blank();
+        value.read(text)?;
+        *self = Some(value);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map(Setting::show).unwrap_or_default()
+    }
+
+    fn amount(&self) -> Option<u64> {
+        self.as_ref().and_then(Setting::amount)
+    }
+
+    fn show_amount(&self, amount: u64) -> String {
+        T::blank().show_amount(amount)
+    }
+}
+
+/// A value to read over; it is never seen.
+pub trait Blank {
+    fn blank() -> Self;
+}
+
+impl Blank for PathBuf {
+    fn blank() -> Self {
+        Self::new()
+    }
+}
+
+impl Blank for SocketAddr {
+    fn blank() -> Self {
+        Self::from(([127, 0, 0, 1], 0))
+    }
+}
+
+impl Blank for Bytes {
+    fn blank() -> Self {
+        Self(0)
+    }
+}
+
+impl Blank for Secret {
+    fn blank() -> Self {
+        Self(String::new())
+    }
+}
+
+/// A number of bytes: `64MiB`, `512KiB`, `4096`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+const BYTE_UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+impl Setting for Bytes {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let unit = BYTE_UNITS.iter().find(|(unit, _)| text.ends_with(unit));
+        let (number, scale) = unit.map_or((text, 1), |(unit, scale)| (text.trim_end_matches(unit), *scale));
+        let bytes = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+        self.0 = bytes.ok_or_else(|| format!("{text:?} is no size, as in 64MiB, 512KiB or 4096"))?;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.show_amount(self.0)
+    }
+
+    fn amount(&self) -> Option<u64> {
+        Some(self.0)
+    }
+
+    fn show_amount(&self, amount: u64) -> String {
+        let unit = BYTE_UNITS.iter().find(|(_, scale)| amount >= *scale && amount.is_multiple_of(*scale));
+        unit.map_or_else(|| amount.to_string(), |(unit, scale)| format!("{}{unit}", amount / scale))
+    }
+}
+
+const TIME_UNITS: [(&str, u64); 5] =
+    [("d", 24 * 60 * 60 * 1000), ("h", 60 * 60 * 1000), ("m", 60 * 1000), ("s", 1000), ("ms", 1)];
+
+impl Setting for Duration {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let millis =
+            millis(text).ok_or_else(|| format!("{text:?} is no duration, as in 90d, 24h, 1h30m or 500ms"))?;
+        *self = Self::from_millis(millis);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.show_amount(self.amount().unwrap_or_default())
+    }
+
+    fn amount(&self) -> Option<u64> {
+        u64::try_from(self.as_millis()).ok()
+    }
+
+    fn show_amount(&self, mut amount: u64) -> String {
+        if amount == 0 {
+            return "0s".to_owned();
+        }
+        let mut text = String::new();
+        for (unit, scale) in TIME_UNITS {
+            if amount >= scale {
+                text.extend([(amount / scale).to_string().as_str(), unit]);
+                amount %= scale;
+            }
+        }
+        text
+    }
+}
+
+/// Numbers with units, the larger unit first: `1h30m`. `None` if it is none.
+fn millis(text: &str) -> Option<u64> {
+    let (mut rest, mut sum) = (text.trim(), 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let number: u64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (_, scale) = TIME_UNITS.iter().find(|(unit, _)| *unit == &rest[..letters])?;
+        sum = sum.checked_add(number.checked_mul(*scale)?)?;
+        rest = &rest[letters..];
+    }
+    (!text.trim().is_empty()).then_some(sum)
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Human,
+    Json,
+}
+
+impl Setting for LogFormat {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "human" => Self::Human,
+            "json" => Self::Json,
+            _ => return Err(format!("{text:?} is neither human nor json")),
+        };
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Human => "human",
+            Self::Json => "json",
+        }
+        .to_owned()
+    }
+}
+
+/// Most addresses in a list.
+const MAX_URLS: usize = 16;
+
+/// Addresses to call, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Urls(pub Vec<String>);
+
+impl Setting for Urls {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let urls: Vec<String> =
+            text.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
+        if urls.len() > MAX_URLS {
+            return Err(format!("there are {} addresses, at most {MAX_URLS} are accepted", urls.len()));
+        }
+        for url in &urls {
+            let whole = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            if !whole {
+                return Err(
+                    "an address looks like https://example.org/hook; several are separated by commas"
+                        .to_owned(),
+                );
+            }
+        }
+        self.0 = urls;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.0.join(", ")
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself, for the one place that uses it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl Setting for Secret {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        text.trim().clone_into(&mut self.0);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        "(secret)".to_owned()
+    }
+}

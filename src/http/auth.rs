@@ -1,0 +1,171 @@
+//! Who may do what: by method and path.
+//!
+//! | paths | right |
+//! |---|---|
+//! | `POST /release`, `/api`, `/events`, `/openapi.json`, `/metrics` | an operator's |
+//! | the five calls of children | a child's own |
+//! | `/healthz`, `/readyz` | anybody's |
+//!
+//! Tokens are kept as SHA-256, compared in constant time, and shown nowhere.
+
+use std::{collections::HashMap, fmt};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
+
+use super::{Context, problem::Problem};
+
+/// A secret that opens something. Only its digest is kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    pub fn new(secret: &str) -> Self {
+        Self(Sha256::digest(secret.as_bytes()).into())
+    }
+
+    /// Compares in constant time.
+    fn is(&self, other: &Self) -> Choice {
+        self.0.ct_eq(&other.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Tokens of children.
+#[derive(Debug, Clone, Default)]
+pub struct ChildTokens {
+    /// Child id → its token. A child that has one must send it.
+    pub tokens: HashMap<String, Token>,
+    /// Whether children without a token are refused.
+    pub required: bool,
+}
+
+/// Who may do what. By default everybody everything, which is for loopback addresses.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Name and token of each operator. The name goes into the audit trail.
+    pub operators: Vec<(String, Token)>,
+    /// Whether operators need a token.
+    pub operator_required: bool,
+    /// Whether `/metrics` is for everybody all the same.
+    pub metrics_open: bool,
+    pub children: ChildTokens,
+}
+
+impl Settings {
+    /// The operator whose token this is. Looks at all of them, so that the time tells nothing.
+    fn operator(&self, token: &Token) -> Option<&str> {
+        let mut found = 0_u32;
+        for (place, (_, known)) in (1_u32..).zip(&self.operators) {
+            found.conditional_assign(&place, known.is(token));
+        }
+        let place = (found as usize).checked_sub(1)?;
+        self.operators.get(place).map(|(name, _)| name.as_str())
+    }
+}
+
+/// The operator who calls, as the middleware found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operator {
+    /// The token's name; `None` where no token was needed and none was sent.
+    pub name: Option<String>,
+}
+
+/// The token that a request brings along.
+fn bearer(headers: &HeaderMap) -> Option<Token> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, secret) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(secret.trim()))
+}
+
+/// Lets operators pass, and leaves [`Operator`] for the handlers.
+pub async fn operators(State(ctx): State<Context>, mut request: Request, next: Next) -> Response {
+    match admit(&ctx.settings.auth, &request) {
+        Ok(operator) => {
+            request.extensions_mut().insert(operator);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
+    let path = request.uri().path();
+    let open = matches!(path, "/healthz" | "/readyz") || (path == "/metrics" && settings.metrics_open);
+    if open {
+        return Ok(Operator { name: None });
+    }
+    if *request.method() != Method::GET && is_of_another_site(request.headers()) {
+        let detail = "a page of another site may not act here";
+        return Err(Problem::plain(StatusCode::FORBIDDEN, detail));
+    }
+    let sent = request.headers().contains_key(header::AUTHORIZATION);
+    // A token that is sent is looked at, so that its name gets into the audit trail.
+    let is_asked = settings.operator_required || (sent && !settings.operators.is_empty());
+    if !is_asked {
+        return Ok(Operator { name: None });
+    }
+    match bearer(request.headers()).and_then(|token| settings.operator(&token)) {
+        Some(name) => Ok(Operator { name: Some(name.to_owned()) }),
+        None if sent => Err(Problem::plain(StatusCode::UNAUTHORIZED, "the token is not known here")),
+        None => Err(Problem::plain(
+            StatusCode::UNAUTHORIZED,
+            "an operator's token is needed: Authorization: Bearer TOKEN",
+        )),
+    }
+}
+
+/// Browsers say which site a request comes from; nobody else does. Without this, a page that an operator looks at
+/// could submit releases to a manager that listens on the operator's own machine.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    let site = origin.as_bytes().split(|b| *b == b'/').next_back();
+    site != host
+}
+
+/// Why a child may not speak in somebody's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stranger;
+
+impl ChildTokens {
+    /// Whether there is nothing to check.
+    pub fn is_open(&self) -> bool {
+        self.tokens.is_empty() && !self.required
+    }
+
+    /// The child whose token a request brings along, if it is anybody's.
+    pub fn holder(&self, headers: &HeaderMap) -> Option<&str> {
+        let token = bearer(headers)?;
+        let mut found = None;
+        for (id, known) in &self.tokens {
+            if bool::from(known.is(&token)) {
+                found = Some(id.as_str());
+            }
+        }
+        found
+    }
+
+    /// Whether a request may speak for `child`.
+    pub fn may_speak_for(&self, child: &str, headers: &HeaderMap) -> Result<(), Stranger> {
+        match self.tokens.get(child) {
+            Some(known) => {
+                let token = bearer(headers).ok_or(Stranger)?;
+                if bool::from(known.is(&token)) { Ok(()) } else { Err(Stranger) }
+            }
+            None if self.required => Err(Stranger),
+            None => Ok(()),
+        }
+    }
+}

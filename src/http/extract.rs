@@ -1,0 +1,148 @@
+//! What handlers take from a request; what can't be read is refused as a problem.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Request, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+
+use super::{auth::Operator, problem::Problem};
+use crate::{
+    engine::{By, audit::Actor},
+    wire::api::Note,
+};
+
+/// Largest body of an operator's action, in bytes.
+pub const MAX_ACTION_BODY_BYTES: usize = 16 * 1024;
+
+/// Longest note, in bytes.
+pub const MAX_NOTE_BYTES: usize = 1_000;
+
+/// Longest name of an operator, in bytes.
+pub const MAX_OPERATOR_BYTES: usize = 64;
+
+/// The name in the audit trail of an operator who gave none.
+const UNNAMED: &str = "unnamed";
+
+/// The query of a request. Unknown parameters are refused where `T` does.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        axum::extract::Query::try_from_uri(&parts.uri)
+            .map(|axum::extract::Query(query)| Self(query))
+            .map_err(|rejection| Problem::bad_request(rejection.body_text()))
+    }
+}
+
+/// The named parts of a path.
+#[derive(Debug)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match axum::extract::Path::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(path)) => Ok(Self(path)),
+            Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
+        }
+    }
+}
+
+/// The body of a request, within the route's limit.
+#[derive(Debug)]
+pub struct Body(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        Bytes::from_request(request, state).await.map(Self).map_err(|rejection| unread(&rejection))
+    }
+}
+
+fn unread(rejection: &BytesRejection) -> Problem {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this call accepts")
+        }
+        status => Problem::plain(status, rejection.body_text()),
+    }
+}
+
+/// An optional JSON body.
+#[derive(Debug)]
+pub struct OptionalJson<T>(pub Option<T>);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let kind = request.headers().get(header::CONTENT_TYPE).cloned();
+        let Body(body) = Body::from_request(request, state).await?;
+        if body.trim_ascii().is_empty() {
+            return Ok(Self(None));
+        }
+        let is_json = kind.is_none_or(|kind| essence(kind.as_bytes()) == b"application/json");
+        if !is_json {
+            let detail = "the body must be JSON: send it with Content-Type: application/json";
+            return Err(Problem::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        }
+        // A struct could be read from an array too, which nobody means.
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(Problem::bad_request("the body must be a JSON object"));
+        }
+        match serde_json::from_slice(&body) {
+            Ok(value) => Ok(Self(Some(value))),
+            Err(error) => Err(Problem::bad_request(format!("the body can't be read: {error}"))),
+        }
+    }
+}
+
+/// A media type without its parameters, in lower case.
+pub fn essence(content_type: &[u8]) -> Vec<u8> {
+    content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase()
+}
+
+/// The media type of a request's body; `None` where it says none.
+pub fn media_type(headers: &HeaderMap) -> Option<Vec<u8>> {
+    headers.get(header::CONTENT_TYPE).map(|value| essence(value.as_bytes()))
+}
+
+/// Who acts and why, from the token and an optional [`Note`] as the body.
+#[derive(Debug)]
+pub struct Acting(pub By);
+
+impl<S: Send + Sync> FromRequest<S> for Acting {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let operator = request.extensions().get::<Operator>().cloned();
+        let OptionalJson(note) = OptionalJson::<Note>::from_request(request, state).await?;
+        acting(operator.as_ref(), note.unwrap_or_default()).map(Self)
+    }
+}
+
+/// Who acts: the token's name if there is one, else who the note says.
+pub fn acting(operator: Option<&Operator>, note: Note) -> Result<By, Problem> {
+    let Note { by, note } = note;
+    if let Some(by) = &by {
+        let fits = !by.is_empty() && by.len() <= MAX_OPERATOR_BYTES && !by.chars().any(char::is_control);
+        if !fits {
+            let detail = format!("`by` has 1 to {MAX_OPERATOR_BYTES} bytes and no control characters");
+            return Err(Problem::bad_request(detail));
+        }
+    }
+    if note.as_ref().is_some_and(|note| note.len() > MAX_NOTE_BYTES || note.contains('\0')) {
+        let detail = format!("`note` has at most {MAX_NOTE_BYTES} bytes and no NUL");
+        return Err(Problem::bad_request(detail));
+    }
+    let name = operator.and_then(|operator| operator.name.clone()).or(by);
+    let actor = Actor::Operator(name.unwrap_or_else(|| UNNAMED.to_owned()));
+    Ok(By { actor, note: note.filter(|note| !note.is_empty()) })
+}

@@ -1,0 +1,36 @@
+//! `GET /healthz` and `GET /readyz`, for whoever starts, restarts and balances managers.
+
+use axum::{extract::State, http::StatusCode};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Context, problem::Problem};
+
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz))
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", operation_id = "healthz", tag = "watching",
+    responses((status = 200, description = "It does.", content_type = "text/plain", body = String)))]
+async fn healthz() -> &'static str {
+    "alive\n"
+}
+
+/// Whether it serves: its lease is fresh, its store answers, and it is not about to stop.
+#[utoipa::path(get, path = "/readyz", operation_id = "readyz", tag = "watching",
+    responses(
+        (status = 200, description = "It does.", content_type = "text/plain", body = String),
+        (status = 503, description = "Not at the moment.", content_type = "application/problem+json",
+            body = crate::wire::api::Problem),
+    ))]
+async fn readyz(State(ctx): State<Context>) -> Result<&'static str, Problem> {
+    let unready = |why| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", why));
+    if ctx.view().is_draining() {
+        return unready("the manager is stopping");
+    }
+    if !ctx.view().is_serving(ctx.served_ms()) {
+        return unready("the lease on the store could not be renewed in time");
+    }
+    ctx.engine.reader().ping().await?;
+    Ok("ready\n")
+}

@@ -1,0 +1,61 @@
+//! Entries of the audit trail as the API shows them.
+
+use std::{fmt, str::FromStr};
+
+use crate::{http::v1::time::rfc3339, store::rows::AuditRow, wire::api::AuditEntry};
+
+/// The place of an entry in the trail, `SEQ-IDX`: the sequence that the store has once the commit is there, and
+/// the place within it. `0-0` comes before all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    seq: u64,
+    idx: u32,
+}
+
+impl Place {
+    pub fn of(row: &AuditRow) -> Self {
+        Self::at(row.seq, row.idx)
+    }
+
+    /// The place of a row by its columns, which count the commits before.
+    pub fn at(seq: u64, idx: u32) -> Self {
+        Self { seq: seq.saturating_add(1), idx }
+    }
+
+    /// The columns of the row at this place; `None` before all rows.
+    pub fn columns(self) -> Option<(u64, u32)> {
+        Some((self.seq.checked_sub(1)?, self.idx))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.seq, self.idx)
+    }
+}
+
+/// The text is no place.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NoPlace;
+
+impl FromStr for Place {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
+        let (seq, idx) = text.split_once('-').ok_or(NoPlace)?;
+        Ok(Self { seq: seq.parse().map_err(|_| NoPlace)?, idx: idx.parse().map_err(|_| NoPlace)? })
+    }
+}
+
+/// An entry as it is shown.
+pub fn entry(row: &AuditRow) -> AuditEntry {
+    let events: Vec<serde_json::Value> = serde_json::from_str(&row.events).unwrap_or_default();
+    let release = events.first().and_then(|event| event.get("release")?.as_str()).map(str::to_owned);
+    AuditEntry {
+        id: Place::of(row).to_string(),
+        at: rfc3339(row.at_ms),
+        actor: row.actor.clone(),
+        release: release.filter(|_| row.release_key.is_some()),
+        events,
+    }
+}

@@ -1,0 +1,12 @@
+//! The audit trail: what happened, and who did it.
+
+pub mod form;
+mod list;
+
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::http::Context;
+
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(list::handle))
+}

@@ -1,0 +1,11 @@
+//! Callers that are not known here.
+
+mod unknown;
+
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::http::Context;
+
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(unknown::handle))
+}

@@ -1,0 +1,17 @@
+//! What the actions on a child have in common: one command, then the child as it is now.
+
+use axum::Json;
+
+use super::show;
+use crate::{
+    engine::By,
+    http::{Context, context::PATIENCE, problem::Problem},
+    release::command::Command,
+    wire::api::Child,
+};
+
+/// Carries out a command about a child.
+pub(super) async fn act(ctx: &Context, id: &str, command: Command, by: By) -> Result<Json<Child>, Problem> {
+    ctx.engine.call(command, by, PATIENCE).await?;
+    Ok(Json(show::child(ctx, id).await?))
+}

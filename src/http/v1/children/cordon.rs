@@ -1,0 +1,29 @@
+//! `POST /api/v1/children/{id}/cordon`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    model::Cordon,
+    release::command::Command,
+    wire::api::{Child, Note},
+};
+
+/// Keeps a child out of releases that start from now on.
+#[utoipa::path(post, path = "/api/v1/children/{id}/cordon", operation_id = "cordon_child", tag = "children",
+    params(("id" = String, Path, description = "The id of the child.")),
+    request_body(content = Option<Note>),
+    responses((status = 200, body = Child, description = "Done, or it was so already.")))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+    Acting(by): Acting,
+) -> Result<Json<Child>, Problem> {
+    let command = Command::Cordon { child: id.clone(), cordon: Cordon::Cordoned };
+    act(&ctx, &id, command, by).await
+}

@@ -1,0 +1,38 @@
+//! `GET /api/v1/children/{id}`.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+
+use super::form;
+use crate::{
+    http::{Context, context::PATIENCE, extract::Path, problem::Problem},
+    release::waits::Look,
+    wire::api::Child,
+};
+
+/// Shows a child, with its area.
+#[utoipa::path(get, path = "/api/v1/children/{id}", operation_id = "show_child", tag = "children",
+    params(("id" = String, Path, description = "The id of the child.")),
+    responses((status = 200, body = Child)))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+) -> Result<Json<Child>, Problem> {
+    child(&ctx, &id).await.map(Json)
+}
+
+/// A child with its area.
+pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
+    let (view, now) = (Arc::clone(ctx.engine.view()), ctx.engine.clock().now());
+    let wanted = id.to_owned();
+    let found = ctx.engine.query(PATIENCE, move |state| {
+        let (key, record) = state.children.by_id(&wanted)?;
+        let look = Look { state, seen: view.as_ref(), now, since: view.listening_since() };
+        Some((form::child(&look, key, record), record.area.clone()))
+    });
+    let (mut child, area) = found.await?.ok_or_else(|| Problem::unknown_child(id))?;
+    // Read outside the engine: an area may have a thousand positions.
+    child.area = area.and_then(|area| serde_json::from_str(&area).ok());
+    Ok(child)
+}

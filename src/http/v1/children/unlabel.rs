@@ -1,0 +1,32 @@
+//! `DELETE /api/v1/children/{id}/labels/{key}`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{Child, Note},
+};
+
+/// Removes a label that an operator gave. One that the child reports shows again.
+#[utoipa::path(delete, path = "/api/v1/children/{id}/labels/{key}", operation_id = "unlabel_child",
+    tag = "children",
+    params(
+        ("id" = String, Path, description = "The id of the child."),
+        ("key" = String, Path, description = "The label's key."),
+    ),
+    request_body(content = Option<Note>),
+    responses((status = 200, body = Child, description = "Removed, or it was not there.")))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path((id, key)): Path<(String, String)>,
+    Acting(by): Acting,
+) -> Result<Json<Child>, Problem> {
+    let command = Command::Label { child: id.clone(), key, value: None };
+    act(&ctx, &id, command, by).await
+}

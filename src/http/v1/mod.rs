@@ -1,0 +1,27 @@
+//! Developers' and operators' calls: one folder a noun, one file a verb.
+//!
+//! What is not over is read from the engine's state in short slices, the rest from the store. Lists come in pages
+//! of a bounded size. Every error is a problem (RFC 9457), every action takes an optional note and goes into the
+//! audit trail under the name of whoever acted.
+
+pub(super) mod audit;
+mod callers;
+mod children;
+mod deployments;
+mod page;
+mod releases;
+mod time;
+
+use utoipa_axum::router::OpenApiRouter;
+
+use super::Context;
+
+/// The routes of developers and operators.
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .merge(releases::router())
+        .merge(children::router())
+        .merge(deployments::router())
+        .merge(callers::router())
+        .merge(audit::router())
+}

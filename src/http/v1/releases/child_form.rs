@@ -1,0 +1,72 @@
+//! Children of a release as the API shows them.
+
+use crate::{
+    http::v1::time::{of_served, rfc3339},
+    model::{ChildKey, StageStatus},
+    release::{
+        assignment::{Assignment, Slot},
+        command::Seen,
+        offer::OfferName,
+        state::Release,
+        waits::Look,
+    },
+    store::rows::StageResultRow,
+    strategy::{Strategy, render},
+    wire::api::{ReleaseChild, StageResult},
+};
+
+/// A child and its number.
+#[derive(Debug)]
+pub struct Found {
+    pub key: ChildKey,
+    pub child: ReleaseChild,
+}
+
+/// A child of a release, without its results.
+pub fn child<S: Seen + ?Sized>(
+    look: &Look<'_, S>,
+    release: &Release,
+    key: ChildKey,
+    assignment: &Assignment,
+) -> ReleaseChild {
+    let record = look.state.children.get(key);
+    let offer = match assignment.pending_undo() {
+        Some(undo) => Some(OfferName::undo(undo.number)),
+        None => (!assignment.status.is_over()).then(|| assignment.offer_name()),
+    };
+    ReleaseChild {
+        child: record.map_or_else(|| format!("forgotten child {}", key.0), |child| child.id.to_string()),
+        name: record.and_then(|child| child.profile.as_ref()?.name.clone()),
+        status: assignment.status.name().to_owned(),
+        outcome: assignment.outcome.map(|outcome| outcome.name().to_owned()),
+        waits_for: look.child(release, key, assignment),
+        attempt: assignment.attempt,
+        offer: offer.map(|name| name.id(release.id.as_str())),
+        stage: stage_name(&release.strategy, assignment.slot).map(str::to_owned),
+        stage_status: assignment.stage_status.name().to_owned(),
+        last_call: look.last_call(key).map(|at| of_served(at, look.now)),
+        results: Vec::new(),
+    }
+}
+
+/// What a stage is called in offers and results.
+pub fn stage_name(strategy: &Strategy, slot: Slot) -> Option<&str> {
+    match slot.stage_index() {
+        Some(index) => strategy.stages.get(index).map(|stage| stage.name.as_str()),
+        None => Some(render::ROLLOUT_STAGE),
+    }
+}
+
+/// What a child reported of a stage.
+pub fn result(strategy: &Strategy, row: &StageResultRow) -> StageResult {
+    let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
+    let slot = u8::try_from(row.stage).map(Slot).ok();
+    StageResult {
+        attempt: u16::try_from(row.attempt).unwrap_or_default(),
+        stage: slot.and_then(|slot| stage_name(strategy, slot)).unwrap_or_default().to_owned(),
+        status: status.map_or("?", StageStatus::name).to_owned(),
+        at: rfc3339(row.at_ms),
+        preliminary: status.is_some_and(|status| !status.is_over()),
+        summary: serde_json::from_str(&row.summary).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,36 @@
+//! `POST /api/v1/releases/{id}/stages/{stage}/end`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Ends a stage now, for every child that is in it.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/stages/{stage}/end", operation_id = "end_stage_now",
+    tag = "releases",
+    params(
+        ("id" = String, Path, description = "The id of the strategy."),
+        ("stage" = String, Path, description = "The name of the stage."),
+    ),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "Its children are told to end it."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "No such stage, or the release does not run."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path((id, stage)): Path<(String, String)>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::EndStageNow { release: id.clone(), stage };
+    act(&ctx, &id, command, by).await
+}

@@ -1,0 +1,167 @@
+//! Releases as the API shows them.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::ReleaseDetail as StoredDetail,
+    http::{problem::Problem, v1::time::rfc3339},
+    model::{Exclusion, Now},
+    release::{
+        state::{Counts, Release, ReleaseState, State},
+        waits,
+    },
+    store::rows::ReleaseRow,
+    strategy::{self, StageKind, Strategy},
+    wire::api,
+};
+
+/// A release in memory.
+pub fn release(state: &State, release: &Release) -> api::Release {
+    api::Release {
+        id: release.id.to_string(),
+        name: release.strategy.name.clone(),
+        state: release.state.name().to_owned(),
+        reason: reason(&release.state),
+        waits_for: waits::release(state, release),
+        functions: function_names(&release.strategy),
+        attempt: release.attempt,
+        submitted: rfc3339(release.submitted.wall_ms),
+        started: release.started.map(wall),
+        ended: release.ended.map(wall),
+        counts: counts(&release.counts, release.members.len() as u32),
+        unconfirmed: unconfirmed(&release.state, &release.counts),
+    }
+}
+
+/// A release in memory, with its strategy.
+pub fn detail(state: &State, found: &Release) -> api::ReleaseDetail {
+    let mut stages = stages(&found.strategy);
+    for assignment in found.assignments.values() {
+        let stage = assignment.slot.stage_index().and_then(|index| stages.get_mut(index));
+        if let Some(stage) = stage {
+            *stage.children.entry(assignment.stage_status.name().to_owned()).or_default() += 1;
+        }
+    }
+    api::ReleaseDetail {
+        release: release(state, found),
+        strategy: found.text.as_ref().to_owned(),
+        stages,
+        excluded: excluded(&found.excluded),
+        functions_digest: hex(&found.archive),
+    }
+}
+
+/// A release from the store.
+pub fn from_row(row: &ReleaseRow) -> Result<api::Release, Problem> {
+    let detail = stored(row)?;
+    let name = strategy::check(&row.strategy).strategy.map(|strategy| strategy.name);
+    Ok(with_name(row, &detail, name.unwrap_or_default()))
+}
+
+/// A release from the store, with its strategy. Where its children stood is left to the list of children.
+pub fn detail_from_row(row: &ReleaseRow) -> Result<api::ReleaseDetail, Problem> {
+    let detail = stored(row)?;
+    let strategy = strategy::check(&row.strategy).strategy;
+    let name = strategy.as_ref().map(|strategy| strategy.name.clone());
+    Ok(api::ReleaseDetail {
+        release: with_name(row, &detail, name.unwrap_or_default()),
+        strategy: row.strategy.clone(),
+        stages: strategy.as_ref().map(stages).unwrap_or_default(),
+        excluded: excluded(&detail.excluded),
+        functions_digest: hex(&row.archive),
+    })
+}
+
+fn stored(row: &ReleaseRow) -> Result<StoredDetail, Problem> {
+    serde_json::from_str(&row.detail).map_err(|error| {
+        tracing::error!(%error, release = row.id, "bad row in table releases, column detail");
+        Problem::from(crate::engine::EngineError::Failed)
+    })
+}
+
+fn with_name(row: &ReleaseRow, detail: &StoredDetail, name: String) -> api::Release {
+    api::Release {
+        id: row.id.clone(),
+        name,
+        state: row.state.clone(),
+        reason: reason(&detail.state),
+        waits_for: None,
+        functions: serde_json::from_str(&row.functions).unwrap_or_default(),
+        attempt: detail.attempt,
+        submitted: rfc3339(row.submitted_ms),
+        started: detail.started.map(wall),
+        ended: row.ended_ms.map(rfc3339),
+        counts: counts(&detail.counts, detail.participants),
+        unconfirmed: unconfirmed(&detail.state, &detail.counts),
+    }
+}
+
+fn wall(at: Now) -> String {
+    rfc3339(at.wall_ms)
+}
+
+fn reason(state: &ReleaseState) -> Option<String> {
+    match state {
+        ReleaseState::Paused { reason } | ReleaseState::RollingBack { reason } => Some(reason.clone()),
+        ReleaseState::Planned | ReleaseState::Running | ReleaseState::Over { .. } => None,
+    }
+}
+
+/// Undo offers outlive a release; some of them may have been confirmed since it ended.
+fn unconfirmed(state: &ReleaseState, counts: &Counts) -> u32 {
+    match state {
+        ReleaseState::Over { .. } => counts.undoing,
+        _ => counts.undo_overdue,
+    }
+}
+
+fn function_names(strategy: &Strategy) -> Vec<String> {
+    strategy.functions.iter().map(|function| function.name.clone()).collect()
+}
+
+fn excluded(excluded: &[(Exclusion, u32)]) -> BTreeMap<String, u32> {
+    excluded.iter().map(|(why, count)| (why.to_string(), *count)).collect()
+}
+
+fn counts(counts: &Counts, participants: u32) -> api::Counts {
+    api::Counts {
+        participants,
+        todo: counts.todo,
+        doing: counts.doing,
+        done: counts.done,
+        failed_status: counts.failed,
+        succeeded: counts.succeeded,
+        failed: counts.outcome_failed,
+        timed_out: counts.timed_out,
+        unreachable: counts.unreachable,
+        lost: counts.lost,
+        undone: counts.undone,
+        excluded: counts.excluded,
+        undoing: counts.undoing,
+    }
+}
+
+fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
+    strategy
+        .stages
+        .iter()
+        .map(|stage| api::StageOverview {
+            name: stage.name.clone(),
+            kind: match stage.kind {
+                StageKind::AB => "A/B".to_owned(),
+                StageKind::WaitForSignal => "WaitForSignal".to_owned(),
+            },
+            function: strategy.functions.get(stage.function).map(|f| f.name.clone()).unwrap_or_default(),
+            new_traffic: stage.new_traffic,
+            children: BTreeMap::new(),
+        })
+        .collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

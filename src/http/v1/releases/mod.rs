@@ -1,0 +1,39 @@
+//! Releases: submit, look at, and act on.
+
+mod abort;
+mod act;
+mod child_form;
+mod children;
+mod end_stage;
+mod form;
+mod list;
+mod pause;
+mod resume;
+mod retry;
+mod show;
+mod strategy;
+mod submit;
+mod upload;
+
+use axum::extract::DefaultBodyLimit;
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
+    routes,
+};
+
+use crate::http::{Context, extract::MAX_ACTION_BODY_BYTES};
+
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(routes!(pause::handle))
+        .routes(routes!(resume::handle))
+        .routes(routes!(abort::handle))
+        .routes(routes!(retry::handle))
+        .routes(routes!(end_stage::handle))
+        .route_layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES))
+        .routes(routes!(submit::handle).layer(DefaultBodyLimit::max(upload::MAX_BODY_BYTES)))
+        .routes(routes!(list::handle))
+        .routes(routes!(show::handle))
+        .routes(routes!(children::handle))
+        .routes(routes!(strategy::handle))
+}

@@ -1,0 +1,32 @@
+//! `POST /api/v1/releases/{id}/resume`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Goes on with a paused release.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/resume", operation_id = "resume_release", tag = "releases",
+    params(("id" = String, Path, description = "The id of the strategy.")),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "Done, or it was so already."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "Not in the release's state."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::Resume { release: id.clone() };
+    act(&ctx, &id, command, by).await
+}

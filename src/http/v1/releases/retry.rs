@@ -1,0 +1,32 @@
+//! `POST /api/v1/releases/{id}/retry`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Gives every child that failed, timed out, was unreachable or lost another attempt.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/retry", operation_id = "retry_release", tag = "releases",
+    params(("id" = String, Path, description = "The id of the strategy.")),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "Done, or it was so already."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "Not in the release's state."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::Retry { release: id.clone() };
+    act(&ctx, &id, command, by).await
+}

@@ -1,0 +1,36 @@
+//! `GET /api/v1/releases/{id}`.
+
+use axum::{Json, extract::State};
+
+use super::form;
+use crate::{
+    http::{Context, context::PATIENCE, extract::Path, problem::Problem},
+    wire::api::ReleaseDetail,
+};
+
+/// Shows a release.
+#[utoipa::path(get, path = "/api/v1/releases/{id}", operation_id = "show_release", tag = "releases",
+    params(("id" = String, Path, description = "The id of the strategy.")),
+    responses((status = 200, body = ReleaseDetail)))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+) -> Result<Json<ReleaseDetail>, Problem> {
+    detail(&ctx, &id).await.map(Json)
+}
+
+/// A release with its strategy, from memory or from the store.
+pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Problem> {
+    let wanted = id.to_owned();
+    let found = ctx
+        .engine
+        .query(PATIENCE, move |state| {
+            state.release_by_id(&wanted).map(|release| form::detail(state, release))
+        })
+        .await?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let row = ctx.engine.reader().release(id).await?;
+    form::detail_from_row(&row.ok_or_else(|| Problem::unknown_release(id))?)
+}

@@ -1,0 +1,159 @@
+//! `POST /release`.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use utoipa::{IntoParams, ToSchema};
+
+use super::upload::{self, Upload};
+use crate::{
+    engine::EngineError,
+    functions::{self, Archive},
+    http::{
+        Context,
+        auth::Operator,
+        context::{PATIENCE, Settings},
+        extract::{Query, acting},
+        problem::{self, Problem},
+    },
+    release::{
+        change,
+        command::{Outlook, Reply},
+    },
+    strategy::{self, Diagnostic, Strategy},
+    wire::api::{self, Note, Submitted},
+};
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Parameters {
+    /// Checks everything and says what would happen; changes nothing.
+    dry_run: bool,
+    /// Who submits, for the audit trail.
+    by: Option<String>,
+    /// Why.
+    note: Option<String>,
+}
+
+/// The parts of a multipart submission.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "it describes a body that is read part by part")]
+struct SubmissionParts {
+    /// The strategy, YAML.
+    strategy: String,
+    /// A zip of the functions' folders. Without it they are taken from the manager's own folder.
+    #[schema(value_type = Option<String>, format = Binary)]
+    functions: Option<Vec<u8>>,
+}
+
+/// Submits a release.
+///
+/// The same id with the same content is answered 200 and changes nothing; with other content it is refused.
+#[utoipa::path(post, path = "/release", operation_id = "submit_release", tag = "releases",
+    params(Parameters),
+    request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
+        description = "The strategy, alone or with a zip of its functions."),
+    responses(
+        (status = 201, body = Submitted, description = "Created.", headers(("Location" = String))),
+        (status = 200, body = Submitted, description = "It was there already, or it was a dry run."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "The id has other content, or a release is in the way."),
+        (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
+        (status = 415, body = api::Problem, content_type = "application/problem+json",
+            description = "Neither YAML nor multipart."),
+        (status = 422, body = api::Problem, content_type = "application/problem+json",
+            description = "The strategy or its functions have faults; all of the strategy's are listed."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    operator: Option<Extension<Operator>>,
+    Query(parameters): Query<Parameters>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let Parameters { dry_run, by, note } = parameters;
+    let by = acting(operator.as_deref(), Note { by, note })?;
+    // Each holds its body in memory and packs with a whole core: more at once would only slow each other down.
+    let turn = ctx.submissions.acquire().await;
+    let upload = upload::read(&ctx, request).await?;
+    let settings = Arc::clone(&ctx.settings);
+    let prepared = tokio::task::spawn_blocking(move || prepare(&upload, &settings)).await;
+    let Prepared { submission, archive, warnings } = prepared.map_err(|error| {
+        tracing::error!(%error, "a submission could not be prepared");
+        Problem::from(EngineError::Failed)
+    })??;
+    drop(turn);
+    let id = submission.id.clone();
+    let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by, PATIENCE).await?;
+    let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
+    let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
+    let body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
+    let mut response = (status, Json(body)).into_response();
+    let location = HeaderValue::try_from(format!("/api/v1/releases/{id}"));
+    if let Some(location) = location.ok().filter(|_| !dry_run) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+struct Prepared {
+    submission: change::Submitted,
+    archive: Archive,
+    warnings: Vec<Diagnostic>,
+}
+
+/// Checks the strategy, packs its functions, and digests both.
+fn prepare(upload: &Upload, settings: &Settings) -> Result<Prepared, Problem> {
+    if upload.strategy.contains(&0) {
+        return Err(Problem::bad_request(
+            "the strategy has the character NUL in it, which no store can keep",
+        ));
+    }
+    let checked = strategy::check_bytes(&upload.strategy);
+    let Some(strategy) = checked.strategy else {
+        return Err(Problem::invalid_strategy(&checked.diagnostics));
+    };
+    let limits = &settings.archive_limits;
+    let archive = match &upload.functions {
+        Some(zip) => functions::from_upload(zip, &strategy, limits)?,
+        None => functions::from_folder(&settings.functions_root, &strategy, limits)?,
+    };
+    // It was checked as text, so this loses nothing.
+    let text = String::from_utf8_lossy(&upload.strategy).into();
+    let submission = change::Submitted {
+        id: strategy.id.clone(),
+        digest: digest(&strategy, &archive)?,
+        archive: archive.digest,
+        strategy: Arc::new(strategy),
+        text,
+    };
+    Ok(Prepared { submission, archive, warnings: checked.diagnostics })
+}
+
+/// Over the parsed strategy, so that comments and spelling make no difference, and the functions.
+fn digest(strategy: &Strategy, archive: &Archive) -> Result<[u8; 32], Problem> {
+    let form = serde_json::to_vec(strategy).map_err(|error| {
+        tracing::error!(%error, "a strategy has no JSON form");
+        Problem::from(EngineError::Failed)
+    })?;
+    Ok(Sha256::new().chain_update(form).chain_update(archive.digest).finalize().into())
+}
+
+fn answer(id: &str, created: bool, dry_run: bool, outlook: &Outlook, warnings: &[Diagnostic]) -> Submitted {
+    Submitted {
+        id: id.to_owned(),
+        created,
+        dry_run,
+        participants: outlook.participants,
+        excluded: outlook.excluded.iter().map(|(why, count)| (why.to_string(), *count)).collect(),
+        waits_for: outlook.waits_for.iter().map(ToString::to_string).collect(),
+        warnings: warnings.iter().map(problem::diagnostic).collect(),
+    }
+}

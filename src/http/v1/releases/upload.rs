@@ -1,0 +1,95 @@
+//! What `POST /release` is sent: YAML alone, or YAML and a zip.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest as _, Multipart, Request, multipart::MultipartError},
+    http::StatusCode,
+};
+
+use crate::{
+    functions::MAX_UPLOAD_BYTES,
+    http::{
+        Context,
+        extract::{Body, media_type},
+        problem::Problem,
+    },
+    strategy::MAX_STRATEGY_BYTES,
+};
+
+/// Largest body of a submission, in bytes: the largest strategy and zip, and what multipart puts around them.
+pub const MAX_BODY_BYTES: usize = MAX_UPLOAD_BYTES as usize + MAX_STRATEGY_BYTES + 64 * 1024;
+
+/// Most parts of a multipart body.
+const MAX_PARTS: usize = 8;
+
+/// A submission as it was sent.
+#[derive(Debug)]
+pub struct Upload {
+    pub strategy: Bytes,
+    /// A zip.
+    pub functions: Option<Bytes>,
+}
+
+/// Reads a submission of any of the accepted forms.
+pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
+    match media_type(request.headers()).as_deref() {
+        Some(b"multipart/form-data") => multipart(ctx, request).await,
+        None
+        | Some(
+            b"application/yaml"
+            | b"application/x-yaml"
+            | b"text/yaml"
+            | b"text/x-yaml"
+            | b"text/plain"
+            | b"application/octet-stream",
+        ) => {
+            let Body(strategy) = Body::from_request(request, ctx).await?;
+            Ok(Upload { strategy, functions: None })
+        }
+        Some(other) => {
+            let mut detail = format!(
+                "the body must be application/yaml or multipart/form-data, not {}",
+                String::from_utf8_lossy(other).chars().filter(|c| !c.is_control()).collect::<String>()
+            );
+            if other == b"application/x-www-form-urlencoded" {
+                detail.push_str("; with curl: --data-binary @FILE -H 'Content-Type: application/yaml'");
+            }
+            Err(Problem::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+        }
+    }
+}
+
+async fn multipart(ctx: &Context, request: Request) -> Result<Upload, Problem> {
+    let mut form = Multipart::from_request(request, ctx)
+        .await
+        .map_err(|rejection| Problem::plain(rejection.status(), rejection.body_text()))?;
+    let (mut strategy, mut functions) = (None, None);
+    let mut parts = 0;
+    while let Some(part) = form.next_field().await.map_err(|error| unread(&error))? {
+        parts += 1;
+        if parts > MAX_PARTS {
+            return Err(Problem::bad_request("there are too many parts; two are expected"));
+        }
+        let place = match part.name() {
+            Some("strategy") => &mut strategy,
+            Some("functions") => &mut functions,
+            other => {
+                let name = other.unwrap_or_default();
+                let detail = format!("the part {name:?} is not known; the parts are strategy and functions");
+                return Err(Problem::bad_request(detail));
+            }
+        };
+        let content = part.bytes().await.map_err(|error| unread(&error))?;
+        if place.replace(content).is_some() {
+            return Err(Problem::bad_request("a part is there twice"));
+        }
+    }
+    match strategy {
+        Some(strategy) => Ok(Upload { strategy, functions }),
+        None => Err(Problem::bad_request("the part `strategy` is missing")),
+    }
+}
+
+fn unread(error: &MultipartError) -> Problem {
+    Problem::plain(error.status(), format!("the parts can't be read: {}", error.body_text()))
+}

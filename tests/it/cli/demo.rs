@@ -1,0 +1,27 @@
+//! The demo, from its first line to its exit code.
+
+use super::{code, err, out, run};
+
+#[test]
+fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = super::program(folder.path());
+    let output = demo.args(["demo", "--pace", "0.1"]).env("TMPDIR", folder.path()).output().unwrap();
+    let text = out(&output);
+    assert_eq!(code(&output), 0, "{text}\n{}", err(&output));
+    assert!(text.contains("SIMULATED") && text.contains("listening on http://127.0.0.1:"), "{text}");
+    assert!(text.contains("7 of 7 releases came out as they should"), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.ends_with("as it should")).collect();
+    assert_eq!(rows.len(), 7, "{text}");
+    let bad: Vec<&str> =
+        rows.iter().find(|row| row.starts_with("bad ")).unwrap().split_whitespace().collect();
+    assert_eq!(&bad[..6], ["bad", "DoneWithFailures", "0", "20", "0", "20"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_demo_at_an_impossible_pace_is_the_callers_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), ["demo", "--pace", "0"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+}

@@ -1,0 +1,108 @@
+//! What the program says about itself.
+
+use super::{code, err, out, run};
+
+fn help(args: &[&str]) -> String {
+    let output = run(std::env::temp_dir().as_path(), args);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    out(&output)
+}
+
+#[test]
+fn the_help_names_every_command() {
+    insta::assert_snapshot!(help(&["--help"]), @r#"
+    Release functions to children from the edge to the cloud, stage by stage, and take back what is bad
+
+    Usage: choirmaster <COMMAND>
+
+    Commands:
+      serve        Run the release manager
+      demo         Show what it does: a manager, 20 simulated children, and the sample releases one
+                   after the other
+      validate     Check release strategies and report every fault with its place
+      schema       Print the JSON Schema of a release strategy
+      release      Submit, watch and steer releases
+      children     Look at the children, and decide what they take part in
+      deployments  Show which version of which function runs at which child
+      audit        Show the audit trail, oldest first
+      store        Look into a store, back it up, or move it to another database
+      fleet        Run simulated children against a release manager
+      completions  Print the completions of a shell
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Try it: choirmaster demo
+
+    Exit codes: 0 done, 1 the caller's fault, 2 the program's or the manager's;
+    release watch and release submit --wait also tell how the release ended.
+    "#);
+}
+
+#[test]
+fn the_help_of_release_names_every_verb() {
+    insta::assert_snapshot!(help(&["release", "--help"]), @r#"
+    Submit, watch and steer releases
+
+    Usage: choirmaster release <COMMAND>
+
+    Commands:
+      submit     Submit a release
+      list       List releases, newest first
+      show       Show a release: its stages, its children, and what each of them waits for
+      watch      Follow a release to its end; the exit code tells how it ended
+      diff       Show what differs between the strategies of two releases
+      pause      Hold a release: no stage is ended and nothing new is handed out; what children have in
+                 hand goes on
+      resume     Let a paused release go on
+      abort      End a release and bring every child that may run the new version back to the base
+                 version
+      retry      Offer a release that is over again to the children that failed
+      end-stage  Tell all children that run a stage to end it now
+      help       Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+    "#);
+}
+
+#[test]
+fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
+    for command in [
+        "serve",
+        "demo",
+        "validate",
+        "schema",
+        "children",
+        "deployments",
+        "audit",
+        "store",
+        "fleet",
+        "completions",
+    ] {
+        assert!(help(&[command, "--help"]).contains("Usage: choirmaster"), "{command}");
+    }
+    for verb in ["submit", "watch"] {
+        assert!(help(&["release", verb, "--help"]).contains("3 DoneWithFailures"), "{verb}");
+    }
+}
+
+#[test]
+fn a_command_line_that_is_none_is_the_callers_fault() {
+    for args in [&["nonsense"][..], &["serve", "--nonsense"], &["release", "show"], &[]] {
+        let output = run(std::env::temp_dir().as_path(), args);
+        assert_eq!((code(&output), out(&output)), (1, String::new()), "{args:?}");
+        assert!(err(&output).contains("Usage: choirmaster"), "{args:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn there_are_completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let completions = help(&["completions", shell]);
+        assert!(completions.contains("end-stage") && completions.contains("deployments"), "{shell}");
+    }
+}

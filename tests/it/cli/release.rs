@@ -1,0 +1,212 @@
+//! Releases from the command line, against a manager that is a process of its own.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Stdio},
+};
+
+use super::{PROGRAM, Served, code, err, out, program, repository, run};
+
+/// Simulated children that run ten times as fast; killed at the end of the test.
+struct Fleet(Child);
+
+impl Fleet {
+    fn start(folder: &Path, url: &str) -> Self {
+        let args = [
+            "fleet",
+            "--url",
+            url,
+            "--agents",
+            "3",
+            "--pace",
+            "0.05",
+            "--errors",
+            "0",
+            "--bad-path",
+            "broken",
+        ];
+        let process = program(folder)
+            .args(args)
+            .args(["--calls-per-second", "200", "--bad-errors", "80%", "--exit-after-rollback", "0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(process)
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A manager with three children that have registered.
+fn world(folder: &Path) -> (Served, Fleet) {
+    let served = Served::start(folder, &["--listen", "127.0.0.1:0"]);
+    let fleet = Fleet::start(folder, &served.url);
+    loop {
+        let list = run(folder, ["children", "list", "--json", "--url", &served.url]);
+        assert_eq!(code(&list), 0, "{}", err(&list));
+        let children: Vec<serde_json::Value> = serde_json::from_str(&out(&list)).unwrap();
+        if children.len() == 3 {
+            return (served, fleet);
+        }
+    }
+}
+
+fn sample(name: &str) -> String {
+    repository().join("releases").join(name).display().to_string()
+}
+
+/// Lines without their times.
+fn without_times(text: &str) -> String {
+    let shown: Vec<&str> =
+        text.lines().map(|line| line.split_once(' ').map_or(line, |(_, rest)| rest)).collect();
+    shown.join("\n")
+}
+
+#[test]
+fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, _fleet) = world(folder.path());
+    let url = served.url.as_str();
+
+    let dry = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--dry-run", "--url", url]);
+    assert_eq!((code(&dry), out(&dry).as_str()), (0, "canary would be released: 3 children take part\n"));
+
+    let good = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--wait", "--url", url]);
+    assert_eq!(code(&good), 0, "{}{}", out(&good), err(&good));
+    let watched = run(folder.path(), ["release", "watch", "canary", "--url", url]);
+    assert_eq!(code(&watched), 0);
+    insta::assert_snapshot!(without_times(&out(&watched)), @"canary Done: 3 of 3 children over; 3 succeeded");
+
+    let bad = run(folder.path(), ["release", "submit", &sample("bad.yml"), "--wait", "--url", url]);
+    assert_eq!(code(&bad), 3, "{}{}", out(&bad), err(&bad));
+    let watched = run(folder.path(), ["release", "watch", "bad", "--url", url]);
+    assert_eq!(code(&watched), 3);
+    insta::assert_snapshot!(without_times(&out(&watched)), @"bad DoneWithFailures: 3 of 3 children over; 3 failed");
+
+    let again = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--url", url]);
+    assert_eq!((code(&again), out(&again).contains("is there already")), (0, true), "{}", out(&again));
+
+    let deployed = run(folder.path(), ["deployments", "--json", "--url", url]);
+    let deployed: Vec<serde_json::Value> = serde_json::from_str(&out(&deployed)).unwrap();
+    assert_eq!(deployed.len(), 3);
+    assert!(deployed.iter().all(|d| d["variant"] == "base" && d["release"] == "bad"), "{deployed:?}");
+
+    let audit = run(folder.path(), ["audit", "--release", "bad", "--url", url]);
+    assert!(out(&audit).contains("operator:tester bad release_submitted"), "{}", out(&audit));
+
+    let diff = run(folder.path(), ["release", "diff", "canary", &sample("canary.yml"), "--url", url]);
+    assert!(out(&diff).ends_with("say the same\n"), "{}{}", out(&diff), err(&diff));
+    let differs = run(folder.path(), ["release", "diff", "canary", "bad", "--exit-code", "--url", url]);
+    assert_eq!(code(&differs), 3, "{}", err(&differs));
+}
+
+#[test]
+fn a_watcher_outlives_a_restart_of_the_manager_and_an_abort_is_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    let (url, address) = (served.url.clone(), served.url.strip_prefix("http://").unwrap().to_owned());
+    // A child that has registered and never calls again keeps the release open.
+    let poll = r#"{"id":"","geographic_area":{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.4]]]},"number_of_children":0}"#;
+    post(&address, "/poll", poll);
+    let submitted = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--url", &url]);
+    assert_eq!(code(&submitted), 0, "{}", err(&submitted));
+    let mut watcher = program(folder.path())
+        .args(["release", "watch", "canary", "--url", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut complaints = BufReader::new(watcher.stderr.take().unwrap());
+    let mut lines = BufReader::new(watcher.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("canary Running: 0 of 1 child over"), "{line}");
+    served.signal("TERM");
+    assert_eq!(served.end().0, Some(0));
+    line.clear();
+    complaints.read_line(&mut line).unwrap();
+    assert_eq!(line, "the manager does not answer at the moment; waiting for it\n");
+    let served = Served::start(folder.path(), &["--listen", &address]);
+    assert_eq!(served.url, url);
+    let aborted = run(folder.path(), ["release", "abort", "canary", "--note", "enough", "--url", &url]);
+    assert_eq!(code(&aborted), 0, "{}", err(&aborted));
+    assert_eq!(watcher.wait().unwrap().code(), Some(4));
+    let last = lines.lines().last().unwrap().unwrap();
+    assert!(last.contains("canary Aborted"), "{last}");
+}
+
+/// A call of a child, with nothing but a socket.
+fn post(address: &str, path: &str, body: &str) {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn errors_say_what_to_do_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    let url = served.url.clone();
+    let url = url.as_str();
+    let unknown = run(folder.path(), ["release", "watch", "nonsense", "--url", url]);
+    assert_eq!(code(&unknown), 1, "{}", err(&unknown));
+    assert!(err(&unknown).contains("nonsense"), "{}", err(&unknown));
+
+    std::fs::write(folder.path().join("faulty.yml"), "id: 1\nname: x\nstages: []\n").unwrap();
+    let faulty = run(folder.path(), ["release", "submit", "faulty.yml", "--url", url]);
+    assert_eq!(code(&faulty), 1);
+    assert!(err(&faulty).contains("faulty.yml:"), "{}", err(&faulty));
+
+    let missing = run(folder.path(), ["release", "submit", "missing.yml", "--url", url]);
+    assert_eq!((code(&missing), err(&missing).contains("missing.yml can't be read")), (1, true));
+
+    drop(served);
+    let nobody = run(folder.path(), ["release", "list", "--url", url]);
+    assert_eq!(code(&nobody), 2);
+    assert!(err(&nobody).contains("choirmaster serve"), "{}", err(&nobody));
+    let wrong = run(folder.path(), ["release", "list", "--url", "127.0.0.1"]);
+    assert_eq!(code(&wrong), 1, "{PROGRAM}: {}", err(&wrong));
+}
+
+#[test]
+fn children_are_cordoned_labelled_and_forgotten_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, fleet) = world(folder.path());
+    drop(fleet);
+    let url = served.url.as_str();
+    let list = |args: &[&str]| {
+        let mut all = vec!["children", "list", "--json", "--url", url];
+        all.extend(args);
+        let output = run(folder.path(), all);
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        serde_json::from_str::<Vec<serde_json::Value>>(&out(&output)).unwrap()
+    };
+    let id = list(&[])[0]["id"].as_str().unwrap().to_owned();
+    let act = |args: &[&str]| {
+        let output = run(folder.path(), ["children"].iter().chain(args).chain(&["--url", url]));
+        assert_eq!(code(&output), 0, "{args:?}: {}", err(&output));
+    };
+    act(&["cordon", &id]);
+    assert_eq!(list(&["--cordon", "cordoned"]).len(), 1);
+    act(&["uncordon", &id]);
+    assert_eq!(list(&["--cordon", "cordoned"]).len(), 0);
+    act(&["label", &id, "tier=edge", "rack=7"]);
+    assert_eq!(list(&["--label", "tier:edge"])[0]["id"], id.as_str());
+    act(&["label", &id, "tier-"]);
+    assert_eq!(list(&["--label", "tier:edge"]).len(), 0);
+    act(&["show", &id]);
+    act(&["forget", &id]);
+    assert!(list(&[]).iter().all(|child| child["id"] != id.as_str()));
+}

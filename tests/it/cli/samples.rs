@@ -1,0 +1,44 @@
+//! The samples within the program are those of the repository.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use choirmaster::cli::demo::samples::{FILES, SAMPLES, write_functions};
+
+use super::repository;
+
+fn files(root: &Path, folder: &str, found: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in fs::read_dir(root.join(folder)).unwrap() {
+        let path = format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap());
+        if root.join(&path).is_dir() {
+            files(root, &path, found);
+        } else {
+            found.insert(path.clone(), fs::read(root.join(&path)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_demo_plays_every_sample_and_has_every_function_with_it() {
+    let (mut functions, mut releases) = (BTreeMap::new(), BTreeMap::new());
+    files(&repository(), "fns", &mut functions);
+    files(&repository(), "releases", &mut releases);
+    let embedded: BTreeMap<String, Vec<u8>> =
+        FILES.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec())).collect();
+    assert_eq!(embedded, functions);
+    let embedded: BTreeMap<String, Vec<u8>> = SAMPLES
+        .iter()
+        .map(|sample| (format!("releases/{}", sample.file), sample.text.as_bytes().to_vec()))
+        .collect();
+    assert_eq!(embedded, releases);
+}
+
+#[test]
+fn every_sample_can_be_packed_from_the_functions_that_the_demo_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    write_functions(folder.path()).unwrap();
+    for sample in SAMPLES {
+        let strategy = sample.strategy().unwrap();
+        let limits = choirmaster::functions::Limits::default();
+        choirmaster::functions::from_folder(folder.path(), &strategy, &limits).unwrap();
+    }
+}

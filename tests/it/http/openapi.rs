@@ -1,0 +1,132 @@
+//! The description of the API and the routes are the same.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use crate::world::World;
+
+const METHODS: [&str; 5] = ["get", "post", "put", "delete", "patch"];
+
+/// Method and path of every operation of the document.
+fn operations(document: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in METHODS.into_iter().filter(|method| item.get(*method).is_some()) {
+            found.push((method.to_uppercase(), path.clone()));
+        }
+    }
+    found
+}
+
+fn sources(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else {
+            found.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn every_operation_of_the_document_is_a_route() {
+    let world = World::start().await;
+    let document = world.get("/openapi.json").await.ok().json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let operations = operations(&document);
+    let listed: Vec<String> = operations.iter().map(|(method, path)| format!("{method} {path}")).collect();
+    insta::assert_snapshot!(listed.join("\n"), @"
+    GET /api/v1/audit
+    GET /api/v1/callers/unknown
+    GET /api/v1/children
+    GET /api/v1/children/{id}
+    DELETE /api/v1/children/{id}
+    POST /api/v1/children/{id}/cordon
+    POST /api/v1/children/{id}/drain
+    PUT /api/v1/children/{id}/labels/{key}
+    DELETE /api/v1/children/{id}/labels/{key}
+    POST /api/v1/children/{id}/uncordon
+    GET /api/v1/deployments
+    GET /api/v1/releases
+    GET /api/v1/releases/{id}
+    POST /api/v1/releases/{id}/abort
+    GET /api/v1/releases/{id}/children
+    POST /api/v1/releases/{id}/pause
+    POST /api/v1/releases/{id}/resume
+    POST /api/v1/releases/{id}/retry
+    POST /api/v1/releases/{id}/stages/{stage}/end
+    GET /api/v1/releases/{id}/strategy
+    POST /end_stage
+    GET /events
+    GET /healthz
+    GET /metrics
+    GET /openapi.json
+    POST /poll
+    GET /readyz
+    GET /release
+    POST /release
+    GET /release/functions/{offer}
+    POST /result
+    ");
+    for (method, path) in &operations {
+        let address = path.replace(['{', '}'], "x");
+        if path == "/events" {
+            continue;
+        }
+        let answer = world.call(method, &address).await;
+        assert_ne!(answer.status, 405, "{method} {path}");
+        assert!(!answer.text().contains("/openapi.json lists"), "{method} {path}: {}", answer.text());
+        // And no other method.
+        for other in METHODS.map(str::to_uppercase) {
+            if !operations.contains(&(other.clone(), path.clone())) {
+                let answer = world.call(&other, &address).await;
+                assert_eq!(answer.status, 405, "{other} {path}");
+                assert!(answer.header("allow").contains(method.as_str()), "{other} {path}: {answer:?}");
+            }
+        }
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn every_route_is_in_the_document() {
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http"));
+    // Routes are made from described handlers alone, and each described handler is one.
+    for undescribed in [".route(", ".route_service(", ".nest_service(", ".fallback_service("] {
+        assert!(
+            sources.iter().all(|text| !text.contains(undescribed)),
+            "{undescribed} leaves the document behind"
+        );
+    }
+    let described: usize = sources.iter().map(|text| text.matches("#[utoipa::path(").count()).sum();
+    let world = World::start().await;
+    let document = world.get("/openapi.json").await.ok().json();
+    assert_eq!(operations(&document).len(), described);
+    let mut ids: Vec<&str> = document["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|item| METHODS.iter().filter_map(|method| item[*method]["operationId"].as_str()))
+        .collect();
+    ids.sort_unstable();
+    let all = ids.len();
+    ids.dedup();
+    assert_eq!((all, ids.len()), (described, described));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn every_reference_of_the_document_leads_somewhere() {
+    let world = World::start().await;
+    let document = world.get("/openapi.json").await.ok().json();
+    let text = document.to_string();
+    for (at, _) in text.match_indices("\"$ref\":\"#") {
+        let pointer = text[at + 9..].split('"').next().unwrap();
+        assert!(document.pointer(pointer).is_some(), "{pointer}");
+    }
+    world.stop().await;
+}

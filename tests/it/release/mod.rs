@@ -1,0 +1,6 @@
+//! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
+
+mod model;
+mod properties;
+mod rules;
+mod world;

@@ -1,0 +1,173 @@
+//! The small model: what may never happen between two states, whatever was commanded.
+
+use std::collections::HashMap;
+
+use choirmaster::{
+    model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
+    release::{
+        assignment::{Assignment, Slot},
+        command::{Command, Form, Reply, Seen as _},
+        deadline::{self, Missed},
+        decide,
+        state::{Counts, Release, ReleaseState, State},
+        turn::{Turn, turn},
+        waiting_offer,
+    },
+};
+
+use super::world::World;
+
+/// What was seen of each child in each release so far.
+#[derive(Debug, Default)]
+pub struct Model {
+    seen: HashMap<(ReleaseKey, ChildKey), Glimpse>,
+}
+
+#[derive(Debug, Clone)]
+struct Glimpse {
+    attempt: u16,
+    status: ChildStatus,
+    stages: HashMap<(u16, Slot), StageStatus>,
+    marks: usize,
+}
+
+/// `No` is where a child goes that is taken out: as final as `Done` and `Failed`.
+fn rank(status: ChildStatus) -> u8 {
+    match status {
+        ChildStatus::Todo => 1,
+        ChildStatus::Doing => 2,
+        ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => 3,
+    }
+}
+
+impl Model {
+    /// Looks at the state after a command; panics at the first thing that must not be.
+    pub fn check(&mut self, world: &World) {
+        let state = &world.state;
+        for (key, release) in &state.releases {
+            assert!(release.is_open(), "{} is over and owes nothing, yet it is in memory", release.id);
+            check_counts(release);
+            check_deadline(world, release);
+            for (child, assignment) in &release.assignments {
+                self.check_course(*key, *child, assignment);
+                check_undo(state, release, *child, assignment);
+                if let Some(record) = state.children.get(*child) {
+                    assert!(
+                        record.open.contains(key),
+                        "{child:?} does not know that it is in {}",
+                        release.id
+                    );
+                }
+            }
+        }
+        for (key, child) in state.children.iter() {
+            assert!(child.open.is_sorted(), "{key:?} is not in the order of submission");
+            for release in &child.open {
+                assert!(state.assignment(*release, key).is_some(), "{key:?} has no part in {release:?}");
+            }
+            check_turn(world, key);
+        }
+    }
+
+    fn check_course(&mut self, release: ReleaseKey, child: ChildKey, assignment: &Assignment) {
+        let fresh = Glimpse {
+            attempt: assignment.attempt,
+            status: assignment.status,
+            stages: HashMap::new(),
+            marks: assignment.marks.len(),
+        };
+        let before = self.seen.entry((release, child)).or_insert_with(|| fresh.clone());
+        assert!(assignment.attempt >= before.attempt, "{child:?}: the attempt went back");
+        assert!(assignment.marks.len() >= before.marks, "{child:?}: a stored result vanished");
+        if assignment.attempt == before.attempt {
+            let (was, is) = (before.status, assignment.status);
+            assert!(rank(is) >= rank(was), "{child:?} went back from {was} to {is}");
+            assert!(rank(was) < 3 || is == was, "{child:?} was {was} and over, now it is {is}");
+            let stage = before.stages.entry((assignment.attempt, assignment.slot));
+            let stage = stage.or_insert(StageStatus::Pending);
+            assert!(assignment.stage_status >= *stage, "{child:?}: a stage went back");
+            assert!(
+                !stage.is_over() || *stage == assignment.stage_status,
+                "{child:?}: an ended stage ended anew"
+            );
+            *stage = assignment.stage_status;
+        }
+        before.attempt = fresh.attempt;
+        before.status = fresh.status;
+        before.marks = fresh.marks;
+    }
+}
+
+fn check_counts(release: &Release) {
+    let mut recounted = release.clone();
+    recounted.counts = Counts::default();
+    recounted.recount();
+    assert_eq!(release.counts, recounted.counts, "{}", release.id);
+}
+
+/// Every wait has a deadline, and the release looks no later than at the first that may be due.
+fn check_deadline(world: &World, release: &Release) {
+    let state = &world.state;
+    let deadlines = state.settings.deadlines(&release.strategy);
+    for (child, assignment) in &release.assignments {
+        let mut waits = false;
+        for deadline in deadline::of(assignment, deadlines, &release.strategy) {
+            waits = true;
+            // A call moves a deadline of silence on, and what waits behind another release is not offered yet.
+            let spoke = deadline.silence_ms.is_some() && world.calls.last_call(*child).is_some();
+            // It may have been so until now: then the whole time to fetch it begins anew.
+            let latest = release.at(world.now) + deadlines.offer_ms;
+            let behind = deadline.missed == Missed::Offer && release.next_deadline <= latest;
+            let overlooked = release.next_deadline > deadline.at && !spoke && !behind;
+            assert!(!overlooked, "{}: {deadline:?} of {child:?} is overlooked: {assignment:?}", release.id);
+        }
+        assert!(waits || !assignment.is_awaited(), "{}: {child:?} may wait for ever", release.id);
+    }
+    if !release.state.is_over() && release.counts.awaited == 0 {
+        let waits = matches!(release.state, ReleaseState::Planned | ReleaseState::Paused { .. });
+        assert!(waits, "{} waits for nobody and does not end", release.id);
+    }
+}
+
+/// A roll-back is offered to every child that may run the new version, until it is confirmed or superseded.
+fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &Assignment) {
+    let taken_back = matches!(release.state, ReleaseState::RollingBack { .. });
+    let gone = matches!(assignment.outcome, Some(Outcome::Lost | Outcome::TimedOut));
+    let owed = assignment.status.is_over() && (taken_back || gone) && !assignment.may_run_new().is_empty();
+    let excused = assignment.successor.is_some() || state.children.get(child).is_none();
+    let changed_later = assignment.may_run_new().iter().any(|function| {
+        let name = &release.strategy.functions[function].name;
+        let deployed = state.deployment(child, name).is_some_and(|found| found.release > release.key);
+        deployed
+            || state.releases.range(release.key..).skip(1).any(|(_, later)| {
+                later.strategy.functions.iter().any(|f| f.name == *name)
+                    && later.assignments.get(&child).is_some_and(|a| a.fetched)
+            })
+    });
+    if owed && !excused && !changed_later {
+        assert!(assignment.pending_undo().is_some(), "{}: {child:?} is not told to go back", release.id);
+    }
+}
+
+/// A child has at most one thing in hand, and what a poll offers can be fetched.
+fn check_turn(world: &World, child: ChildKey) {
+    let state = &world.state;
+    let Some(record) = state.children.get(child) else { return };
+    let in_hand = record
+        .open
+        .iter()
+        .filter_map(|release| state.assignment(*release, child))
+        .filter(|a| a.status == ChildStatus::Doing && a.fetched)
+        .count();
+    assert!(in_hand <= 1, "{child:?} has {in_hand} offers in hand");
+    let Turn::Offer { release, .. } = turn(state, child) else { return };
+    assert!(state.release(release).is_some());
+    let offer = waiting_offer(state, child).unwrap();
+    let fetch = Command::Fetch { child: record.id.as_str().to_owned(), offer: offer.clone() };
+    match decide(state, &world.calls, &fetch, world.now).answer {
+        Ok(Reply::Offer(found)) => {
+            assert_ne!(found.form, Form::Withdrawn, "{offer} is offered and withdrawn");
+        }
+        other => panic!("{offer} is offered to {} and refused: {other:?}", record.id),
+    }
+}

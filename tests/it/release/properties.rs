@@ -1,0 +1,315 @@
+//! Arbitrary sequences of commands against the small model.
+
+use std::time::Duration;
+
+use choirmaster::{
+    model::{Cordon, StageStatus},
+    release::{
+        command::Command,
+        offer::{OfferKind, OfferName},
+        settings::{GHOST_AFTER, Settings},
+        state::State,
+    },
+    strategy::{self, render},
+};
+use proptest::prelude::*;
+
+use super::{
+    model::Model,
+    world::{World, canary, forked, numbered, strategy_text, submission, two_functions, two_stage},
+};
+
+const CHILDREN: usize = 4;
+
+/// What somebody does. Numbers pick among what is there.
+#[derive(Debug, Clone)]
+enum Deed {
+    Arrive(usize),
+    Poll(usize),
+    Take(usize),
+    FetchAgain(usize),
+    Report { child: usize, status: StageStatus, stage: usize, number: u8 },
+    ReportCurrent { child: usize, status: StageStatus },
+    AskEnd { child: usize, stage: usize },
+    Submit(usize),
+    Pause(usize),
+    Resume(usize),
+    Abort(usize),
+    Retry(usize),
+    EndStage(usize, usize),
+    Forget(usize),
+    Cordon(usize, Cordon),
+    Pass(u64),
+    Repeat,
+}
+
+fn texts() -> Vec<String> {
+    let superseding = strategy_text(
+        "r5",
+        "on_conflict: supersede\n",
+        &["a"],
+        &[["Canary", "WaitForSignal", "a", "rollback", "rollback"]],
+    );
+    vec![
+        canary("r0", "a"),
+        two_stage("r1", "a"),
+        forked("r2", "b"),
+        two_functions("r3", "a", "b"),
+        canary("r4", "c"),
+        superseding,
+    ]
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let status = prop_oneof![
+        Just(StageStatus::SuccessWaiting),
+        Just(StageStatus::Completed),
+        Just(StageStatus::Failure),
+        Just(StageStatus::Error),
+    ];
+    let child = 0..CHILDREN;
+    let release = 0..6_usize;
+    let time = prop_oneof![Just(1), Just(3), Just(30), Just(61), Just(300), Just(901), Just(90_000)];
+    let cordon = prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)];
+    prop_oneof![
+        2 => child.clone().prop_map(Deed::Arrive),
+        6 => child.clone().prop_map(Deed::Poll),
+        12 => child.clone().prop_map(Deed::Take),
+        2 => child.clone().prop_map(Deed::FetchAgain),
+        4 => (child.clone(), status.clone(), 0..6_usize, 0..3_u8)
+            .prop_map(|(child, status, stage, number)| Deed::Report { child, status, stage, number }),
+        16 => (child.clone(), status).prop_map(|(child, status)| Deed::ReportCurrent { child, status }),
+        4 => (child.clone(), 0..6_usize).prop_map(|(child, stage)| Deed::AskEnd { child, stage }),
+        4 => release.clone().prop_map(Deed::Submit),
+        1 => release.clone().prop_map(Deed::Pause),
+        2 => release.clone().prop_map(Deed::Resume),
+        1 => release.clone().prop_map(Deed::Abort),
+        2 => release.clone().prop_map(Deed::Retry),
+        1 => (release, 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
+        1 => child.clone().prop_map(Deed::Forget),
+        1 => (child, cordon).prop_map(|(child, cordon)| Deed::Cordon(child, cordon)),
+        3 => time.prop_map(Deed::Pass),
+        3 => Just(Deed::Repeat),
+    ]
+}
+
+const STAGES: [&str; 6] = ["Canary", "First", "Second", "Bold", render::ROLLOUT_STAGE, render::UNDO_STAGE];
+
+/// Carries deeds out, and keeps a second state that only applies what the first one's commands changed.
+struct Run {
+    world: World,
+    model: Model,
+    replayed: State,
+    ids: Vec<String>,
+    /// The offer each child fetched last.
+    offers: Vec<String>,
+    last: Option<Command>,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self {
+            world: World::new(),
+            model: Model::default(),
+            replayed: State::new(Settings::default()),
+            ids: vec![String::new(); CHILDREN],
+            offers: vec![String::new(); CHILDREN],
+            last: None,
+        }
+    }
+
+    fn area(child: usize) -> String {
+        // Two of the children share an area.
+        format!("area-{}", child.min(CHILDREN - 2))
+    }
+
+    fn follow(&mut self, command: &Command) {
+        for change in &self.world.changes {
+            self.replayed.apply(change);
+        }
+        self.replayed.let_go_of_closed(command, &self.world.changes);
+        self.replayed.take_closed();
+        assert_eq!(self.world.state.releases, self.replayed.releases, "after {command:?}");
+        assert!(self.world.state.children.iter().eq(self.replayed.children.iter()), "after {command:?}");
+        self.model.check(&self.world);
+    }
+
+    fn command(&mut self, command: Command) {
+        let _ = self.world.command(&command);
+        self.follow(&command);
+        let by_child =
+            matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
+        self.last = by_child.then_some(command);
+    }
+
+    fn poll(&mut self, child: usize, id: &str) -> String {
+        let (id, offer) = self.world.poll_as(id, &Self::area(child), None);
+        self.follow(&Command::Tick);
+        self.ids[child] = id;
+        self.last = None;
+        offer
+    }
+
+    /// The offer's stage that runs now, as the child knows it from the offer.
+    fn current_stage(&self, child: usize) -> Option<String> {
+        let (id, name) = OfferName::candidates(&self.offers[child])
+            .find(|(id, _)| self.world.state.known.contains_key(*id))?;
+        if let OfferKind::Undo(_) = name.kind {
+            return Some(render::UNDO_STAGE.to_owned());
+        }
+        if let OfferKind::Rollout(_) = name.kind {
+            return Some(render::ROLLOUT_STAGE.to_owned());
+        }
+        let release = self.world.state.release_by_id(id)?;
+        let key = self.world.state.children.key(&self.ids[child])?;
+        let index = release.assignments.get(&key)?.slot.stage_index()?;
+        Some(release.strategy.stages[index].name.clone())
+    }
+
+    fn report(&mut self, child: usize, stage: &str, status: StageStatus, number: u8) {
+        let (id, offer) = (self.ids[child].clone(), self.offers[child].clone());
+        let summaries = vec![numbered(stage, status, f64::from(number) + 5.0)];
+        self.command(Command::Result { child: id, offer, summaries });
+    }
+
+    fn carry_out(&mut self, deed: &Deed) {
+        let release = |index: usize| format!("r{index}");
+        match deed {
+            Deed::Arrive(child) => {
+                self.poll(*child, "");
+            }
+            Deed::Poll(child) => {
+                let id = self.ids[*child].clone();
+                self.poll(*child, &id);
+            }
+            Deed::Take(child) => {
+                let id = self.ids[*child].clone();
+                let offer = self.poll(*child, &id);
+                if !offer.is_empty() {
+                    self.offers[*child].clone_from(&offer);
+                    let id = self.ids[*child].clone();
+                    self.command(Command::Fetch { child: id, offer });
+                }
+            }
+            Deed::FetchAgain(child) => {
+                let (child, offer) = (self.ids[*child].clone(), self.offers[*child].clone());
+                self.command(Command::Fetch { child, offer });
+            }
+            Deed::Report { child, status, stage, number } => {
+                self.report(*child, STAGES[*stage], *status, *number);
+            }
+            Deed::ReportCurrent { child, status } => {
+                let stage = self.current_stage(*child).unwrap_or_default();
+                self.report(*child, &stage, *status, 0);
+            }
+            Deed::AskEnd { child, stage } => {
+                let (id, offer) = (self.ids[*child].clone(), self.offers[*child].clone());
+                self.command(Command::EndStage { child: id, offer, stage: STAGES[*stage].to_owned() });
+            }
+            Deed::Submit(index) => {
+                let text = texts().swap_remove(*index);
+                self.command(submission(strategy::check(&text).strategy.unwrap(), &text));
+            }
+            Deed::Pause(index) => {
+                self.command(Command::Pause { release: release(*index), reason: String::new() });
+            }
+            Deed::Resume(index) => self.command(Command::Resume { release: release(*index) }),
+            Deed::Abort(index) => {
+                self.command(Command::Abort { release: release(*index), reason: String::new() });
+            }
+            Deed::Retry(index) => self.command(Command::Retry { release: release(*index) }),
+            Deed::EndStage(index, stage) => {
+                let stage = STAGES[*stage].to_owned();
+                self.command(Command::EndStageNow { release: release(*index), stage });
+            }
+            Deed::Forget(child) => self.command(Command::Forget { child: self.ids[*child].clone() }),
+            Deed::Cordon(child, cordon) => {
+                self.command(Command::Cordon { child: self.ids[*child].clone(), cordon: *cordon });
+            }
+            Deed::Pass(seconds) => {
+                self.world.pass(Duration::from_secs(*seconds));
+                self.follow(&Command::Tick);
+            }
+            Deed::Repeat => self.repeat(),
+        }
+    }
+
+    /// A duplicate of the last call changes nothing more.
+    fn repeat(&mut self) {
+        let Some(command) = self.last.clone() else { return };
+        let before = self.world.state.releases.clone();
+        let _ = self.world.command(&command);
+        assert_eq!(before, self.world.state.releases, "a duplicate of {command:?}");
+        self.follow(&command);
+    }
+
+    /// With everybody silent, time alone brings every release to its end.
+    fn let_all_end(&mut self) {
+        let paused: Vec<String> =
+            self.world.state.releases.values().map(|release| release.id.as_str().to_owned()).collect();
+        for release in paused {
+            self.command(Command::Resume { release });
+        }
+        for _ in 0..200 {
+            let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
+            let wait = due.saturating_sub(self.world.now.served_ms) + 1;
+            self.world.pass(Duration::from_millis(wait));
+            self.follow(&Command::Tick);
+        }
+        for release in self.world.state.releases.values() {
+            assert!(
+                release.state.is_over(),
+                "{} never ends at {:?}: {release:#?}",
+                release.id,
+                self.world.now
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_sequence_of_commands_breaks_an_invariant(deeds in prop::collection::vec(deed(), 1..120)) {
+        let mut run = Run::new();
+        for child in 0..CHILDREN {
+            run.poll(child, "");
+        }
+        for deed in &deeds {
+            run.carry_out(deed);
+        }
+        run.let_all_end();
+    }
+
+    #[test]
+    fn no_text_makes_the_heart_panic(child in ".{0,40}", offer in "[a-z0-9.]{0,40}|.{0,40}", stage in ".{0,40}") {
+        let mut world = World::new();
+        world.child("area");
+        world.submit(&canary("r0", "a"));
+        for child in [child, "child-1".to_owned()] {
+            let fetch = Command::Fetch { child: child.clone(), offer: offer.clone() };
+            let _ = world.command(&fetch);
+            let _ = world.may_end(&child, &offer, &stage);
+            let _ = world.report(&child, &offer, numbered(&stage, StageStatus::Completed, 1.0));
+        }
+    }
+
+    #[test]
+    fn the_name_of_an_offer_is_read_as_it_was_written(
+        attempt in 1_u16..=999, kind in 0..4, number in 1_u16..=255, release in "[a-zA-Z0-9~_-]{1,10}"
+    ) {
+        let kind = match kind {
+            0 => OfferKind::First,
+            1 => OfferKind::Stage(number as u8),
+            2 => OfferKind::Rollout(number as u8 - 1),
+            _ => OfferKind::Undo(number),
+        };
+        let attempt = if matches!(kind, OfferKind::Undo(_)) { 1 } else { attempt };
+        let name = OfferName { attempt, kind };
+        prop_assume!(!matches!(kind, OfferKind::Stage(255)));
+        let id = name.id(&release);
+        prop_assert_eq!(OfferName::parse_suffix(&id[release.len()..]), Some(name));
+        prop_assert!(OfferName::candidates(&id).any(|(found, read)| found == release && read == name));
+    }
+}

@@ -1,0 +1,292 @@
+//! A state, a clock that is turned by hand, and verbs that read like the protocol.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use choirmaster::{
+    model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseId, StageStatus},
+    release::{
+        advance,
+        assignment::Assignment,
+        change::{Change, Submitted},
+        command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
+        settings::Settings,
+        state::{Profile, State},
+        summary::{Histogram, Summary, Times},
+    },
+    strategy::{self, Strategy},
+};
+
+/// When children called last, in serving time.
+#[derive(Debug, Default)]
+pub struct Calls(HashMap<ChildKey, u64>);
+
+impl Seen for Calls {
+    fn last_call(&self, child: ChildKey) -> Option<u64> {
+        self.0.get(&child).copied()
+    }
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub state: State,
+    pub calls: Calls,
+    pub now: Now,
+    /// The changes of the last command.
+    pub changes: Vec<Change>,
+    born: u32,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            state: State::new(Settings::default()),
+            calls: Calls::default(),
+            now: Now { wall_ms: 1_700_000_000_000, served_ms: 1_000 },
+            changes: Vec::new(),
+            born: 0,
+        }
+    }
+
+    pub fn command(&mut self, command: &Command) -> Result<Reply, Refusal> {
+        if let Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. } =
+            command
+            && let Some(key) = self.state.children.key(child)
+        {
+            self.calls.0.insert(key, self.now.served_ms);
+        }
+        let (changes, answer) = advance(&mut self.state, &self.calls, command, self.now);
+        self.changes = changes;
+        self.state.take_closed();
+        if let Ok(Reply::Polled { key, .. }) = &answer {
+            self.calls.0.insert(*key, self.now.served_ms);
+        }
+        answer
+    }
+
+    /// Time passes, and the deadlines that fall due have their consequences.
+    pub fn pass(&mut self, time: Duration) {
+        let ms = time.as_millis() as u64;
+        self.now.served_ms += ms;
+        self.now.wall_ms += ms as i64;
+        self.command(&Command::Tick).unwrap();
+    }
+
+    /// A poll with everything in it; answers the id and the offer that waits, `""` for none.
+    pub fn poll_as(&mut self, id: &str, area: &str, profile: Option<Profile>) -> (String, String) {
+        self.born += 1;
+        let poll = Poll {
+            child: (!id.is_empty()).then(|| ChildId::parse(id).unwrap()),
+            fresh: ChildId::parse(&format!("child-{}", self.born)).unwrap(),
+            area: Some(area.into()),
+            agents: 0,
+            profile,
+        };
+        match self.command(&Command::Poll(poll)).unwrap() {
+            Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer.unwrap_or_default()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A child that has polled twice, so that it is no newborn.
+    pub fn child(&mut self, area: &str) -> String {
+        let (id, _) = self.poll_as("", area, None);
+        self.poll_as(&id, area, None);
+        id
+    }
+
+    /// Polls with the area that is known already; answers the offer.
+    pub fn poll(&mut self, child: &str) -> String {
+        let (_, record) = self.state.children.by_id(child).unwrap();
+        let (area, profile) = (record.area.clone().unwrap(), record.profile.as_deref().cloned());
+        self.poll_as(child, &area, profile).1
+    }
+
+    pub fn submit_text(&mut self, text: &str) -> Result<Reply, Refusal> {
+        let checked = strategy::check(text);
+        let strategy = checked.strategy.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
+        self.command(&submission(strategy, text))
+    }
+
+    pub fn submit(&mut self, text: &str) {
+        self.submit_text(text).unwrap();
+    }
+
+    pub fn fetch(&mut self, child: &str, offer: &str) -> Result<Offer, Refusal> {
+        let command = Command::Fetch { child: child.to_owned(), offer: offer.to_owned() };
+        match self.command(&command)? {
+            Reply::Offer(offer) => Ok(offer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Polls, fetches what is offered, and answers its id and form.
+    pub fn take(&mut self, child: &str) -> (String, Form) {
+        let offer = self.poll(child);
+        assert!(!offer.is_empty(), "{child} is offered nothing");
+        let form = self.fetch(child, &offer).unwrap().form;
+        (offer, form)
+    }
+
+    pub fn report(&mut self, child: &str, offer: &str, summary: Summary) -> Result<(), Refusal> {
+        self.reports(child, offer, vec![summary])
+    }
+
+    pub fn reports(&mut self, child: &str, offer: &str, summaries: Vec<Summary>) -> Result<(), Refusal> {
+        let command = Command::Result { child: child.to_owned(), offer: offer.to_owned(), summaries };
+        self.command(&command).map(|_| ())
+    }
+
+    pub fn may_end(&mut self, child: &str, offer: &str, stage: &str) -> Result<bool, Refusal> {
+        let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
+        match self.command(&Command::EndStage { child, offer, stage })? {
+            Reply::EndStage(end) => Ok(end),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn pause(&mut self, release: &str) {
+        let (release, reason) = (release.to_owned(), "looking".to_owned());
+        self.command(&Command::Pause { release, reason }).unwrap();
+    }
+
+    pub fn resume(&mut self, release: &str) {
+        self.command(&Command::Resume { release: release.to_owned() }).unwrap();
+    }
+
+    pub fn abort(&mut self, release: &str) {
+        let (release, reason) = (release.to_owned(), "bad".to_owned());
+        self.command(&Command::Abort { release, reason }).unwrap();
+    }
+
+    pub fn retry(&mut self, release: &str) -> Result<(), Refusal> {
+        self.command(&Command::Retry { release: release.to_owned() }).map(|_| ())
+    }
+
+    pub fn cordon(&mut self, child: &str, cordon: Cordon) {
+        self.command(&Command::Cordon { child: child.to_owned(), cordon }).unwrap();
+    }
+
+    /// Where the child stands in a release that is in memory.
+    pub fn assignment(&self, release: &str, child: &str) -> &Assignment {
+        let key = self.state.children.key(child).unwrap();
+        &self.state.release_by_id(release).unwrap().assignments[&key]
+    }
+
+    /// The state of a release in memory, or `"over"` once it has left.
+    pub fn state_of(&self, release: &str) -> &'static str {
+        self.state.release_by_id(release).map_or("over", |release| release.state.name())
+    }
+
+    /// How the last command ended releases.
+    pub fn ended(&self) -> Vec<String> {
+        self.changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::ReleaseEnded { end, unconfirmed, .. } => {
+                    Some(format!("{end:?}, {unconfirmed} unconfirmed"))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+pub fn submission(strategy: Strategy, text: &str) -> Command {
+    let mut digest = [0_u8; 32];
+    for (at, byte) in text.bytes().enumerate() {
+        digest[at % 32] = digest[at % 32].rotate_left(3).wrapping_add(byte);
+    }
+    let submission = Submitted {
+        id: ReleaseId::parse(strategy.id.as_str()).unwrap(),
+        strategy: Arc::new(strategy),
+        text: text.into(),
+        digest,
+        archive: [1; 32],
+    };
+    Command::Submit { submission: Box::new(submission), dry_run: false }
+}
+
+pub fn manager() -> Profile {
+    Profile { kind: ChildKind::Rm, ..Profile::default() }
+}
+
+pub fn summary(stage: &str, status: StageStatus) -> Summary {
+    let times = Times { median: 8.0, minimum: 6.0, maximum: 11.0 };
+    Summary {
+        stage_name: (!stage.is_empty()).then(|| stage.to_owned()),
+        status,
+        proxy_times: times,
+        f1_times_summary: times,
+        f2_times_summary: times,
+        f1_err_rate: 0.0,
+        f2_err_rate: 0.0,
+        f1_calls: None,
+        f2_calls: None,
+        f1_errors: None,
+        f2_errors: None,
+        f1_histogram: None,
+        f2_histogram: None,
+    }
+}
+
+/// A summary whose numbers tell it from others.
+pub fn numbered(stage: &str, status: StageStatus, median: f64) -> Summary {
+    let mut summary = summary(stage, status);
+    summary.f2_times_summary.median = median;
+    summary
+}
+
+pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Histogram {
+    Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() }
+}
+
+/// A strategy: `stages` are (name, type, function, onSuccess, onFailure).
+pub fn strategy_text(id: &str, extra: &str, functions: &[&str], stages: &[[&str; 5]]) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!("id: {id}\nname: {id}\ntype: patch\n{extra}functions:\n");
+    for name in functions {
+        let _ = write!(
+            text,
+            "  - name: {name}\n    base_version: {{path: fns/{name}_base, env: nodejs}}\n    \
+             new_version: {{path: fns/{name}_new, env: nodejs}}\n"
+        );
+    }
+    text.push_str("stages:\n");
+    for [name, kind, function, on_success, on_failure] in stages {
+        let _ = write!(
+            text,
+            "  - name: {name}\n    type: {kind}\n    func_name: {function}\n    variants:\n      - {{name: base_version, \
+             trafficPercentage: 90}}\n      - {{name: new_version, trafficPercentage: 10}}\n    metrics_conditions:\n      \
+             - {{name: errorRate, threshold: \"<0.1\"}}\n    end_conditions:\n      - {{name: minDuration, threshold: 5s}}\n      \
+             - {{name: minCalls, threshold: \"10\"}}\n    end_action: {{onSuccess: {on_success}, onFailure: {on_failure}}}\n"
+        );
+    }
+    text + "rollback:\n  action:\n    function: base_version\n"
+}
+
+pub const WAIT: &str = "WaitForSignal";
+pub const AB: &str = "A/B";
+
+/// One stage, rolled out on success.
+pub fn canary(id: &str, function: &str) -> String {
+    strategy_text(id, "", &[function], &[["Canary", WAIT, function, "rollout", "rollback"]])
+}
+
+/// Two stages that an agent runs by itself.
+pub fn two_stage(id: &str, function: &str) -> String {
+    let stages =
+        [["First", WAIT, function, "Second", "rollback"], ["Second", AB, function, "rollout", "rollback"]];
+    strategy_text(id, "", &[function], &stages)
+}
+
+/// A graph that no agent can run: the failure of the first stage leads to another one.
+pub fn forked(id: &str, function: &str) -> String {
+    let stages =
+        [["Bold", WAIT, function, "rollout", "Careful"], ["Careful", WAIT, function, "rollout", "rollback"]];
+    strategy_text(id, "", &[function], &stages)
+}
+
+pub fn two_functions(id: &str, first: &str, second: &str) -> String {
+    let stages = [["One", WAIT, first, "Two", "rollback"], ["Two", WAIT, second, "rollout", "rollback"]];
+    strategy_text(id, "", &[first, second], &stages)
+}

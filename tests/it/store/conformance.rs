@@ -1,0 +1,268 @@
+//! What every store must do.
+
+use choirmaster::store::{
+    AuditFilter, ReleaseFilter, StoreError,
+    options::OpenOptions,
+    rows::{AssignmentRow, OutboxRow, Writes},
+    url,
+};
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, TestRunner},
+};
+use sqlx::{Connection, Row};
+
+use super::{
+    everything::{Everything, Loaded},
+    place::{Kind, Place, stories},
+    rows::{any_batches, assignment, audit, batch, child, release},
+};
+
+stories!(
+    what_is_committed_is_read_back_as_it_was,
+    a_batch_with_one_bad_row_leaves_no_trace,
+    an_id_can_pass_from_one_child_to_another_in_one_batch,
+    text_with_nul_and_numbers_too_large_are_refused_before_anything_is_written,
+    releases_are_found_by_state_and_function,
+    the_audit_trail_is_pruned_from_its_front,
+    a_bad_row_is_named_with_table_key_and_column,
+    a_store_of_a_newer_version_is_refused_and_not_touched,
+    many_rows_fit_into_one_batch,
+);
+
+/// Cases of the property; each starts with a fresh store.
+const CASES: u32 = 12;
+
+async fn what_is_committed_is_read_back_as_it_was(place: &Place) {
+    let mut runner = TestRunner::new(Config::default());
+    for _ in 0..CASES {
+        let batches = any_batches().new_tree(&mut runner).unwrap().current();
+        Place::with(place.kind, async |place| {
+            let mut model = Everything::default();
+            let (mut writer, reader) = place.open().await;
+            for (seq, writes) in (0..).zip(&batches) {
+                let lease = writer.lease().clone();
+                writer.commit(&batch(&lease, seq, writes.clone())).await.unwrap();
+                model.apply(writes);
+            }
+            let found = Everything::read(&mut *writer, &*reader, &model).await;
+            assert_eq!(found, model);
+            // And after a restart.
+            writer.release().await.unwrap();
+            let (mut writer, reader) = place.open().await;
+            assert_eq!(writer.lease().seq, batches.len() as u64);
+            assert_eq!(Everything::read(&mut *writer, &*reader, &model).await, model);
+        })
+        .await;
+    }
+}
+
+async fn a_batch_with_one_bad_row_leaves_no_trace(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let first = Writes { children: vec![child(1)], audit: vec![audit(1, 0, None)], ..Writes::default() };
+    writer.commit(&batch(&lease, 0, first)).await.unwrap();
+    // The id is another child's; once alone and once beside a rare table.
+    let mut twin = child(2);
+    twin.id = child(1).id;
+    let outbox = OutboxRow { id: 1, kind: "webhook".to_owned(), at_ms: 1, payload: "{}".to_owned() };
+    for outbox in [vec![], vec![outbox]] {
+        let bad = Writes {
+            children: vec![child(3), twin.clone()],
+            assignments: vec![assignment(1, 3)],
+            audit: vec![audit(2, 0, None)],
+            outbox,
+            ..Writes::default()
+        };
+        let error = writer.commit(&batch(&lease, 1, bad)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+        assert_eq!(reader.assignment(1, 3).await.unwrap(), None);
+        assert_eq!(reader.audit_end().await.unwrap(), Some((1, 0)));
+    }
+    let mut loaded = Loaded::default();
+    writer.load(&mut loaded).await.unwrap();
+    assert_eq!(loaded.children.into_values().collect::<Vec<_>>(), [child(1)]);
+    assert!(loaded.outbox.is_empty());
+    // The same place in the sequence is still free.
+    writer.commit(&batch(&lease, 1, Writes::default())).await.unwrap();
+}
+
+async fn an_id_can_pass_from_one_child_to_another_in_one_batch(place: &Place) {
+    let (mut writer, _) = place.open().await;
+    let lease = writer.lease().clone();
+    let first = Writes { children: vec![child(1)], ..Writes::default() };
+    writer.commit(&batch(&lease, 0, first)).await.unwrap();
+    let mut heir = child(2);
+    heir.id = child(1).id;
+    let second = Writes {
+        children_gone: vec![1],
+        children: vec![heir.clone()],
+        seen: vec![(2, 77), (99, 1)],
+        ..Writes::default()
+    };
+    writer.commit(&batch(&lease, 1, second)).await.unwrap();
+    heir.seen_ms = 77;
+    let mut loaded = Loaded::default();
+    writer.load(&mut loaded).await.unwrap();
+    assert_eq!(loaded.children.into_values().collect::<Vec<_>>(), [heir]);
+}
+
+async fn text_with_nul_and_numbers_too_large_are_refused_before_anything_is_written(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let with_nul = AssignmentRow { detail: "a\0b".to_owned(), ..assignment(1, 1) };
+    let nul = Writes { assignments: vec![assignment(1, 2), with_nul], ..Writes::default() };
+    let large = Writes { audit: vec![audit(u64::MAX, 0, None)], ..Writes::default() };
+    for writes in [nul, large] {
+        let error = writer.commit(&batch(&lease, 0, writes)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+    }
+    assert_eq!(reader.assignments(1, None, 10).await.unwrap(), []);
+    writer.commit(&batch(&lease, 0, Writes::default())).await.unwrap();
+}
+
+async fn releases_are_found_by_state_and_function(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let releases = vec![
+        release(1, "Done", r#"["sieve"]"#),
+        release(2, "Running", r#"["sieve","resize"]"#),
+        release(3, "Running", r#"["resize"]"#),
+        release(4, "Done", "[]"),
+    ];
+    writer.commit(&batch(&lease, 0, Writes { releases, ..Writes::default() })).await.unwrap();
+    let some = |text: &str| Some(text.to_owned());
+    for (state, function, keys) in [
+        (None, None, vec![4, 3, 2, 1]),
+        (some("Running"), None, vec![3, 2]),
+        (None, some("sieve"), vec![2, 1]),
+        (some("Running"), some("sieve"), vec![2]),
+        (some("running"), None, vec![]),
+        (None, some("siev"), vec![]),
+    ] {
+        let filter = ReleaseFilter { before: None, state, function, limit: 10 };
+        let found = reader.releases(&filter).await.unwrap();
+        assert_eq!(found.iter().map(|row| row.release_key).collect::<Vec<_>>(), keys, "{filter:?}");
+    }
+    assert_eq!(reader.release("r9").await.unwrap(), None);
+    reader.ping().await.unwrap();
+}
+
+async fn the_audit_trail_is_pruned_from_its_front(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let rows = (1..=10).map(|seq| audit(seq, 0, None)).collect();
+    writer.commit(&batch(&lease, 0, Writes { audit: rows, ..Writes::default() })).await.unwrap();
+    assert_eq!(writer.prune_audit(6, 3).await.unwrap(), 3);
+    assert_eq!(writer.prune_audit(6, 100).await.unwrap(), 2);
+    assert_eq!(writer.prune_audit(6, 100).await.unwrap(), 0);
+    let left = reader.audit(&AuditFilter { limit: 100, ..AuditFilter::default() }).await.unwrap();
+    assert_eq!(left.iter().map(|row| row.seq).collect::<Vec<_>>(), [6, 7, 8, 9, 10]);
+}
+
+async fn a_bad_row_is_named_with_table_key_and_column(place: &Place) {
+    let (mut writer, _) = place.open().await;
+    let lease = writer.lease().clone();
+    let children = Writes { children: vec![child(41), child(42)], ..Writes::default() };
+    writer.commit(&batch(&lease, 0, children)).await.unwrap();
+    place.sql("UPDATE children SET agents = -1 WHERE child_key = 42").await;
+    let error = writer.load(&mut Loaded::default()).await.unwrap_err().to_string();
+    assert_eq!(error, "bad row in table children, key 42, column agents: -1 is out of range");
+}
+
+async fn a_store_of_a_newer_version_is_refused_and_not_touched(place: &Place) {
+    let (mut writer, _) = place.open().await;
+    writer.release().await.unwrap();
+    place
+        .sql(match place.kind {
+            Kind::Sqlite => "PRAGMA user_version = 4711",
+            Kind::Postgres => "UPDATE store_version SET version = 4711",
+        })
+        .await;
+    let before = fingerprint(place).await;
+    for options in [OpenOptions::new(), OpenOptions::standby()] {
+        let error = url::open(&place.url, &options).await.unwrap_err();
+        assert!(matches!(error, StoreError::Newer { found: 4711, .. }), "{error:?}");
+    }
+    assert!(matches!(url::open_source(&place.url).await.unwrap_err(), StoreError::Newer { .. }));
+    assert_eq!(fingerprint(place).await, before);
+}
+
+/// What changes when anything in the store does: the file's bytes, or the lease and the number of transactions that
+/// wrote.
+async fn fingerprint(place: &Place) -> Vec<u8> {
+    match place.kind {
+        Kind::Sqlite => std::fs::read(place.file()).unwrap(),
+        Kind::Postgres => {
+            let mut conn = sqlx::PgConnection::connect(&place.url).await.unwrap();
+            let row = sqlx::query(
+                "SELECT lease::text || (SELECT string_agg(relname || relfilenode, ' ' ORDER BY relname)
+                FROM pg_class WHERE relnamespace = 'public'::regnamespace) FROM lease",
+            )
+            .fetch_one(&mut conn)
+            .await
+            .unwrap();
+            row.get::<String, _>(0).into_bytes()
+        }
+    }
+}
+
+async fn many_rows_fit_into_one_batch(place: &Place) {
+    const MANY: u32 = 20_000;
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let children = (0..MANY).map(child).collect();
+    writer.commit(&batch(&lease, 0, Writes { children, ..Writes::default() })).await.unwrap();
+    let assignments = (0..MANY).map(|key| assignment(1, key)).collect();
+    writer.commit(&batch(&lease, 1, Writes { assignments, ..Writes::default() })).await.unwrap();
+    let mut loaded = Loaded::default();
+    writer.load(&mut loaded).await.unwrap();
+    assert_eq!(loaded.children.len(), MANY as usize);
+    assert_eq!(reader.assignments(1, Some(MANY - 3), 10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_file_of_another_program_is_refused_and_not_touched() {
+    Place::with(Kind::Sqlite, async |place| {
+        let mut conn = sqlx::SqliteConnection::connect(&format!("{}?mode=rwc", place.url)).await.unwrap();
+        sqlx::raw_sql("CREATE TABLE accounts (id)").execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+        let database = std::fs::read(place.file()).unwrap();
+        for file in [database, b"no database, but as long as one could be".repeat(100)] {
+            std::fs::write(place.file(), &file).unwrap();
+            let error = url::open(&place.url, &OpenOptions::new()).await.unwrap_err();
+            assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+            assert_eq!(std::fs::read(place.file()).unwrap(), file);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_is_room() {
+    Place::with(Kind::Sqlite, async |place| {
+        let options = OpenOptions { max_bytes: Some(400_000), ..OpenOptions::new() };
+        let (mut writer, reader) = url::open(&place.url, &options).await.unwrap();
+        let lease = writer.lease().clone();
+        let large = |seq: u64| {
+            let mut row = audit(seq + 1, 0, None);
+            row.events = "x".repeat(20_000);
+            batch(&lease, seq, Writes { audit: vec![row], ..Writes::default() })
+        };
+        let mut seq = 0;
+        let error = loop {
+            match writer.commit(&large(seq)).await {
+                Ok(()) => seq += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("no space")), "{error:?}");
+        assert!(seq > 5, "only {seq} commits fitted");
+        assert_eq!(reader.audit_end().await.unwrap(), Some((seq, 0)));
+        assert!(matches!(writer.commit(&large(seq)).await, Err(StoreError::Unavailable(_))));
+        assert_eq!(writer.prune_audit(i64::MAX, 3).await.unwrap(), 3);
+        writer.commit(&large(seq)).await.unwrap();
+        assert_eq!(reader.audit_end().await.unwrap(), Some((seq + 1, 0)));
+    })
+    .await;
+}

@@ -1,0 +1,222 @@
+//! All that a store holds: once as a model that batches are applied to, once as read back through the port.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use choirmaster::store::{
+    AuditFilter, DeploymentFilter, Loader, Reader, ReleaseFilter, ReleaseHead, StoreError, Writer,
+    rows::{
+        AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
+        Writes,
+    },
+};
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Everything {
+    pub children: BTreeMap<u32, ChildRow>,
+    pub releases: BTreeMap<u32, ReleaseRow>,
+    pub archives: BTreeMap<Vec<u8>, Bytes>,
+    pub members: BTreeMap<(u32, u32), MembersRow>,
+    pub assignments: BTreeMap<(u32, u32), AssignmentRow>,
+    pub stage_results: BTreeMap<(u32, u32, i16, i16), StageResultRow>,
+    pub deployments: BTreeMap<(String, u32), DeploymentRow>,
+    pub audit: BTreeMap<(u64, u32), AuditRow>,
+    pub outbox: BTreeMap<u64, OutboxRow>,
+}
+
+impl Everything {
+    /// What a batch does, as the port promises it.
+    pub fn apply(&mut self, writes: &Writes) {
+        for key in &writes.children_gone {
+            self.children.remove(key);
+        }
+        self.children.extend(writes.children.iter().map(|row| (row.child_key, row.clone())));
+        for (key, seen_ms) in &writes.seen {
+            if let Some(child) = self.children.get_mut(key) {
+                child.seen_ms = *seen_ms;
+            }
+        }
+        self.releases.extend(writes.releases.iter().map(|row| (row.release_key, row.clone())));
+        for row in &writes.archives {
+            self.archives.entry(row.digest.clone()).or_insert_with(|| row.bytes.clone());
+        }
+        self.members.extend(writes.members.iter().map(|row| ((row.release_key, row.slice), row.clone())));
+        self.assignments
+            .extend(writes.assignments.iter().map(|row| ((row.release_key, row.child_key), row.clone())));
+        self.stage_results.extend(
+            writes
+                .stage_results
+                .iter()
+                .map(|row| ((row.release_key, row.child_key, row.attempt, row.stage), row.clone())),
+        );
+        self.deployments.extend(
+            writes.deployments.iter().map(|row| ((row.function.clone(), row.child_key), row.clone())),
+        );
+        self.audit.extend(writes.audit.iter().map(|row| ((row.seq, row.idx), row.clone())));
+        self.outbox.extend(writes.outbox.iter().map(|row| (row.id, row.clone())));
+        for id in &writes.outbox_done {
+            self.outbox.remove(id);
+        }
+    }
+
+    /// Reads the store through [`Writer::load`] and every method of [`Reader`]. Archives, and rows of releases that
+    /// have no row themselves, can't be listed through the port: `known` has the keys to ask for.
+    pub async fn read(writer: &mut dyn Writer, reader: &dyn Reader, known: &Self) -> Self {
+        let mut loaded = Loaded::default();
+        writer.load(&mut loaded).await.unwrap();
+        let mut found =
+            Self { children: loaded.children.clone(), outbox: loaded.outbox.clone(), ..Self::default() };
+        for head in &loaded.heads {
+            let row = reader.release(&head.id).await.unwrap().unwrap();
+            assert_eq!((row.release_key, row.open, &row.digest), (head.release_key, head.open, &head.digest));
+            found.releases.insert(row.release_key, row);
+        }
+        found.read_releases(reader, known).await;
+        loaded.check_against(&found);
+        for digest in known.archives.keys() {
+            if let Some(bytes) = reader.archive(digest).await.unwrap() {
+                found.archives.insert(digest.clone(), bytes);
+            }
+        }
+        found.read_deployments(reader).await;
+        assert_eq!(loaded.deployments, found.deployments);
+        found.read_audit(reader).await;
+        found
+    }
+
+    /// In pages of two.
+    async fn read_releases(&mut self, reader: &dyn Reader, known: &Self) {
+        let mut listed = Vec::new();
+        let mut filter = ReleaseFilter { limit: 2, ..ReleaseFilter::default() };
+        loop {
+            let page = reader.releases(&filter).await.unwrap();
+            let Some(last) = page.last() else { break };
+            filter.before = Some(last.release_key);
+            listed.extend(page);
+        }
+        assert!(listed.iter().eq(self.releases.values().rev()), "the list differs from the single reads");
+        let mut keys: BTreeSet<u32> = known.members.keys().map(|key| key.0).collect();
+        keys.extend(known.assignments.keys().map(|key| key.0));
+        keys.extend(known.stage_results.keys().map(|key| key.0));
+        for release_key in keys {
+            for row in reader.members(release_key).await.unwrap() {
+                self.members.insert((row.release_key, row.slice), row);
+            }
+            let mut after = None;
+            loop {
+                let page = reader.assignments(release_key, after, 2).await.unwrap();
+                let Some(last) = page.last() else { break };
+                after = Some(last.child_key);
+                for row in page {
+                    let one = reader.assignment(release_key, row.child_key).await.unwrap();
+                    assert_eq!(one.as_ref(), Some(&row));
+                    self.assignments.insert((row.release_key, row.child_key), row);
+                }
+            }
+            for row in reader.stage_results(release_key, 0, u32::MAX).await.unwrap() {
+                let key = (row.release_key, row.child_key, row.attempt, row.stage);
+                self.stage_results.insert(key, row);
+            }
+        }
+    }
+
+    async fn read_deployments(&mut self, reader: &dyn Reader) {
+        let mut filter = DeploymentFilter { limit: 2, ..DeploymentFilter::default() };
+        loop {
+            let page = reader.deployments(&filter).await.unwrap();
+            let Some(last) = page.last() else { break };
+            filter.after = Some((last.function.clone(), last.child_key));
+            for row in page {
+                for (function, child_key) in [
+                    (Some(row.function.clone()), None),
+                    (None, Some(row.child_key)),
+                    (Some(row.function.clone()), Some(row.child_key)),
+                ] {
+                    let of = DeploymentFilter { function, child_key, after: None, limit: 1000 };
+                    assert!(reader.deployments(&of).await.unwrap().contains(&row), "{of:?} lacks {row:?}");
+                }
+                self.deployments.insert((row.function.clone(), row.child_key), row);
+            }
+        }
+    }
+
+    async fn read_audit(&mut self, reader: &dyn Reader) {
+        let mut filter = AuditFilter { limit: 2, ..AuditFilter::default() };
+        loop {
+            let page = reader.audit(&filter).await.unwrap();
+            let Some(last) = page.last() else { break };
+            filter.after = Some((last.seq, last.idx));
+            self.audit.extend(page.into_iter().map(|row| ((row.seq, row.idx), row)));
+        }
+        assert_eq!(reader.audit_end().await.unwrap(), self.audit.keys().next_back().copied());
+        for release_key in 0..6 {
+            let of = AuditFilter { release_key: Some(release_key), limit: 1000, after: None };
+            let wanted = self.audit.values().filter(|row| row.release_key == Some(release_key));
+            assert!(reader.audit(&of).await.unwrap().iter().eq(wanted));
+        }
+    }
+}
+
+/// What [`Writer::load`] hands over.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    pub children: BTreeMap<u32, ChildRow>,
+    pub heads: Vec<ReleaseHead>,
+    pub open: Vec<ReleaseRow>,
+    pub members: Vec<MembersRow>,
+    pub assignments: BTreeMap<(u32, u32), AssignmentRow>,
+    pub stage_results: Vec<StageResultRow>,
+    pub deployments: BTreeMap<(String, u32), DeploymentRow>,
+    pub outbox: BTreeMap<u64, OutboxRow>,
+}
+
+impl Loaded {
+    /// Of releases the open ones, of all else in `found` what belongs to them.
+    fn check_against(&self, found: &Everything) {
+        let open = |key: &u32| found.releases.get(key).is_some_and(|row| row.open);
+        assert!(self.heads.is_sorted_by_key(|head| head.release_key));
+        assert!(self.open.iter().eq(found.releases.values().filter(|row| row.open)));
+        assert!(self.members.iter().eq(found.members.values().filter(|row| open(&row.release_key))));
+        assert!(
+            self.assignments.values().eq(found.assignments.values().filter(|row| open(&row.release_key)))
+        );
+        assert!(
+            self.stage_results.iter().eq(found.stage_results.values().filter(|row| open(&row.release_key)))
+        );
+    }
+}
+
+impl Loader for Loaded {
+    fn child(&mut self, row: ChildRow) -> Result<(), StoreError> {
+        self.children.insert(row.child_key, row);
+        Ok(())
+    }
+    fn release(&mut self, row: ReleaseHead) -> Result<(), StoreError> {
+        self.heads.push(row);
+        Ok(())
+    }
+    fn open_release(&mut self, row: ReleaseRow) -> Result<(), StoreError> {
+        self.open.push(row);
+        Ok(())
+    }
+    fn members(&mut self, row: MembersRow) -> Result<(), StoreError> {
+        self.members.push(row);
+        Ok(())
+    }
+    fn assignment(&mut self, row: AssignmentRow) -> Result<(), StoreError> {
+        self.assignments.insert((row.release_key, row.child_key), row);
+        Ok(())
+    }
+    fn stage_result(&mut self, row: StageResultRow) -> Result<(), StoreError> {
+        self.stage_results.push(row);
+        Ok(())
+    }
+    fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError> {
+        self.deployments.insert((row.function.clone(), row.child_key), row);
+        Ok(())
+    }
+    fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError> {
+        self.outbox.insert(row.id, row);
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! Rows to write: arbitrary ones for properties, plain ones for stories.
+
+use bytes::Bytes;
+use choirmaster::store::rows::{
+    ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
+    ReleaseRow, StageResultRow, Writes,
+};
+use proptest::{collection, option, prelude::*};
+
+pub fn batch(lease: &LeaseRow, seq: u64, writes: Writes) -> Batch {
+    Batch { epoch: lease.epoch, seq, served_ms: seq * 10, writes }
+}
+
+pub fn child(child_key: u32) -> ChildRow {
+    ChildRow {
+        child_key,
+        id: format!("child-{child_key}"),
+        kind: "agent".to_owned(),
+        name: None,
+        area: Some(r#"{"type":"Polygon","coordinates":[]}"#.to_owned()),
+        agents: 1,
+        born_ms: 1,
+        seen_ms: 2,
+        detail: "{}".to_owned(),
+    }
+}
+
+pub fn release(release_key: u32, state: &str, functions: &str) -> ReleaseRow {
+    ReleaseRow {
+        release_key,
+        id: format!("r{release_key}"),
+        state: state.to_owned(),
+        open: state == "Running",
+        digest: vec![1, 2, 3],
+        archive: vec![4, 5, 6],
+        strategy: "id: 1".to_owned(),
+        functions: functions.to_owned(),
+        submitted_ms: 3,
+        updated_ms: 4,
+        ended_ms: None,
+        detail: "{}".to_owned(),
+    }
+}
+
+pub fn assignment(release_key: u32, child_key: u32) -> AssignmentRow {
+    AssignmentRow {
+        release_key,
+        child_key,
+        status: 2,
+        outcome: None,
+        attempt: 1,
+        stage: 0,
+        stage_status: 1,
+        updated_ms: 5,
+        detail: "{}".to_owned(),
+    }
+}
+
+pub fn audit(seq: u64, idx: u32, release_key: Option<u32>) -> AuditRow {
+    let (actor, events) = ("child".to_owned(), "[]".to_owned());
+    AuditRow { seq, idx, at_ms: seq.cast_signed(), release_key, actor, events }
+}
+
+/// Any text a database can keep: everything but NUL.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => any::<String>().prop_map(|text| text.replace('\0', "")),
+        1 => Just(String::new()),
+        1 => Just("'\"\\; -- ü 𝄞 \u{feff}\u{7f}\n\r\t{}[],\\u0000 NULL".to_owned()),
+        1 => "[0-9]{1,30}",
+    ]
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![collection::vec(any::<u8>(), 0..40), Just(vec![0; 100_000])]
+}
+
+/// Small keys meet again, large ones show where a type is too narrow.
+fn key() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0_u32..6, 1 => any::<u32>(), 1 => Just(u32::MAX)]
+}
+
+prop_compose! {
+    fn any_child()(child_key in key(), kind in text(), name in option::of(text()), area in option::of(text()),
+        agents in any::<u32>(), born_ms in any::<i64>(), seen_ms in any::<i64>(), detail in text()) -> ChildRow {
+        // Unique, as the engine sees to it.
+        let id = format!("{child_key}-ä");
+        ChildRow { child_key, id, kind, name, area, agents, born_ms, seen_ms, detail }
+    }
+}
+
+prop_compose! {
+    fn any_release()(release_key in key(), state in text(), open in any::<bool>(), digest in bytes(),
+        archive in bytes(), strategy in text(), functions in collection::vec(text(), 0..3),
+        submitted_ms in any::<i64>(), updated_ms in any::<i64>(), ended_ms in option::of(any::<i64>()),
+        detail in text()) -> ReleaseRow {
+        let id = format!("r{release_key}");
+        let functions = serde_json::to_string(&functions).unwrap();
+        ReleaseRow { release_key, id, state, open, digest, archive, strategy, functions, submitted_ms,
+            updated_ms, ended_ms, detail }
+    }
+}
+
+prop_compose! {
+    fn any_assignment()(release_key in key(), child_key in key(), status in any::<i16>(),
+        outcome in option::of(text()), attempt in any::<i16>(), stage in any::<i16>(),
+        stage_status in any::<i16>(), updated_ms in any::<i64>(), detail in text()) -> AssignmentRow {
+        AssignmentRow { release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail }
+    }
+}
+
+prop_compose! {
+    fn any_stage_result()(release_key in key(), child_key in key(), attempt in 0_i16..3, stage in any::<i16>(),
+        status in any::<i16>(), at_ms in any::<i64>(), digest in any::<i64>(), summary in text())
+        -> StageResultRow {
+        StageResultRow { release_key, child_key, attempt, stage, status, at_ms, digest, summary }
+    }
+}
+
+prop_compose! {
+    fn any_deployment()(child_key in key(), function in text(), release_key in key(), variant in text(),
+        path in text(), at_ms in any::<i64>()) -> DeploymentRow {
+        DeploymentRow { child_key, function, release_key, variant, path, at_ms }
+    }
+}
+
+prop_compose! {
+    fn any_audit()(at_ms in any::<i64>(), release_key in option::of(key()), actor in text(), events in text())
+        -> AuditRow {
+        AuditRow { seq: 0, idx: 0, at_ms, release_key, actor, events }
+    }
+}
+
+prop_compose! {
+    fn any_outbox()(kind in text(), at_ms in any::<i64>(), payload in text()) -> OutboxRow {
+        OutboxRow { id: 0, kind, at_ms, payload }
+    }
+}
+
+fn unique<T: std::fmt::Debug, K: Ord>(
+    row: impl Strategy<Value = T>,
+    key: impl Fn(&T) -> K,
+) -> impl Strategy<Value = Vec<T>> {
+    collection::vec(row, 0..5).prop_map(move |rows| {
+        let mut seen = std::collections::BTreeSet::new();
+        rows.into_iter().filter(|row| seen.insert(key(row))).collect()
+    })
+}
+
+/// Batches one after the other, as an engine could write them.
+pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
+    let rare = (
+        unique(key(), |key| *key),
+        unique((key(), any::<i64>()), |(key, _)| *key),
+        unique(any_release(), |row| row.release_key),
+        unique((bytes(), bytes()), |(digest, _)| digest.clone()),
+        unique((key(), 0_u32..3, bytes()), |(release, slice, _)| (*release, *slice)),
+        collection::vec(any_outbox(), 0..3),
+        collection::vec(0_u64..6, 0..2),
+    );
+    let frequent = (
+        unique(any_child(), |row| row.child_key),
+        unique(any_assignment(), |row| (row.release_key, row.child_key)),
+        unique(any_stage_result(), |row| (row.release_key, row.child_key, row.attempt, row.stage)),
+        unique(any_deployment(), |row| (row.child_key, row.function.clone())),
+        collection::vec(any_audit(), 0..4),
+    );
+    let writes = (frequent, option::of(rare)).prop_map(|(frequent, rare)| {
+        let (children, assignments, stage_results, deployments, audit) = frequent;
+        let mut writes =
+            Writes { children, assignments, stage_results, deployments, audit, ..Writes::default() };
+        if let Some((gone, seen, releases, archives, members, outbox, done)) = rare {
+            writes.children_gone = gone;
+            writes.seen = seen;
+            writes.releases = releases;
+            let archive = |(digest, bytes)| ArchiveRow { digest, bytes: Bytes::from(bytes) };
+            writes.archives = archives.into_iter().map(archive).collect();
+            let members_row = |(release_key, slice, keys)| MembersRow { release_key, slice, keys };
+            writes.members = members.into_iter().map(members_row).collect();
+            writes.outbox = outbox;
+            writes.outbox_done = done;
+        }
+        writes
+    });
+    collection::vec(writes, 1..7).prop_map(|mut batches| {
+        let mut id = 0;
+        for (seq, writes) in (1..).zip(&mut batches) {
+            for (idx, row) in (0..).zip(&mut writes.audit) {
+                (row.seq, row.idx) = (seq, idx);
+            }
+            for row in &mut writes.outbox {
+                row.id = id;
+                id += 1;
+            }
+        }
+        batches
+    })
+}

@@ -1,0 +1,201 @@
+//! A manager on an embedded store of its own, and a client that speaks to it: what most tests over HTTP begin with.
+
+use std::path::Path;
+
+use choirmaster::app::{self, Manager, Options};
+use reqwest::{Method, RequestBuilder, header};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// An area somewhere in Berlin.
+pub const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
+
+/// The stage of [`strategy`].
+pub const STAGE: &str = "Canary 5 Percent";
+
+/// A manager that serves until it is stopped or dropped.
+pub struct World {
+    pub manager: Manager,
+    folder: TempDir,
+    client: reqwest::Client,
+}
+
+/// An answer, read to its end.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: header::HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+
+    /// A problem in one line: `409 /problems/id-taken: …`. Panics on anything else.
+    pub fn problem(&self) -> String {
+        assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
+        let body = self.json();
+        assert_eq!(body["status"], self.status, "{self:?}");
+        assert!(!body["title"].as_str().unwrap().is_empty());
+        format!("{} {}: {}", self.status, body["type"].as_str().unwrap(), body["detail"].as_str().unwrap())
+    }
+
+    /// The answer, which must be a success.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert!((200..300).contains(&self.status), "{} {}", self.status, self.text());
+        self
+    }
+}
+
+/// The canary sample under another id.
+pub fn strategy(id: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml");
+    std::fs::read_to_string(path).unwrap().replace("id: canary\n", &format!("id: {id}\n"))
+}
+
+/// What a child reports of a stage.
+pub fn summary(stage: &str, status: u8) -> Value {
+    let times = json!({"median": 8.5, "minimum": 6.7, "maximum": 10.4});
+    json!({"stage_name": stage, "proxy_times": times, "f1_times_summary": times, "f2_times_summary": times,
+        "f1_err_rate": 0, "f2_err_rate": 0, "status": status})
+}
+
+impl World {
+    pub async fn start() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    /// With other options than the usual ones.
+    pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("sqlite://{}", folder.path().join("choir.db").display());
+        let mut options = Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+        change(&mut options);
+        let manager = app::start(options).await.unwrap();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { manager, folder, client }
+    }
+
+    /// Stops the manager in order, and starts another one on the same store.
+    pub async fn restart(self) -> Self {
+        let Self { manager, folder, client } = self;
+        manager.stop().await.unwrap();
+        let store = format!("sqlite://{}", folder.path().join("choir.db").display());
+        let options = Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+        Self { manager: app::start(options).await.unwrap(), folder, client }
+    }
+
+    pub async fn stop(self) {
+        self.manager.stop().await.unwrap();
+    }
+
+    /// A request to a path, on the children's address if that is one of theirs.
+    pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
+        let of_child = ["/poll", "/release?", "/release/", "/result", "/end_stage"];
+        let own = of_child.iter().any(|start| path.starts_with(start));
+        let address = if own { self.manager.child_address } else { self.manager.address };
+        self.client.request(Method::from_bytes(method.as_bytes()).unwrap(), format!("http://{address}{path}"))
+    }
+
+    pub async fn send(&self, request: RequestBuilder) -> Answer {
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        Answer { status, headers, body: answer.bytes().await.unwrap().to_vec() }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(self.request("GET", path)).await
+    }
+
+    /// A call without a body.
+    pub async fn call(&self, method: &str, path: &str) -> Answer {
+        self.send(self.request(method, path)).await
+    }
+
+    pub async fn send_json(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.send(self.request(method, path).json(body)).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send_json("POST", path, body).await
+    }
+
+    /// Submits a strategy as YAML.
+    pub async fn submit(&self, yaml: &str) -> Answer {
+        self.submit_to("/release", yaml).await
+    }
+
+    /// Submits with a query.
+    pub async fn submit_to(&self, path: &str, yaml: &str) -> Answer {
+        let request = self.request("POST", path).header("content-type", "application/yaml");
+        self.send(request.body(yaml.to_owned())).await
+    }
+
+    /// Polls; answers the id and the offer that waits.
+    pub async fn poll(&self, id: &str) -> (String, String) {
+        let area: Value = serde_json::from_str(AREA).unwrap();
+        let body = json!({"id": id, "geographic_area": area, "number_of_children": 0});
+        let answer = self.post("/poll", &body).await.ok().json();
+        let part = |name: &str| answer[name].as_str().unwrap().to_owned();
+        (part("id"), part("new_release"))
+    }
+
+    /// A child that is registered and no ghost.
+    pub async fn child(&self) -> String {
+        let (id, _) = self.poll("").await;
+        self.poll(&id).await;
+        id
+    }
+
+    /// Downloads an offer.
+    pub async fn fetch(&self, child: &str, offer: &str) -> Answer {
+        self.get(&format!("/release?childID={child}&releaseID={offer}")).await
+    }
+
+    /// Reports a stage.
+    pub async fn report(&self, child: &str, offer: &str, stage: &str, status: u8) -> Answer {
+        let summaries = [summary(stage, status)];
+        let body = json!({"id": child, "release_id": offer, "stage_summaries": summaries, "next_stage": ""});
+        self.post("/result", &body).await
+    }
+
+    pub async fn end_stage(&self, child: &str, offer: &str, stage: &str) -> Answer {
+        self.post("/end_stage", &json!({"id": child, "strategy_id": offer, "stage_name": stage})).await
+    }
+
+    /// Takes a child through the one stage of [`strategy`].
+    pub async fn run(&self, child: &str, offer: &str) {
+        self.poll(child).await;
+        self.fetch(child, offer).await.ok();
+        self.report(child, offer, STAGE, 2).await.ok();
+        self.end_stage(child, offer, STAGE).await.ok();
+        self.report(child, offer, STAGE, 4).await.ok();
+    }
+}
+
+/// A text with every span of seconds or minutes made the same.
+pub fn settled(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_inclusive(' ') {
+        let bare = word.trim_end_matches([' ', ',', ';']);
+        let is_span = |unit| bare.strip_suffix(unit).is_some_and(|n| n.parse::<u32>().is_ok());
+        out.push_str(match (is_span('s'), is_span('m')) {
+            (true, _) => "Ns",
+            (_, true) => "Nm",
+            _ => bare,
+        });
+        out.push_str(&word[bare.len()..]);
+    }
+    out
+}
