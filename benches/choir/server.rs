@@ -15,11 +15,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use choirmaster::{
     app::{self, Options},
-    engine::{By, TaskSettings, audit::Actor},
+    engine::{By, audit::Actor},
     functions,
     model::ReleaseId,
-    release::{change::Submitted, settings::Settings},
-    store::options::OpenOptions,
+    release::change::Submitted,
     strategy::{self, Strategy, render},
 };
 use tokio::{net::TcpListener, sync::mpsc};
@@ -84,17 +83,7 @@ async fn ended() {
 }
 
 async fn run_ours(store: &str) -> anyhow::Result<()> {
-    let manager = app::start(Options {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        store: store.to_owned(),
-        open: OpenOptions::new(),
-        functions_root: root().to_owned(),
-        archive_limits: functions::Limits::default(),
-        rules: Settings::default(),
-        task: TaskSettings::default(),
-        max_connections: 10_000,
-    })
-    .await?;
+    let manager = app::start(Options::local(store.to_owned(), root().to_owned())).await?;
     println!("{}", manager.address);
     let mut commands = commands();
     while let Some(command) = commands.recv().await {
