@@ -15,6 +15,7 @@
 
 pub mod audit;
 pub mod clock;
+mod gather;
 mod handle;
 mod load;
 mod members;

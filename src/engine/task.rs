@@ -4,12 +4,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
+    task::yield_now,
     time::{Instant, sleep, timeout_at},
 };
 
 use super::{
     audit::Actor,
     clock::Clock,
+    gather::Gathering,
     handle::{Answer, By, EngineError, Envelope, NamedArchive},
     load::Loading,
     rows::Touched,
@@ -86,6 +88,7 @@ pub(super) struct Task {
     swept: Instant,
     pruned: Instant,
     sweep_at: u32,
+    gathering: Gathering,
 }
 
 type Query = Box<dyn FnOnce(&State) + Send>;
@@ -137,6 +140,7 @@ impl Task {
             swept,
             pruned,
             sweep_at: 0,
+            gathering: Gathering::default(),
         }
     }
 
@@ -271,7 +275,9 @@ impl Task {
             writes.seen = seen;
             let epoch = self.writer.lease().epoch;
             let batch = Batch { epoch, seq: self.seq, served_ms: now.served_ms, writes };
+            let began = Instant::now();
             self.commit(&batch).await?;
+            self.gathering.committed(round.asked.len(), began.elapsed());
             self.seq += 1;
             for effect in batch.writes.outbox {
                 let _ = self.effects.send(effect);
@@ -292,6 +298,27 @@ impl Task {
             query(&self.state);
         }
         Ok(())
+    }
+
+    /// Lets others run for a moment if more commands are likely to come, and takes those along.
+    async fn gather(
+        &mut self,
+        backlog: usize,
+        inbox: &mut mpsc::Receiver<Envelope>,
+        envelopes: &mut Vec<Envelope>,
+    ) {
+        let Some(wait) = self.gathering.wait(backlog) else { return };
+        let taken = envelopes.len();
+        let began = Instant::now();
+        while taken + inbox.len() < wait.until.min(MAX_BATCH) && began.elapsed() < wait.limit {
+            yield_now().await;
+        }
+        self.gathering.waited(taken, inbox.len());
+        while envelopes.len() < MAX_BATCH
+            && let Ok(envelope) = inbox.try_recv()
+        {
+            envelopes.push(envelope);
+        }
     }
 
     /// Commits until the store says that it is done, or that it never will be.
@@ -383,8 +410,11 @@ pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> 
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
         let wake_at = task.wake_at();
-        if let Ok(0) = timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
-            break;
+        let backlog = inbox.len();
+        match timeout_at(wake_at, inbox.recv_many(&mut envelopes, MAX_BATCH)).await {
+            Ok(0) => break,
+            Ok(_) => task.gather(backlog, &mut inbox, &mut envelopes).await,
+            Err(_) => {}
         }
         let now = task.clock.now();
         let mut round = Round::default();
@@ -425,7 +455,7 @@ async fn publish(
         for (place, child) in release.assignments.keys().enumerate() {
             view.publish_child(state, *child);
             if place % PUBLISH_SLICE == PUBLISH_SLICE - 1 {
-                tokio::task::yield_now().await;
+                yield_now().await;
             }
         }
     }

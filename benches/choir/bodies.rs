@@ -1,0 +1,117 @@
+//! What children send, in the shape of the deployed agents' requests.
+
+use std::fmt::Write as _;
+
+use crate::load::Requests;
+
+/// Three stages, each of which waits for the signal.
+pub const STRATEGY: &str = include_str!("../../releases/gradual.yml");
+
+/// Its id, and so the id of its offer.
+pub const OFFER: &str = "gradual";
+
+/// Its stages, in order.
+pub const STAGES: [&str; 3] = ["5 percent", "25 percent", "50 percent"];
+
+/// Areas lie in a grid of this many columns.
+const COLUMNS: usize = 1_000;
+
+/// As wide and high as a cell of the grid, in degrees.
+const CELL: f64 = 0.05;
+
+/// The id of a child that a store is filled with.
+pub fn child_id(index: usize) -> String {
+    format!("c{index:011}")
+}
+
+/// The area of a child: a rectangle of its own, in the many digits that deployed agents send.
+pub fn area(index: usize) -> String {
+    let west = -20.0 + CELL * (index % COLUMNS) as f64 + 0.001_383_899_631_71;
+    let south = -40.0 + CELL * (index / COLUMNS) as f64 + 0.008_553_843_643_43;
+    let (east, north) = (west + 0.043_384_886_954_68, south + 0.038_818_092_982_94);
+    format!(
+        "{{\"type\":\"Polygon\",\"coordinates\":[[[{west:.14},{south:.14}],[{east:.14},{south:.14}],\
+         [{east:.14},{north:.14}],[{west:.14},{north:.14}],[{west:.14},{south:.14}]]]}}"
+    )
+}
+
+fn post(path: &str, body: &str) -> String {
+    let mut request = String::with_capacity(body.len() + 200);
+    let _ = write!(
+        request,
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:9999\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {}\r\n\
+         Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n{body}",
+        body.len()
+    );
+    request
+}
+
+fn get(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:9999\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
+    )
+}
+
+fn poll(id: &str, index: usize) -> String {
+    let area = area(index);
+    post("/poll", &format!("{{\"geographic_area\":{area},\"id\":\"{id}\",\"number_of_children\":0}}"))
+}
+
+/// The polls of the children with these ids, who have the areas of their places.
+pub fn polls(ids: &[String]) -> Requests {
+    ids.iter().enumerate().map(|(index, id)| poll(id, index)).collect()
+}
+
+/// First polls of that many children.
+pub fn registrations(count: usize) -> Requests {
+    (0..count).map(|index| poll("", index)).collect()
+}
+
+/// Downloads of the offer.
+pub fn fetches(ids: &[String]) -> Requests {
+    ids.iter().map(|id| get(&format!("/release?childID={id}&releaseID={OFFER}"))).collect()
+}
+
+/// Questions whether the first stage may end.
+pub fn end_stages(ids: &[String]) -> Requests {
+    ids.iter()
+        .map(|id| {
+            let stage = STAGES[0];
+            post(
+                "/end_stage",
+                &format!("{{\"id\":\"{id}\",\"strategy_id\":\"{OFFER}\",\"stage_name\":\"{stage}\"}}"),
+            )
+        })
+        .collect()
+}
+
+/// The request for the functions.
+pub fn functions() -> Requests {
+    std::iter::once(get(&format!("/release/functions/{OFFER}"))).collect()
+}
+
+/// Results of all children, stage by stage: first all wait for the signal, then all have completed. Each is a change.
+pub fn results(ids: &[String]) -> Requests {
+    let mut requests = Requests::default();
+    for stage in STAGES {
+        for status in [2, 4] {
+            for (index, id) in ids.iter().enumerate() {
+                requests.push(&post("/result", &result(id, index, stage, status)));
+            }
+        }
+    }
+    requests
+}
+
+fn result(id: &str, index: usize, stage: &str, status: u8) -> String {
+    // As an agent measures: another number of many digits each time.
+    let ms = 6.0 + (index % 977) as f64 * 0.004_217_33;
+    let times =
+        |ms: f64| format!("{{\"median\":{ms:.6},\"minimum\":{:.6},\"maximum\":{:.6}}}", ms * 0.7, ms * 3.1);
+    let (proxy, f1, f2) = (times(ms + 1.0), times(ms), times(ms * 1.1));
+    format!(
+        "{{\"id\":\"{id}\",\"release_id\":\"{OFFER}\",\"stage_summaries\":[{{\"stage_name\":\"{stage}\",\
+         \"proxy_times\":{proxy},\"f1_times_summary\":{f1},\"f2_times_summary\":{f2},\"f1_err_rate\":0,\
+         \"f2_err_rate\":0.004,\"status\":{status}}}],\"next_stage\":\"\"}}"
+    )
+}

@@ -1,0 +1,51 @@
+//! Fills a store with registered children by way of the store's own import, which works on both kinds.
+
+use anyhow::Context as _;
+use choirmaster::store::{
+    options::OpenOptions,
+    rows::{ChildRow, Writes},
+    transfer::{Progress, Slice},
+    url,
+};
+
+use crate::bodies;
+
+/// Children in one write.
+const SLICE: usize = 4_096;
+
+/// 2026-01-01.
+const BORN_MS: i64 = 1_767_225_600_000;
+
+/// Fills an empty store; answers the ids.
+pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<String>> {
+    let mut target = url::open_target(store, &OpenOptions::new()).await?;
+    let mut next = 0;
+    let mut ended = false;
+    let mut slices = || {
+        if ended {
+            return Ok(None);
+        }
+        let until = (next + SLICE).min(count);
+        let writes = Writes { children: (next..until).map(row).collect(), ..Writes::default() };
+        next = until;
+        ended = next == count;
+        Ok(Some(Slice { writes, progress: ended.then_some(Progress { seq: 1_000_000, served_ms: 0 }) }))
+    };
+    target.fill(&mut slices).await.context("the store could not be filled")?;
+    target.finish().await?;
+    Ok((0..count).map(bodies::child_id).collect())
+}
+
+fn row(index: usize) -> ChildRow {
+    ChildRow {
+        child_key: index as u32,
+        id: bodies::child_id(index),
+        kind: "agent".to_owned(),
+        name: None,
+        area: Some(bodies::area(index)),
+        agents: 0,
+        born_ms: BORN_MS,
+        seen_ms: BORN_MS,
+        detail: "{\"called_again\":true,\"plain\":true}".to_owned(),
+    }
+}

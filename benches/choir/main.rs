@@ -1,0 +1,140 @@
+//! What Choirmaster reaches, as ratios to what is measured beside it in the same run. `benches/run` starts it.
+//!
+//! Compared with: axum handlers that only parse and answer (`bare`), and pgbench doing one upsert a transaction.
+//! All servers run in processes of their own ([`server`]) under the same generator ([`load`]). Rounds of all sides
+//! alternate, and medians over the rounds are told, so that whatever else the machine does falls on all of them.
+//!
+//! Where a row is about processor time per request, servers and generator get processors of their own (`taskset`,
+//! where there is more than one); where a database takes part, everybody shares all.
+
+mod bare;
+mod bodies;
+mod fill;
+mod load;
+mod machine;
+mod postgres;
+mod rows;
+mod server;
+mod table;
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::{Parser, ValueEnum};
+
+use crate::{machine::Processors, postgres::Cluster, rows::Bench, table::Table};
+
+/// The rows that can be asked for alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Row {
+    Poll,
+    HandOut,
+    EndStage,
+    Release,
+    Functions,
+    Result,
+    Memory,
+    Start,
+}
+
+#[derive(Debug, Parser)]
+#[command(name = "benches/run", about = "Measures Choirmaster beside bare handlers and pgbench")]
+struct Arguments {
+    /// Small numbers: shows that everything works, measures nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Only these rows (and what they need); may be given several times.
+    #[arg(long)]
+    only: Vec<Row>,
+    /// Length of a round, in seconds.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Rounds of each side.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Registered children.
+    #[arg(long)]
+    children: Option<usize>,
+    /// Connections of the generator, and clients of pgbench.
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    /// Says why there is no Postgres; `benches/run` does.
+    #[arg(long, hide = true, default_value = "CHOIR_BENCH_POSTGRES names none; start this by benches/run")]
+    no_postgres: String,
+    #[arg(long, hide = true)]
+    serve: Option<String>,
+    /// Cargo gives it.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Sizes of everything.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    pub children: usize,
+    /// Children of the row that measures a start.
+    pub start_children: usize,
+    pub connections: usize,
+    pub round: Duration,
+    pub rounds: usize,
+}
+
+impl Sizes {
+    fn of(arguments: &Arguments) -> Self {
+        let quick = arguments.quick;
+        Self {
+            children: arguments.children.unwrap_or(if quick { 2_000 } else { 100_000 }),
+            start_children: if quick { 20_000 } else { 1_000_000 },
+            connections: arguments.connections,
+            round: Duration::from_secs(arguments.seconds.unwrap_or(if quick { 1 } else { 3 })),
+            rounds: arguments.rounds.unwrap_or(if quick { 1 } else { 5 }),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.serve {
+        Some(what) => serve(what),
+        None => measure(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A server's process: the runtime that `serve` has, too.
+fn serve(what: &str) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(server::run(what))
+}
+
+fn measure(arguments: &Arguments) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let sizes = Sizes::of(arguments);
+        let folder = tempfile::Builder::new().prefix("choir-bench-").tempdir()?;
+        let mut table = Table::new(&sizes);
+        let cluster = if let Ok(url) = std::env::var("CHOIR_BENCH_POSTGRES") {
+            let pgbench = std::env::var("CHOIR_BENCH_PGBENCH").ok();
+            if pgbench.is_none() {
+                table.missing("the comparison with pgbench", "pgbench is not installed");
+            }
+            Some(Cluster::open(&url, pgbench.as_deref()).await?)
+        } else {
+            table.missing("everything on Postgres, and pgbench", &arguments.no_postgres);
+            None
+        };
+        let processors = Processors::find();
+        let mut bench =
+            Bench { sizes, folder: folder.path().to_owned(), cluster, processors, table, busiest: 0.0 };
+        rows::run(&mut bench, &arguments.only).await?;
+        let Bench { table, busiest, cluster, processors, .. } = bench;
+        let version = cluster.as_ref().map(|cluster| cluster.version.as_str());
+        println!("{}", table.render(&machine::describe(&processors, version), busiest));
+        Ok(())
+    })
+}
