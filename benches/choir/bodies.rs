@@ -19,6 +19,25 @@ const COLUMNS: usize = 1_000;
 /// As wide and high as a cell of the grid, in degrees.
 const CELL: f64 = 0.05;
 
+/// A child that calls: its place, which gives its area, and its id.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub index: usize,
+    pub id: String,
+}
+
+/// Children call in no order. This one is the same each time.
+pub fn shuffle(mut callers: Vec<Caller>) -> Vec<Caller> {
+    const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+    const INCREMENT: u64 = 1_442_695_040_888_963_407;
+    let mut random = INCREMENT;
+    for at in (1..callers.len()).rev() {
+        random = random.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+        callers.swap(at, (random >> 33) as usize % (at + 1));
+    }
+    callers
+}
+
 /// The id of a child that a store is filled with.
 pub fn child_id(index: usize) -> String {
     format!("c{index:011}")
@@ -57,9 +76,9 @@ fn poll(id: &str, index: usize) -> String {
     post("/poll", &format!("{{\"geographic_area\":{area},\"id\":\"{id}\",\"number_of_children\":0}}"))
 }
 
-/// The polls of the children with these ids, who have the areas of their places.
-pub fn polls(ids: &[String]) -> Requests {
-    ids.iter().enumerate().map(|(index, id)| poll(id, index)).collect()
+/// Their polls.
+pub fn polls(callers: &[Caller]) -> Requests {
+    callers.iter().map(|caller| poll(&caller.id, caller.index)).collect()
 }
 
 /// First polls of that many children.
@@ -68,14 +87,16 @@ pub fn registrations(count: usize) -> Requests {
 }
 
 /// Downloads of the offer.
-pub fn fetches(ids: &[String]) -> Requests {
-    ids.iter().map(|id| get(&format!("/release?childID={id}&releaseID={OFFER}"))).collect()
+pub fn fetches(callers: &[Caller]) -> Requests {
+    let path = |caller: &Caller| format!("/release?childID={}&releaseID={OFFER}", caller.id);
+    callers.iter().map(|caller| get(&path(caller))).collect()
 }
 
 /// Questions whether the first stage may end.
-pub fn end_stages(ids: &[String]) -> Requests {
-    ids.iter()
-        .map(|id| {
+pub fn end_stages(callers: &[Caller]) -> Requests {
+    callers
+        .iter()
+        .map(|Caller { id, .. }| {
             let stage = STAGES[0];
             post(
                 "/end_stage",
@@ -91,12 +112,12 @@ pub fn functions() -> Requests {
 }
 
 /// Results of all children, stage by stage: first all wait for the signal, then all have completed. Each is a change.
-pub fn results(ids: &[String]) -> Requests {
+pub fn results(callers: &[Caller]) -> Requests {
     let mut requests = Requests::default();
     for stage in STAGES {
         for status in [2, 4] {
-            for (index, id) in ids.iter().enumerate() {
-                requests.push(&post("/result", &result(id, index, stage, status)));
+            for caller in callers {
+                requests.push(&post("/result", &result(&caller.id, caller.index, stage, status)));
             }
         }
     }

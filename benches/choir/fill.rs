@@ -8,7 +8,7 @@ use choirmaster::store::{
     url,
 };
 
-use crate::bodies;
+use crate::bodies::{self, Caller};
 
 /// Children in one write.
 const SLICE: usize = 4_096;
@@ -16,8 +16,8 @@ const SLICE: usize = 4_096;
 /// 2026-01-01.
 const BORN_MS: i64 = 1_767_225_600_000;
 
-/// Fills an empty store; answers the ids.
-pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<String>> {
+/// Fills an empty store; answers the children in the order in which they call.
+pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<Caller>> {
     let mut target = url::open_target(store, &OpenOptions::new()).await?;
     let mut next = 0;
     let mut ended = false;
@@ -33,7 +33,8 @@ pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<String>> 
     };
     target.fill(&mut slices).await.context("the store could not be filled")?;
     target.finish().await?;
-    Ok((0..count).map(bodies::child_id).collect())
+    let callers = (0..count).map(|index| Caller { index, id: bodies::child_id(index) });
+    Ok(bodies::shuffle(callers.collect()))
 }
 
 fn row(index: usize) -> ChildRow {

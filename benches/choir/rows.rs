@@ -6,7 +6,9 @@ use anyhow::{Context as _, ensure};
 use tokio::time::Instant;
 
 use crate::{
-    Row, Sizes, bodies, fill,
+    Row, Sizes,
+    bodies::{self, Caller},
+    fill,
     load::{self, Connection, Cursor, HandOut, Load, Outcome, Requests, Work},
     machine::Processors,
     postgres::{Cluster, Pgbench},
@@ -45,20 +47,20 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     let in_hand = [Row::EndStage, Row::Release, Row::Functions];
     let handed_out = [Row::HandOut, Row::Result].into_iter().chain(in_hand).any(wanted);
     if wanted(Row::Poll) || handed_out {
-        let (stores, ids) = bench.stores().await?;
+        let (stores, callers) = bench.stores().await?;
         if wanted(Row::Poll) {
-            bench.poll(&stores, &ids)?;
+            bench.poll(&stores, &callers)?;
         }
         if handed_out {
             for store in &stores {
-                bench.hand_out(store, &ids, wanted(Row::HandOut))?;
+                bench.hand_out(store, &callers, wanted(Row::HandOut))?;
             }
         }
         if in_hand.into_iter().any(wanted) {
-            bench.in_hand(&stores, &ids, &wanted)?;
+            bench.in_hand(&stores, &callers, &wanted)?;
         }
         if wanted(Row::Result) {
-            bench.result(&stores, &ids).await?;
+            bench.result(&stores, &callers).await?;
         }
     }
     if wanted(Row::Memory) {
@@ -90,20 +92,20 @@ impl Bench {
     }
 
     /// A store of each kind, filled with the same children; Postgres last.
-    async fn stores(&self) -> anyhow::Result<(Vec<Store>, Vec<String>)> {
+    async fn stores(&self) -> anyhow::Result<(Vec<Store>, Vec<Caller>)> {
         say("filling the stores");
         let mut stores = vec![Store { name: "SQLite", url: self.sqlite("children.db") }];
         if let Some(cluster) = &self.cluster {
             stores.push(Store { name: "Postgres", url: cluster.database("choir_children").await? });
         }
-        let mut ids = Vec::new();
+        let mut callers = Vec::new();
         for store in &stores {
-            ids = fill::children(&store.url, self.sizes.children).await?;
+            callers = fill::children(&store.url, self.sizes.children).await?;
         }
         if let Some(store) = stores.iter().find(|store| store.name == "Postgres") {
             Cluster::analyze(&store.url).await?;
         }
-        Ok((stores, ids))
+        Ok((stores, callers))
     }
 
     fn load(&self, server: &Server, work: Work, limit: Duration) -> Load {
@@ -140,9 +142,9 @@ impl Bench {
         Ok(())
     }
 
-    fn poll(&mut self, stores: &[Store], ids: &[String]) -> anyhow::Result<()> {
+    fn poll(&mut self, stores: &[Store], callers: &[Caller]) -> anyhow::Result<()> {
         say("POST /poll");
-        let requests = Arc::new(bodies::polls(ids));
+        let requests = Arc::new(bodies::polls(callers));
         let processors = self.processors.clone();
         let cpus = processors.apart();
         let bare = Server::bare(cpus)?;
@@ -161,10 +163,10 @@ impl Bench {
     }
 
     /// Everybody polls; then the release comes, and everybody polls until it has it.
-    fn hand_out(&mut self, store: &Store, ids: &[String], is_row: bool) -> anyhow::Result<()> {
+    fn hand_out(&mut self, store: &Store, callers: &[Caller], is_row: bool) -> anyhow::Result<()> {
         say(&format!("handing a release to all children, store on {}", store.name));
-        let mut server = ready(Server::ours(&store.url, None)?, &ids[0])?;
-        let polls = Arc::new(bodies::polls(ids));
+        let mut server = ready(Server::ours(&store.url, None)?)?;
+        let polls = Arc::new(bodies::polls(callers));
         let mut idle = Runner::new(&server, &polls);
         if is_row {
             for _ in 0..self.sizes.rounds {
@@ -173,7 +175,7 @@ impl Bench {
             }
         }
         let idle = idle.side;
-        let outcome = self.hand_out_to_all(&mut server, polls, ids)?;
+        let outcome = self.hand_out_to_all(&mut server, polls, callers)?;
         server.stop()?;
         if is_row {
             let seconds = outcome.took.as_secs_f64();
@@ -200,15 +202,15 @@ impl Bench {
         &self,
         server: &mut Server,
         polls: Arc<Requests>,
-        ids: &[String],
+        callers: &[Caller],
     ) -> anyhow::Result<Outcome> {
-        let work = HandOut::new(polls, bodies::fetches(ids));
+        let work = HandOut::new(polls, bodies::fetches(callers));
         let load = self.load(server, Work::HandOut(Arc::clone(&work)), PREPARATION);
         let loading = thread::spawn(move || load::run(&load));
         server.submit()?;
         let outcome = loading.join().map_err(|_| anyhow::anyhow!("the load of the hand-out panicked"))??;
         let fetched = outcome.fetch_latency.len();
-        ensure!(fetched == ids.len() as u64, "only {fetched} children have fetched their offer");
+        ensure!(fetched == callers.len() as u64, "only {fetched} children have fetched their offer");
         Ok(outcome)
     }
 
@@ -216,17 +218,17 @@ impl Bench {
     fn in_hand(
         &mut self,
         stores: &[Store],
-        ids: &[String],
+        callers: &[Caller],
         wanted: &dyn Fn(Row) -> bool,
     ) -> anyhow::Result<()> {
         let store = stores.last().context("there is no store")?;
         let processors = self.processors.clone();
         let cpus = processors.apart();
         let bare = Server::bare(cpus)?;
-        let ours = answering(Server::ours(&store.url, cpus)?, &bodies::end_stages(&ids[..1]))?;
+        let ours = answering(Server::ours(&store.url, cpus)?, &bodies::end_stages(&callers[..1]))?;
         for (row, what, requests) in [
-            (Row::EndStage, "`POST /end_stage`, offer in hand", bodies::end_stages(ids)),
-            (Row::Release, "`GET /release`, again", bodies::fetches(ids)),
+            (Row::EndStage, "`POST /end_stage`, offer in hand", bodies::end_stages(callers)),
+            (Row::Release, "`GET /release`, again", bodies::fetches(callers)),
             (Row::Functions, "`GET /release/functions/R`", bodies::functions()),
         ] {
             if !wanted(row) {
@@ -245,16 +247,16 @@ impl Bench {
     }
 
     /// Results that are stored before they are answered.
-    async fn result(&mut self, stores: &[Store], ids: &[String]) -> anyhow::Result<()> {
+    async fn result(&mut self, stores: &[Store], callers: &[Caller]) -> anyhow::Result<()> {
         say("POST /result");
         let pgbench = match &self.cluster {
             Some(cluster) => {
-                Pgbench::prepare(cluster, &self.folder, ids.len(), self.sizes.connections).await?
+                Pgbench::prepare(cluster, &self.folder, callers.len(), self.sizes.connections).await?
             }
             None => None,
         };
-        let probe = bodies::end_stages(&ids[..1]);
-        let requests = Arc::new(bodies::results(ids));
+        let probe = bodies::end_stages(&callers[..1]);
+        let requests = Arc::new(bodies::results(callers));
         let bare = Server::bare(None)?;
         let servers = stores
             .iter()
@@ -302,14 +304,13 @@ impl Bench {
         let before = server.resident()?;
         let registering =
             Work::Register { requests: Arc::new(bodies::registrations(count)), cursor: Cursor::once(count) };
-        let mut given = load::run(&self.load(&server, registering, PREPARATION))?.ids;
-        given.sort_unstable();
-        let ids: Vec<String> = given.into_iter().map(|(_, id)| id).collect();
-        let polls = Arc::new(bodies::polls(&ids));
+        let given = load::run(&self.load(&server, registering, PREPARATION))?.ids;
+        let callers: Vec<_> = given.into_iter().map(|(index, id)| Caller { index, id }).collect();
+        let polls = Arc::new(bodies::polls(&callers));
         let again = Work::Each { requests: Arc::clone(&polls), cursor: Cursor::once(count) };
         load::run(&self.load(&server, again, PREPARATION))?;
         let registered = server.resident()?;
-        self.hand_out_to_all(&mut server, polls, &ids)?;
+        self.hand_out_to_all(&mut server, polls, &callers)?;
         let after = server.resident()?;
         server.stop()?;
         let geometry: usize = (0..count).map(|index| bodies::area(index).len()).sum();
@@ -342,7 +343,7 @@ impl Bench {
         let mut resident = 0;
         for _ in 0..self.sizes.rounds.min(3) {
             let began = Instant::now();
-            let server = ready(Server::ours(&url, None)?, &bodies::child_id(0))?;
+            let server = ready(Server::ours(&url, None)?)?;
             took.push(began.elapsed().as_secs_f64());
             resident = server.resident()?;
             server.stop()?;
@@ -361,12 +362,12 @@ fn say(text: &str) {
 }
 
 fn start_all(stores: &[Store], cpus: Option<&str>) -> anyhow::Result<Vec<Server>> {
-    stores.iter().map(|store| ready(Server::ours(&store.url, cpus)?, &bodies::child_id(0))).collect()
+    stores.iter().map(|store| ready(Server::ours(&store.url, cpus)?)).collect()
 }
 
-/// Waits until a child is answered.
-fn ready(server: Server, id: &str) -> anyhow::Result<Server> {
-    answering(server, &bodies::polls(&[id.to_owned()]))
+/// Waits until a child that the store was filled with is answered.
+fn ready(server: Server) -> anyhow::Result<Server> {
+    answering(server, &bodies::polls(&[Caller { index: 0, id: bodies::child_id(0) }]))
 }
 
 /// Waits until the first of the requests is answered well: a server that has just begun may not show its state yet.

@@ -1,6 +1,6 @@
 //! What every handler has at hand.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,9 +30,14 @@ pub struct Settings {
     pub auth: auth::Settings,
 }
 
-/// Shared by all handlers; cheap to clone.
+/// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than
+/// the answer to a poll.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct Context(Arc<Parts>);
+
+/// What a [`Context`] holds.
+#[derive(Debug)]
+pub struct Parts {
     pub engine: Engine,
     pub settings: Arc<Settings>,
     pub submissions: Arc<Semaphore>,
@@ -43,7 +48,7 @@ pub struct Context {
 impl Context {
     pub fn new(engine: Engine, settings: Settings, stopping: CancellationToken) -> Self {
         let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
-        Self { engine, settings: Arc::new(settings), submissions, stopping }
+        Self(Arc::new(Parts { engine, settings: Arc::new(settings), submissions, stopping }))
     }
 
     pub fn view(&self) -> &View {
@@ -53,5 +58,13 @@ impl Context {
     /// Serving time, in milliseconds.
     pub fn served_ms(&self) -> u64 {
         self.engine.clock().served_ms()
+    }
+}
+
+impl Deref for Context {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
     }
 }

@@ -7,15 +7,19 @@
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
 use axum::{Router, body::Body};
+use futures_util::FutureExt as _;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::TokioIo,
     server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
@@ -106,17 +110,18 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
             () = stop.cancelled() => break,
         };
         let Some((stream, slot)) = accepted else { continue };
-        let stream = Impatient::new(stream, timeouts.write);
+        let activity = Arc::new(Activity::new());
+        let stream = Impatient::new(stream, timeouts.write, Arc::clone(&activity));
         let watcher = graceful.watcher();
         let router = router.clone();
         let tls = settings.tls.clone();
         tokio::spawn(async move {
             let _slot = slot;
             match tls {
-                None => connection(stream, router, timeouts, watcher).await,
+                None => connection(stream, router, timeouts, watcher, activity).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = timeout(timeouts.handshake, tls.accept(stream)).await {
-                        connection(stream, router, timeouts, watcher).await;
+                        connection(stream, router, timeouts, watcher, activity).await;
                     }
                 }
             }
@@ -144,24 +149,77 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpSt
     }
 }
 
-async fn connection<S>(stream: S, router: Router, timeouts: Timeouts, watcher: Watcher)
-where
+async fn connection<S>(
+    stream: S,
+    router: Router,
+    timeouts: Timeouts,
+    watcher: Watcher,
+    activity: Arc<Activity>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(timeouts.head)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .half_close(false)
-        .pipeline_flush(true);
+    http.max_buf_size(MAX_HEAD_BYTES).half_close(false).pipeline_flush(true);
+    let calls = Arc::clone(&activity);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let request = request.map(|body| Body::new(TimedBody::new(body, timeouts)));
-        router.clone().call(request)
+        calls.begin();
+        let calls = Arc::clone(&calls);
+        router.clone().call(request).inspect(move |_| calls.end())
     });
     let served = http.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(served).await {
-        // The peer's doing in almost every case: it went away, was too slow, or spoke something else.
-        tracing::debug!(%error, "a connection ended with an error");
+    tokio::select! {
+        biased;
+        served = watcher.watch(served) => if let Err(error) = served {
+            // The peer's doing in almost every case: it went away, was too slow, or spoke something else.
+            tracing::debug!(%error, "a connection ended with an error");
+        },
+        () = activity.idle_for(timeouts.head) => tracing::debug!("a connection was idle for too long"),
+    }
+}
+
+/// When a connection last did something. HTTP's own timer for the head of a request is set anew for each request,
+/// which costs a tenth of a poll; this costs two stores, and a look now and then.
+struct Activity {
+    opened: Instant,
+    /// Milliseconds from `opened` to the last bytes that were sent.
+    sent_ms: AtomicU64,
+    /// While a request is being answered.
+    in_call: AtomicBool,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self { opened: Instant::now(), sent_ms: AtomicU64::new(0), in_call: AtomicBool::new(false) }
+    }
+
+    fn begin(&self) {
+        self.in_call.store(true, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.sent();
+        self.in_call.store(false, Ordering::Relaxed);
+    }
+
+    fn sent(&self) {
+        self.sent_ms.store(self.opened.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Ends when for so long nothing was sent and no request was being answered: the head of the next one is not
+    /// complete. Answers without an end (events) send something often enough.
+    async fn idle_for(&self, limit: Duration) {
+        loop {
+            let since = if self.in_call.load(Ordering::Relaxed) {
+                Instant::now()
+            } else {
+                self.opened + Duration::from_millis(self.sent_ms.load(Ordering::Relaxed))
+            };
+            if since.elapsed() >= limit {
+                return;
+            }
+            sleep_until(since + limit).await;
+        }
     }
 }
 
@@ -213,21 +271,23 @@ impl HttpBody for TimedBody {
     }
 }
 
-/// A stream that fails when its peer takes nothing for a time.
+/// A stream that fails when its peer takes nothing for a time, and notes when it last sent something.
 struct Impatient {
     inner: TcpStream,
     patience: Duration,
+    activity: Arc<Activity>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
-    fn new(inner: TcpStream, patience: Duration) -> Self {
-        Self { inner, patience, waiting: None }
+    fn new(inner: TcpStream, patience: Duration, activity: Arc<Activity>) -> Self {
+        Self { inner, patience, activity, waiting: None }
     }
 
     /// Bounds how long a write may be pending.
     fn bound<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
+            self.activity.sent();
             self.waiting = None;
             return written;
         }
