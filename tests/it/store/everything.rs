@@ -29,6 +29,7 @@ impl Everything {
     pub fn apply(&mut self, writes: &Writes) {
         for key in &writes.children_gone {
             self.children.remove(key);
+            self.deployments.retain(|(_, child), _| child != key);
         }
         self.children.extend(writes.children.iter().map(|row| (row.child_key, row.clone())));
         for (key, seen_ms) in &writes.seen {
