@@ -417,7 +417,7 @@ fn finish(walk: &mut Walk<'_>, success: bool, runs: Option<(usize, Variant)>) {
     }
 }
 
-/// What a report proves of the version that the child runs now. See DESIGN of agents in the module's text of
+/// What a report proves of the version that the child runs now. See how agents behave in the text of
 /// [`crate::release`]: an agent acts before it reports, and after a failure it may walk on to the next stage.
 fn shows(strategy: &Strategy, piece: Piece, slot: Slot, status: StageStatus) -> Shows {
     let success = match status {
