@@ -33,7 +33,13 @@ enum Command {
         common: Common,
     },
     /// Forget a child that is gone for good; should it call again, it is a new one
-    Forget(Target),
+    Forget {
+        /// Also one that may still run a version that is to be taken back
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Let a child take part in no further release; what it has in hand goes on
     Cordon(Target),
     /// Let a cordoned or drained child take part again
@@ -115,9 +121,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
         Command::List(args) => list(&args, out).await,
         Command::Show { id, common } => one(&id, &common, out).await,
-        Command::Forget(target) => {
-            act(&target, Method::DELETE, &["api", "v1", "children", &target.id], "forgotten", out).await
-        }
+        Command::Forget { force, target } => forget(&target, force, out).await,
         Command::Cordon(target) => verb(&target, "cordon", "cordoned", out).await,
         Command::Uncordon(target) => verb(&target, "uncordon", "takes part again", out).await,
         Command::Drain(target) => verb(&target, "drain", "drained", out).await,
@@ -202,18 +206,17 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
     Ok(0)
 }
 
-async fn verb(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
-    act(target, Method::POST, &["api", "v1", "children", &target.id, verb], done, out).await
+async fn forget(target: &Target, force: bool, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&target.connection)?;
+    let request = client.request(Method::DELETE, &["api", "v1", "children", &target.id]);
+    client.send(request.query(&[("force", force)]).json(&target.noted.body())).await?;
+    writeln!(out, "{}: forgotten", target.id)?;
+    Ok(0)
 }
 
-async fn act(
-    target: &Target,
-    method: Method,
-    path: &[&str],
-    done: &str,
-    out: &mut impl Write,
-) -> Result<u8, Failure> {
-    Client::new(&target.connection)?.act(method, path, &target.noted.body()).await?;
+async fn verb(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+    let path = ["api", "v1", "children", &target.id, verb];
+    Client::new(&target.connection)?.act(Method::POST, &path, &target.noted.body()).await?;
     writeln!(out, "{}: {done}", target.id)?;
     Ok(0)
 }

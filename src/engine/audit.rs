@@ -187,9 +187,10 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             let function = function.map_or("?", |function| &function.name);
             Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
         }
-        Change::ChildCalledAgain { .. } | Change::DeadlinesSeen { .. } | Change::Numbers { .. } => {
-            return None;
-        }
+        Change::ChildCalledAgain { .. }
+        | Change::NewcomersSeen { .. }
+        | Change::DeadlinesSeen { .. }
+        | Change::Numbers { .. } => return None,
     };
     serde_json::to_string(&Noted { event, note }).ok()
 }

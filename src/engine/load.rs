@@ -254,6 +254,7 @@ impl Building {
             rolled_out: detail.rolled_out,
             undo: detail.undo.map(Box::new),
             successor: detail.successor,
+            displaced: detail.displaced,
             predecessor: detail.predecessor,
             facts: detail.facts,
             marks: Vec::new(),

@@ -74,6 +74,8 @@ pub(super) struct AssignmentDetail {
     pub excluded: Option<Exclusion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<ChildKey>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub displaced: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predecessor: Option<ChildKey>,
     #[serde(default)]
@@ -183,7 +185,7 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
-            Change::DeadlinesSeen { .. } | Change::LateKept { .. } => {}
+            Change::NewcomersSeen { .. } | Change::DeadlinesSeen { .. } | Change::LateKept { .. } => {}
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }
@@ -453,6 +455,7 @@ fn assignment_row(
         undo: assignment.undo.as_deref().cloned(),
         excluded,
         successor: assignment.successor,
+        displaced: assignment.displaced,
         predecessor: assignment.predecessor,
         facts: assignment.facts,
         late: assignment.late.clone(),

@@ -462,7 +462,7 @@ async fn publish(
 }
 
 fn is_stored(change: &Change) -> bool {
-    !matches!(change, Change::DeadlinesSeen { .. })
+    !matches!(change, Change::DeadlinesSeen { .. } | Change::NewcomersSeen { .. })
 }
 
 fn count(stats: &Stats, changes: &[Change]) {

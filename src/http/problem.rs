@@ -48,6 +48,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
         Refusal::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
         Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
+        Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
         Refusal::Limit { .. } => (StatusCode::SERVICE_UNAVAILABLE, "limit"),
         Refusal::NotInMemory(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),

@@ -11,6 +11,7 @@ use super::{
     change::{Change, Submitted},
     command::Command,
     deadline,
+    settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
 use crate::model::{ChildKey, ChildStatus, Exclusion, Now, ReleaseKey};
@@ -80,6 +81,11 @@ impl State {
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
             }
+            Change::NewcomersSeen { now } => {
+                self.newcomers_seen = now.served_ms;
+                let old = now.served_ms.saturating_sub(NEWCOMER_FOR.as_millis() as u64);
+                self.newcomers = self.newcomers.split_off(&(old, ChildKey(0)));
+            }
             Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
             // Numbers are kept in the store alone.
             Change::Numbers { .. } | Change::LateKept { .. } => {}
@@ -98,6 +104,10 @@ impl State {
     fn arrive(&mut self, key: ChildKey, record: &Child) {
         if !record.called_again {
             self.newborn.insert((record.born.served_ms, key));
+        }
+        self.newcomers.insert((record.born.served_ms, key));
+        if self.newcomers.len() > MAX_NEWCOMERS {
+            self.newcomers.pop_first();
         }
         self.children.insert(key, record.clone());
     }
@@ -141,6 +151,7 @@ impl State {
         self.mark_busy(key, false);
         if let Some(child) = self.children.remove(key) {
             self.newborn.remove(&(child.born.served_ms, key));
+            self.newcomers.remove(&(child.born.served_ms, key));
         }
         self.deployments.retain(|(child, _), _| *child != key);
     }
@@ -328,9 +339,7 @@ impl State {
     }
 }
 
-/// Whether the child has a downloaded offer in hand, or is to take back what another left behind: who stands in for
-/// it needs to know.
+/// Whether the child has begun what it has not ended, or owes an undo: who stands in for it needs to know.
 fn is_doing(assignment: &Assignment) -> bool {
-    let works = assignment.status == ChildStatus::Doing && assignment.fetched;
-    works || assignment.pending_undo().is_some_and(|undo| undo.fetched || assignment.predecessor.is_some())
+    assignment.status == ChildStatus::Doing || assignment.pending_undo().is_some()
 }

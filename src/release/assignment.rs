@@ -183,9 +183,10 @@ pub enum Step {
     },
     /// It polled although it should be busy.
     PolledWhileBusy,
-    /// Another child took its place.
+    /// Another child took its place; `at_work`: that alone ended what it had begun.
     ReplacedBy {
         successor: ChildKey,
+        at_work: bool,
     },
     /// It stands in for another child, with what that one may have left running.
     StandsInFor {
@@ -261,6 +262,8 @@ pub struct Assignment {
     pub rolled_out: FunctionSet,
     pub undo: Option<Box<Undo>>,
     pub successor: Option<ChildKey>,
+    /// Whether it was at work when that one took its place: should it call again, it goes on.
+    pub displaced: bool,
     pub predecessor: Option<ChildKey>,
     /// How many facts of the release are folded in.
     pub facts: u16,
@@ -288,6 +291,7 @@ impl Assignment {
             rolled_out: FunctionSet::EMPTY,
             undo: None,
             successor: None,
+            displaced: false,
             predecessor: None,
             facts: 0,
             marks: Vec::new(),
@@ -407,7 +411,10 @@ impl Assignment {
                 Some(undo) => undo.polls = undo.polls.saturating_add(1),
                 None => self.polls = self.polls.saturating_add(1),
             },
-            Step::ReplacedBy { successor } => self.successor = Some(*successor),
+            Step::ReplacedBy { successor, at_work } => {
+                self.successor = Some(*successor);
+                self.displaced = *at_work;
+            }
             Step::StandsInFor { predecessor, functions } => {
                 self.predecessor = Some(*predecessor);
                 self.tainted = self.tainted.union(*functions);
@@ -474,7 +481,7 @@ impl Assignment {
 
     fn reinstate(&mut self, at: ReleaseMs) {
         self.successor = None;
-        if self.outcome == Some(Outcome::Lost) {
+        if std::mem::take(&mut self.displaced) {
             self.status = ChildStatus::Doing;
             self.outcome = None;
             self.attempt = self.attempt.saturating_add(1);

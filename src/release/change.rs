@@ -128,6 +128,10 @@ pub enum Change {
         unconfirmed: u32,
         now: Now,
     },
+    /// Newcomers were looked at again, for whom they may replace.
+    NewcomersSeen {
+        now: Now,
+    },
     /// The deadlines of this release were looked through; none is due before.
     DeadlinesSeen {
         release: ReleaseKey,
@@ -193,7 +197,8 @@ impl Change {
             | Self::ChildReported { .. }
             | Self::ChildLabelled { .. }
             | Self::ChildCordoned { .. }
-            | Self::ChildForgotten { .. } => None,
+            | Self::ChildForgotten { .. }
+            | Self::NewcomersSeen { .. } => None,
             Self::ReleaseSubmitted { release, .. }
             | Self::ReleaseStarted { release, .. }
             | Self::ReleasePaused { release, .. }

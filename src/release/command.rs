@@ -74,6 +74,8 @@ pub enum Command {
 
     Forget {
         child: String,
+        /// Also one that may run a version that is to be taken back.
+        even_if_it_owes: bool,
     },
     /// `None` removes the label.
     Label {
@@ -184,6 +186,11 @@ pub enum Refusal {
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("no child of release {0} can be retried")]
     NothingToRetry(ReleaseId),
+    #[error(
+        "{child} may run the new version of {release}, and has not confirmed that it was taken back: a machine that \
+         comes back under another id would keep it; forget it with force if it is gone for good"
+    )]
+    Owes { child: ChildId, release: ReleaseId },
     #[error("{what}: the limit of {limit} is reached")]
     Limit { what: &'static str, limit: usize },
     /// Not for the outside: the shell recalls the release and asks again.

@@ -13,9 +13,30 @@ pub const DEFAULT_MAX_OPEN_RELEASES: usize = 1_000;
 /// An id that never calls again within this serving time of its birth is forgotten.
 pub const GHOST_AFTER: Duration = Duration::from_mins(1);
 
-/// A child that was silent for this long may be the one that comes back under a new id. Agents that wait for a
-/// signal call once a second; those that are silent by nature are silent for longer.
+/// A child with an offer in hand that was silent for this long may be the one that comes back under a new id. Agents
+/// that wait for a signal call once a second; those that are silent by nature are silent for longer.
 pub const SUCCESSOR_SILENCE: Duration = Duration::from_secs(2);
+
+/// The same for a child that has nothing in hand: it polls every 3 s, so this is three polls that didn't come.
+pub const SUCCESSOR_ABSENCE: Duration = Duration::from_secs(10);
+
+/// Ages at which a newcomer is looked at again: whom it replaces may not have been silent for long enough before, or
+/// owe an undo only since. Ascending.
+pub const NEWCOMER_LOOKS: [Duration; 7] = [
+    Duration::from_millis(2_500),
+    Duration::from_secs(5),
+    Duration::from_millis(10_500),
+    Duration::from_secs(20),
+    Duration::from_secs(40),
+    Duration::from_secs(90),
+    NEWCOMER_FOR,
+];
+
+/// After this serving time a child is no newcomer any more.
+pub const NEWCOMER_FOR: Duration = Duration::from_mins(5);
+
+/// Most newcomers that are looked at again; beyond, the older ones are not.
+pub const MAX_NEWCOMERS: usize = 100_000;
 
 /// Most deadlines that one tick acts on; the rest follows at the next one.
 pub const MAX_DUE_PER_TICK: usize = 2_000;

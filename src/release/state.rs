@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::{
     assignment::{Assignment, Dated, ReleaseMs},
     change::{Submitted, Variant},
-    settings::Settings,
+    settings::{NEWCOMER_LOOKS, Settings},
 };
 use crate::{
     model::{
@@ -420,8 +420,13 @@ pub struct State {
     pub(super) functions: FunctionNames,
     /// Children that may turn out to be ghosts, by birth.
     pub(super) newborn: BTreeSet<(u64, ChildKey)>,
-    /// Children with a downloaded offer, by a hash of their area: a newcomer with the same may be one of them.
+    /// Children that have begun something or owe an undo, by a hash of their area: a newcomer with the same may be
+    /// one of them.
     pub(super) busy_areas: HashMap<u64, SmallVec<[ChildKey; 1]>>,
+    /// Children that registered not long ago, by birth.
+    pub(super) newcomers: BTreeSet<(u64, ChildKey)>,
+    /// Serving time at which the newcomers were last looked at.
+    pub(super) newcomers_seen: u64,
 }
 
 impl State {
@@ -445,7 +450,30 @@ impl State {
             });
         // One past the instant at which it becomes a ghost: the tick looks for those born strictly before.
         let ghosts = self.newborn.first().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
-        deadlines.chain(ghosts).min()
+        deadlines.chain(ghosts).chain(self.next_look_at_newcomers()).min()
+    }
+
+    /// The serving time at which one of the newcomers reaches an age at which it is looked at again.
+    fn next_look_at_newcomers(&self) -> Option<u64> {
+        if self.busy_areas.is_empty() {
+            return None;
+        }
+        let after = |age: &std::time::Duration| {
+            let age = age.as_millis() as u64;
+            let next = self.newcomers.range((self.newcomers_seen.saturating_sub(age), ChildKey(0))..).next();
+            next.map(|(born, _)| born + age + 1)
+        };
+        NEWCOMER_LOOKS.iter().filter_map(after).min()
+    }
+
+    /// The newcomers that reached such an age since the last look.
+    pub(super) fn newcomers_due(&self, now: Now) -> impl Iterator<Item = ChildKey> {
+        NEWCOMER_LOOKS.iter().flat_map(move |age| {
+            let age = age.as_millis() as u64;
+            let from = self.newcomers_seen.saturating_sub(age);
+            let to = now.served_ms.saturating_sub(age).max(from);
+            self.newcomers.range((from, ChildKey(0))..(to, ChildKey(0))).map(|(_, key)| *key)
+        })
     }
 
     /// A release that is in memory, or left it just now.

@@ -1,10 +1,10 @@
 //! What operators do to a child, and what happens when one is gone.
 
-use super::walk::Walk;
+use super::{successor, walk::Walk};
 use crate::{
     model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
     release::{
-        assignment::Step,
+        assignment::{Assignment, Step},
         change::{Change, Forgetting},
         command::{Decision, Refusal, Reply},
         state::{Child, State},
@@ -15,26 +15,48 @@ fn find<'a>(state: &'a State, id: &str) -> Result<(ChildKey, &'a Child), Refusal
     state.children.by_id(id).ok_or_else(|| Refusal::UnknownChild(id.to_owned()))
 }
 
-pub(super) fn forget(state: &State, id: &str, now: Now) -> Decision {
-    match find(state, id) {
-        Ok((key, child)) => {
-            Decision::new(farewell(state, key, child, Forgetting::ByOperator, now), Reply::Done)
-        }
-        Err(refusal) => Decision::refused(refusal),
+/// Forgets a child. Its successor is whoever has come back with its area, for it is gone; without one, what it may
+/// still run would be nobody's to take back.
+pub(super) fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -> Decision {
+    let (key, child) = match find(state, id) {
+        Ok(found) => found,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    let debt = child
+        .open
+        .iter()
+        .filter_map(|release| state.release(*release))
+        .find(|release| release.assignments.get(&key).is_some_and(owes));
+    let newcomer = debt.and_then(|_| successor::now_there(state, key, child));
+    if let Some(release) = debt.filter(|_| newcomer.is_none() && !even_if_it_owes) {
+        let (child, release) = (child.id.clone(), release.id.clone());
+        return Decision::refused(Refusal::Owes { child, release });
     }
+    let changes = farewell(state, key, child, newcomer, Forgetting::ByOperator, now);
+    Decision::new(changes, Reply::Done)
 }
 
-/// Takes a child out of whatever it has a part in, and forgets it.
+/// Whether something is, or will have to be, taken back here.
+fn owes(assignment: &Assignment) -> bool {
+    let begun = assignment.status == ChildStatus::Doing && !assignment.may_run_new().is_empty();
+    begun || assignment.pending_undo().is_some()
+}
+
+/// Takes a child out of whatever it has a part in, and forgets it. What it owes, `newcomer` takes over.
 pub(super) fn farewell(
     state: &State,
     key: ChildKey,
     child: &Child,
+    newcomer: Option<ChildKey>,
     why: Forgetting,
     now: Now,
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
+        if let Some(newcomer) = newcomer {
+            successor::replace(&mut walk, newcomer);
+        }
         if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() {
             let status = match walk.assignment.status {
                 ChildStatus::Todo => ChildStatus::No,

@@ -10,6 +10,7 @@ mod operate;
 mod poll;
 mod report;
 mod submit;
+mod successor;
 mod tick;
 mod walk;
 
@@ -41,7 +42,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Abort { release, reason } => operate::abort(state, release, reason, now),
         Command::Retry { release } => operate::retry(state, release, now),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now),
-        Command::Forget { child } => children::forget(state, child, now),
+        Command::Forget { child, even_if_it_owes } => children::forget(state, child, *even_if_it_owes, now),
         Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()),
         Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now),
         Command::Tick => tick::decide(state, seen, now),

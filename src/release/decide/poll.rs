@@ -1,16 +1,12 @@
 //! `POST /poll`: registers, notices what a poll shows, and lets the child know what waits for it.
 
-use std::sync::Arc;
-
-use super::walk::Walk;
+use super::{successor::succeed, walk::Walk};
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome},
     release::{
-        apply::area_hash,
-        assignment::{Assignment, Step},
+        assignment::Step,
         change::{Arrival, Change},
         command::{Decision, Poll, Refusal, Reply, Seen},
-        settings::SUCCESSOR_SILENCE,
         state::{Child, State},
     },
 };
@@ -101,66 +97,4 @@ fn notice(walk: &mut Walk<'_>, kind: ChildKind) {
             walk.give_up(Outcome::Lost);
         }
     }
-}
-
-/// A newcomer with the very area of a silent child that has work in hand is that child after a restart: it takes
-/// back what that one may have left running.
-fn succeed(state: &State, seen: &dyn Seen, area: Option<&str>, newcomer: ChildKey, now: Now) -> Vec<Change> {
-    let stands_in_already = state.children.get(newcomer).is_some_and(|record| {
-        let mut parts = record.open.iter().filter_map(|release| state.assignment(*release, newcomer));
-        parts.any(|assignment| assignment.predecessor.is_some())
-    });
-    let Some(old) =
-        area.filter(|_| !stands_in_already).and_then(|area| predecessor(state, seen, area, newcomer, now))
-    else {
-        return Vec::new();
-    };
-    let Some(record) = state.children.get(old) else { return Vec::new() };
-    let mut changes = Vec::new();
-    for release in record.open.iter().filter_map(|key| state.release(*key)) {
-        let Some(mut walk) = Walk::start(state, release, old, now) else { continue };
-        replace(&mut walk, newcomer);
-        changes.append(&mut walk.changes);
-    }
-    changes
-}
-
-/// Ends what a child had begun in one release, and hands what is to be undone to the one that took its place.
-fn replace(walk: &mut Walk<'_>, newcomer: ChildKey) {
-    let begun = walk.assignment.status == ChildStatus::Doing;
-    let undoing = walk.assignment.pending_undo().map(|undo| undo.functions);
-    if !begun && undoing.is_none() {
-        return;
-    }
-    let mut functions = undoing.unwrap_or_default();
-    if begun {
-        functions = functions.union(walk.assignment.may_run_new());
-        walk.step(Step::Ended { status: ChildStatus::Failed, outcome: Outcome::Lost });
-    }
-    if undoing.is_some() {
-        walk.step(Step::UndoDropped);
-    }
-    walk.step(Step::ReplacedBy { successor: newcomer });
-    if functions.is_empty() {
-        return;
-    }
-    walk.push_for(newcomer, Step::StandsInFor { predecessor: walk.child, functions }, None);
-    // One that has begun itself replaces what it found by what it tests.
-    let has_begun = walk.release.assignments.get(&newcomer).is_some_and(Assignment::has_begun);
-    if !has_begun {
-        walk.push_for(newcomer, Step::UndoOffered { functions }, None);
-    }
-}
-
-fn predecessor(state: &State, seen: &dyn Seen, area: &str, newcomer: ChildKey, now: Now) -> Option<ChildKey> {
-    let silent = |child: ChildKey| {
-        seen.last_call(child)
-            .is_none_or(|last| now.served_ms.saturating_sub(last) >= SUCCESSOR_SILENCE.as_millis() as u64)
-    };
-    let same_area = |child: &Child| {
-        child.kind() == ChildKind::Agent && child.area.as_ref().map(Arc::as_ref) == Some(area)
-    };
-    state.busy_areas.get(&area_hash(area))?.iter().copied().find(|child| {
-        *child != newcomer && state.children.get(*child).is_some_and(same_area) && silent(*child)
-    })
 }

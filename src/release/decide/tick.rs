@@ -1,6 +1,6 @@
 //! Time has passed: ghosts are forgotten, and deadlines that were missed have their consequence.
 
-use super::{children::farewell, walk::Walk};
+use super::{children::farewell, successor, walk::Walk};
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, Outcome},
     release::{
@@ -15,17 +15,24 @@ use crate::{
 };
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
+    let mut succession = successor::look_again(state, seen, now);
+    if !succession.is_empty() {
+        // Deadlines and ghosts are looked at next, with what this has changed.
+        succession.push(Change::NewcomersSeen { now });
+        return Decision::new(succession, Reply::Done);
+    }
     let ghosts = ghosts(state, now);
     let mut changes: Vec<Change> = ghosts
         .iter()
         .filter_map(|key| Some((*key, state.children.get(*key)?)))
-        .flat_map(|(key, child)| farewell(state, key, child, Forgetting::Ghost, now))
+        .flat_map(|(key, child)| farewell(state, key, child, None, Forgetting::Ghost, now))
         .collect();
     for release in state.releases.values() {
         if !matches!(release.state, ReleaseState::Paused { .. }) && release.at(now) >= release.next_deadline {
             overdue(state, seen, release, &ghosts, now, &mut changes);
         }
     }
+    changes.push(Change::NewcomersSeen { now });
     Decision::new(changes, Reply::Done)
 }
 

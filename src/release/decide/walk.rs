@@ -137,9 +137,9 @@ impl<'a> Walk<'a> {
     /// Where the release goes on, so does the child; else what it may have left running is undone.
     pub fn reinstate(&mut self) {
         let Some(successor) = self.assignment.successor else { return };
-        let lost = self.assignment.outcome == Some(Outcome::Lost);
+        let was_at_work = self.assignment.displaced;
         self.step(Step::Reinstated);
-        if !lost {
+        if !was_at_work {
             return self.offer_undo();
         }
         let goes_on = matches!(self.release.state, ReleaseState::Running | ReleaseState::Paused { .. });
@@ -149,11 +149,12 @@ impl<'a> Walk<'a> {
         if self.assignment.pending_undo().is_some() {
             self.step(Step::UndoDropped);
         }
+        // One that has begun itself may owe it for its own part.
         let unfetched = self
             .release
             .assignments
             .get(&successor)
-            .filter(|other| other.predecessor == Some(self.child))
+            .filter(|other| other.predecessor == Some(self.child) && !other.has_begun())
             .and_then(Assignment::pending_undo)
             .is_some_and(|undo| !undo.fetched);
         if unfetched {

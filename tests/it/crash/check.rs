@@ -23,6 +23,8 @@ const RESULTS: &str = "SELECT CAST(release_key AS TEXT), CAST(child_key AS TEXT)
     ORDER BY release_key, child_key, attempt, stage";
 const RELEASES: &str = "SELECT id, state, CAST(detail AS TEXT) FROM releases ORDER BY release_key";
 const CHILDREN: &str = "SELECT id, CAST(child_key AS TEXT) FROM children ORDER BY child_key";
+const AUDIT: &str = "SELECT CAST(seq AS TEXT), CAST(at_ms AS TEXT), actor, CAST(events AS TEXT) FROM audit
+    ORDER BY seq, idx";
 const DEPLOYMENTS: &str = "SELECT c.id, d.function, d.variant, r.id FROM deployments d
     JOIN children c ON c.child_key = d.child_key JOIN releases r ON r.release_key = d.release_key
     ORDER BY d.child_key, d.function";
@@ -270,13 +272,11 @@ pub async fn each_holds(world: &World, place: &Place, asker: &World) {
     }
 }
 
-/// Undos that wait for children that are there.
-pub async fn pending_undos(world: &World, place: &Place) -> Vec<String> {
-    let live: BTreeSet<String> = world.ledger().machines.values().map(|(id, _)| id.clone()).collect();
+/// Undos that wait for somebody: every machine comes back, if under another id.
+pub async fn pending_undos(place: &Place) -> Vec<String> {
     let found = rows(place, ASSIGNMENTS).await.unwrap_or_default();
     found
         .iter()
-        .filter(|row| live.contains(&row[1]))
         .filter(|row| {
             let detail: Value = serde_json::from_str(&row[7]).unwrap();
             detail["undo"]["functions"].as_u64().unwrap_or(0) != 0
@@ -395,12 +395,36 @@ async fn versions(world: &World, place: &Place) {
                 world.violation(format!("{function} at {id}: it runs {runs:?}, the store says {said:?}"));
             }
             if let Runs::New(offer) = runs
-                && let Some(release) = aborted.iter().find(|release| offer.starts_with(release.as_str()))
+                && let Some(release) = aborted.iter().find(|release| is_of(offer, release))
             {
+                let trail = trail(world, place, id).await;
                 world.violation(format!(
-                    "{id} was left with the new {function} of {release}, which was aborted"
+                    "{id} was left with the new {function} of {release}, which was aborted:\n{trail}"
                 ));
             }
         }
     }
+}
+
+/// Whether an offer belongs to a release; offers made anew have a suffix.
+fn is_of(offer: &str, release: &str) -> bool {
+    offer.strip_prefix(release).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// What a child was answered, and what the manager wrote down about it.
+async fn trail(world: &World, place: &Place, child: &str) -> String {
+    let mut lines: Vec<String> = {
+        let ledger = world.ledger();
+        let theirs = ledger.facts.iter().filter(|fact| fact.child() == Some(child));
+        theirs.map(|fact| format!("{:.400}", format!("{fact:?}"))).collect()
+    };
+    let children = rows(place, CHILDREN).await.unwrap_or_default();
+    let key = children.into_iter().find(|row| row[0] == child).map(|mut row| row.remove(1));
+    lines.push(format!("its key is {key:?}"));
+    for sql in [ASSIGNMENTS, DEPLOYMENTS, AUDIT] {
+        let found = rows(place, sql).await.unwrap_or_default();
+        let theirs = found.into_iter().filter(|row| row.iter().any(|text| text.contains(child)));
+        lines.extend(theirs.map(|row| row.join(" | ")));
+    }
+    lines.join("\n")
 }

@@ -25,7 +25,7 @@ const VERIFIED: usize = 12;
 const LONG_LIFE: u32 = 20;
 
 /// What is on its way when the killing ends must be over by then.
-const END: Duration = Duration::from_secs(30);
+const END: Duration = Duration::from_secs(60);
 
 /// A number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {
@@ -154,7 +154,7 @@ impl Killer<'_> {
 pub async fn until_quiet(world: &World, place: &Place, patience: Duration) -> bool {
     let by = Instant::now() + patience;
     while Instant::now() < by {
-        let undos = check::pending_undos(world, place).await;
+        let undos = check::pending_undos(place).await;
         if undos.is_empty() && check::unfinished(place).await.is_empty() {
             return true;
         }

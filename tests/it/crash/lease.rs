@@ -16,7 +16,7 @@ use crate::store::place::Place;
 /// A standby looks once a second.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 
-const END: Duration = Duration::from_secs(40);
+const END: Duration = Duration::from_secs(60);
 
 async fn a_second_manager_says_that_there_is_one_and_ends(place: &Place) {
     let first = Start::on(place);
@@ -90,13 +90,6 @@ async fn a_manager_told_to_end_while_at_work_ends_with_0_and_loses_nothing(place
     agents.join_all().await;
     check::all_holds(&world, place, &asker).await;
     let violations = world.ledger().violations.clone();
-    // Seen once in many runs, and not understood yet: a child of an aborted release that kept the new version. It is
-    // told, but it is not what this story is about; the stories of kills still fail on it.
-    let (open, violations): (Vec<_>, Vec<_>) =
-        violations.into_iter().partition(|violation| violation.contains("was left with the new"));
-    if !open.is_empty() {
-        eprintln!("KNOWN AND OPEN: {}\n{}", open.join("\n"), tail(&start.log));
-    }
     assert!(violations.is_empty(), "{}\n{}", violations.join("\n"), tail(&start.log));
     server.kill();
 }

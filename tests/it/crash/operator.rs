@@ -101,7 +101,7 @@ impl Operator {
         for child in gone {
             if self.rng.random_bool(0.8) {
                 let path = format!("/api/v1/children/{child}");
-                self.until_answered(&child, &[200, 204, 404], Call::Forget(&path)).await?;
+                self.until_answered(&child, &[204, 404, 409], Call::Forget(&path)).await?;
             }
             self.looked_after += 1;
         }

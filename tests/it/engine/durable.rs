@@ -118,7 +118,7 @@ async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let forgotten = poll(&manager, "").await.0;
     let key = manager.engine.view().child(&forgotten).unwrap().key;
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };
-    let forget = choirmaster::release::command::Command::Forget { child: forgotten };
+    let forget = choirmaster::release::command::Command::Forget { child: forgotten, even_if_it_owes: true };
     manager.engine.call(forget, by, PATIENCE).await.unwrap();
     manager.stop().await.unwrap();
     let manager = start(folder.path()).await;

@@ -19,6 +19,7 @@ use StageStatus::{Completed, Error, Failure, SuccessWaiting};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const SOON: Duration = Duration::from_secs(3);
+const SECOND: Duration = Duration::from_secs(1);
 
 fn world_with(text: &str) -> (World, String) {
     let mut world = World::new();
@@ -260,7 +261,7 @@ fn a_child_that_was_forgotten_neither_begins_anew_nor_goes_back() {
     }
     let part = world.release("7").assignments.len();
     let key = world.state.children.key(&gone).unwrap();
-    world.forget(&gone);
+    world.forget(&gone).unwrap();
     world.retry("7").unwrap();
     assert_eq!(world.release("7").assignments[&key].status, ChildStatus::No);
     world.take(&bad);
@@ -319,6 +320,77 @@ fn a_child_whose_undo_another_took_gets_it_again_when_it_calls() {
     world.pass(SOON);
     assert_eq!(world.poll_as("", "north", None).1, "7.undo");
     assert_eq!(world.poll(&child), "7.undo.2");
+}
+
+/// The agent exits when the download of the undo fails, and is back before its old id was silent for long.
+#[test]
+fn an_undo_that_nobody_has_fetched_is_handed_to_whoever_comes_back() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    world.abort("7");
+    assert_eq!(world.poll(&child), "7.undo");
+    let new = world.child("north");
+    world.pass(6 * SECOND);
+    assert_eq!(world.poll(&new), "");
+    world.pass(6 * SECOND);
+    assert_eq!(world.take(&new).0, "7.undo");
+    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
+}
+
+#[test]
+fn a_child_that_was_lost_before_another_took_its_place_does_not_go_on() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    world.poll(&child);
+    assert_eq!(world.poll(&child), "7.undo");
+    let new = world.child("north");
+    world.pass(11 * SECOND);
+    assert_eq!(world.poll(&new), "7.undo");
+    assert_eq!(world.poll(&child), "7.undo.2");
+    assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Lost));
+}
+
+#[test]
+fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
+    let mut world = World::new();
+    let (old, new) = (world.child("north"), world.child("north"));
+    world.submit(&canary("7", "a"));
+    world.take(&old);
+    world.take(&new);
+    world.report(&new, "7", summary("Canary", Failure)).unwrap();
+    world.pass(11 * SECOND);
+    assert_eq!(world.take(&new).0, "7.undo");
+    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
+}
+
+#[test]
+fn a_child_that_polls_keeps_its_undo_although_a_neighbour_has_its_area() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    world.abort("7");
+    let neighbour = world.child("north");
+    for _ in 0..120 {
+        world.pass(SOON);
+        assert_eq!(world.poll(&child), "7.undo");
+        assert_eq!(world.poll(&neighbour), "");
+    }
+}
+
+#[test]
+fn a_child_that_owes_an_undo_is_not_forgotten_unless_another_took_its_place() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    world.abort("7");
+    let refused = world.forget(&child);
+    assert!(matches!(refused, Err(Refusal::Owes { .. })), "{refused:?}");
+    let new = world.child("north");
+    world.forget(&child).unwrap();
+    assert!(world.state.children.key(&child).is_none());
+    assert_eq!(world.take(&new).0, "7.undo");
+    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
 }
 
 #[test]

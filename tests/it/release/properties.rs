@@ -241,7 +241,9 @@ impl Run {
                 let stage = STAGES[*stage].to_owned();
                 self.command(Command::EndStageNow { release: release(*index), stage });
             }
-            Deed::Forget(child) => self.command(Command::Forget { child: self.ids[*child].clone() }),
+            Deed::Forget(child) => {
+                self.command(Command::Forget { child: self.ids[*child].clone(), even_if_it_owes: true })
+            }
             Deed::Cordon(child, cordon) => {
                 self.command(Command::Cordon { child: self.ids[*child].clone(), cordon: *cordon });
             }
@@ -256,10 +258,27 @@ impl Run {
     /// A duplicate of the last call changes nothing more.
     fn repeat(&mut self) {
         let Some(command) = self.last.clone() else { return };
+        if self.was_replaced(&command) {
+            return;
+        }
         let before = self.world.state.releases.clone();
         let _ = self.world.command(&command);
         assert_eq!(before, self.world.state.releases, "a duplicate of {command:?}");
         self.model.check(&self.world);
+    }
+
+    /// Whether another has taken the caller's place since: then any call of it, also one made again, is a sign of life.
+    fn was_replaced(&self, command: &Command) -> bool {
+        let (Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. }) =
+            command
+        else {
+            return false;
+        };
+        let state = &self.world.state;
+        state.children.key(child).is_some_and(|key| {
+            let mut parts = state.releases.values().filter_map(|release| release.assignments.get(&key));
+            parts.any(|assignment| assignment.successor.is_some())
+        })
     }
 
     /// With everybody silent, time alone brings every release to its end.

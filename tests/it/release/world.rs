@@ -224,8 +224,8 @@ impl World {
         self.command(&Command::EndStageNow { release, stage }).map(|_| ())
     }
 
-    pub fn forget(&mut self, child: &str) {
-        self.command(&Command::Forget { child: child.to_owned() }).unwrap();
+    pub fn forget(&mut self, child: &str) -> Result<Reply, Refusal> {
+        self.command(&Command::Forget { child: child.to_owned(), even_if_it_owes: false })
     }
 
     pub fn cordon(&mut self, child: &str, cordon: Cordon) {

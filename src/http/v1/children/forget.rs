@@ -1,28 +1,43 @@
 //! `DELETE /api/v1/children/{id}`.
 
 use axum::{extract::State, http::StatusCode};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::{
     http::{
         Context,
         context::PATIENCE,
-        extract::{Acting, Path},
+        extract::{Acting, Path, Query},
         problem::Problem,
     },
     release::command::Command,
     wire::api::Note,
 };
 
-/// Forgets a child. Should it call again, it is taken in as a new one.
+/// What may be said beside the id.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    /// Forget it even if it may run a new version that is to be taken back. Say so only if the machine is gone.
+    #[serde(default)]
+    force: bool,
+}
+
+/// Forgets a child. Should it call again, it is taken in as a new one. One that owes an undo is forgotten only if
+/// another has come back in its place, or with `force`.
 #[utoipa::path(delete, path = "/api/v1/children/{id}", operation_id = "forget_child", tag = "children",
-    params(("id" = String, Path, description = "The id of the child.")),
+    params(("id" = String, Path, description = "The id of the child."), Parameters),
     request_body(content = Option<Note>),
-    responses((status = 204, description = "Forgotten.")))]
+    responses((status = 204, description = "Forgotten."), (status = 409, description = "It owes an undo.")))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Path(child): Path<String>,
+    Query(parameters): Query<Parameters>,
     Acting(by): Acting,
 ) -> Result<StatusCode, Problem> {
-    ctx.engine.call(Command::Forget { child }, by, PATIENCE).await?;
+    let forget = Command::Forget { child, even_if_it_owes: parameters.force };
+    ctx.engine.call(forget, by, PATIENCE).await?;
     Ok(StatusCode::NO_CONTENT)
 }
