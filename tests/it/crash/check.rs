@@ -281,7 +281,7 @@ pub async fn pending_undos(place: &Place) -> Vec<String> {
             let detail: Value = serde_json::from_str(&row[7]).unwrap();
             detail["undo"]["functions"].as_u64().unwrap_or(0) != 0
         })
-        .map(|row| format!("{} at {}", row[0], row[1]))
+        .map(|row| row.join(" "))
         .collect()
 }
 
@@ -305,7 +305,9 @@ pub async fn waited_for(place: &Place) -> String {
     let assignments = assignments.unwrap_or_default();
     let theirs = assignments.iter().filter(|row| open.iter().any(|release| release[0] == row[0]));
     let children = rows(place, CHILDREN).await.unwrap_or_default();
-    open.iter().chain(theirs).chain(&children).map(|row| row.join(" ") + "\n").collect()
+    let releases = open.iter().chain(theirs).chain(&children).map(|row| row.join(" "));
+    let undos = pending_undos(place).await.into_iter().map(|undo| format!("to be undone: {undo}"));
+    releases.chain(undos).map(|line| line + "\n").collect()
 }
 
 /// Everything that must be so at the end, when all is quiet.
@@ -392,7 +394,10 @@ async fn versions(world: &World, place: &Place) {
                 Runs::New(_) => said != Some("base"),
             };
             if !agrees {
-                world.violation(format!("{function} at {id}: it runs {runs:?}, the store says {said:?}"));
+                let trail = trail(world, place, id).await;
+                world.violation(format!(
+                    "{function} at {id}: it runs {runs:?}, the store says {said:?}:\n{trail}"
+                ));
             }
             if let Runs::New(offer) = runs
                 && let Some(release) = aborted.iter().find(|release| is_of(offer, release))

@@ -351,6 +351,27 @@ fn a_child_that_was_lost_before_another_took_its_place_does_not_go_on() {
     assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Lost));
 }
 
+/// It takes the place of one that may be silent by nature, and of any that should call and doesn't.
+#[test]
+fn a_machine_that_is_restarted_again_and_again_takes_back_what_all_its_ids_owe() {
+    let (mut world, first) = world_with(&canary("7", "a"));
+    let second = world.child("north");
+    world.submit(&canary("8", "b"));
+    world.take(&first);
+    world.take(&second);
+    world.abort("7");
+    world.abort("8");
+    let third = world.child("north");
+    world.pass(11 * SECOND);
+    world.pass(10 * SECOND);
+    let mut undone = [world.take(&third).0, String::new()];
+    world.report(&third, &undone[0], summary(UNDO_STAGE, Completed)).unwrap();
+    undone[1] = world.take(&third).0;
+    world.report(&third, &undone[1], summary(UNDO_STAGE, Completed)).unwrap();
+    undone.sort();
+    assert_eq!(undone, ["7.undo", "8.undo"]);
+}
+
 #[test]
 fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
     let mut world = World::new();
