@@ -258,7 +258,7 @@ impl Reader {
                 self.fault(
                     findings,
                     node.at,
-                    format!("{what} is empty"),
+                    format!("there is nothing in {what}"),
                     "draw at least one ring of positions",
                 );
                 &[]
