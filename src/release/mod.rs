@@ -20,6 +20,8 @@ pub mod change;
 pub mod command;
 pub mod deadline;
 pub mod decide;
+pub mod gate;
+pub mod lead;
 pub mod offer;
 pub mod settings;
 pub mod settle;

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::operate::roll_back;
 use crate::{
-    model::{Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
+    model::{ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
         offer::OfferName,
-        state::{Child, Release, ReleaseState, State},
+        state::{Child, End, Release, ReleaseState, State},
     },
-    strategy::{OnConflict, Strategy},
+    strategy::{OnConflict, Order, Round, Strategy},
 };
 
 pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
@@ -36,7 +36,7 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
         let reason = format!("superseded by release {}", submitted.id);
         let not_yet = |earlier: &&Release| !matches!(earlier.state, ReleaseState::RollingBack { .. });
         for earlier in state.conflicts(&submitted.strategy, key).filter(not_yet) {
-            changes.extend(roll_back(state, earlier, &reason, now));
+            changes.extend(roll_back(state, earlier, &reason, End::Aborted, now));
         }
     }
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
@@ -88,7 +88,25 @@ pub fn membership(state: &State, strategy: &Strategy) -> Membership {
             }
         })
         .collect();
-    Membership { members, excluded: excluded.into_iter().collect() }
+    let waves = waves(strategy, &members);
+    Membership { members, excluded: excluded.into_iter().collect(), waves }
+}
+
+/// The wave of each member, the oldest first.
+fn waves(strategy: &Strategy, members: &[ChildKey]) -> Vec<u32> {
+    let all = members.len() as u32;
+    match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
+        None | Some(Order::Parallel | Order::GlobalIncremental) => Vec::new(),
+        Some(Order::LocationSequential { .. }) => (0..all).collect(),
+        Some(Order::Waves(amounts)) => {
+            let mut waves = Vec::with_capacity(members.len());
+            for (wave, amount) in (0..).zip(amounts) {
+                let until = amount.of(all, Round::Up).max(waves.len() as u32 + 1).min(all);
+                waves.resize(until as usize, wave);
+            }
+            waves
+        }
+    }
 }
 
 fn exclusion(child: &Child, strategy: &Strategy) -> Option<Exclusion> {
