@@ -99,6 +99,7 @@ impl State {
         if !record.called_again {
             self.newborn.insert((record.born.served_ms, key));
         }
+        self.areas.insert(key, record.area.as_deref(), record.counted_agents());
         self.children.insert(key, record.clone());
     }
 
@@ -114,6 +115,7 @@ impl State {
         self.mark_busy(key, false);
         if let Some(child) = self.children.get_mut(key) {
             child.area = area.cloned();
+            self.areas.move_to(key, area.map(AsRef::as_ref));
         }
         self.mark_busy(key, busy);
     }
@@ -122,6 +124,7 @@ impl State {
         if let Some(child) = self.children.get_mut(key) {
             child.agents = agents;
             child.profile = profile.cloned().map(Box::new);
+            self.areas.count(key, child.counted_agents());
         }
     }
 
@@ -139,6 +142,7 @@ impl State {
 
     fn forget(&mut self, key: ChildKey) {
         self.mark_busy(key, false);
+        self.areas.remove(key);
         if let Some(child) = self.children.remove(key) {
             self.newborn.remove(&(child.born.served_ms, key));
         }

@@ -14,7 +14,7 @@ use super::{
     raw::{At, Kind, Node},
     rollout,
     scalar::{self, Fault},
-    target::{self, Target},
+    target::{self, Partial, Target},
 };
 
 /// Longest name (of a release, function, stage, runtime), in bytes.
@@ -57,10 +57,11 @@ pub(super) struct Draft {
     pub blocks: Blocks,
 }
 
-/// Where the optional blocks stand, if they are there.
+/// Where what no release can be led by yet stands, if it is there.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
-    pub target: Option<At>,
+    /// The target, if it allows parts.
+    pub partial: Option<At>,
     pub rollout: Option<At>,
 }
 
@@ -100,6 +101,9 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let functions = list(&fields, "functions", MAX_FUNCTIONS, function, findings);
     let stages = list(&fields, "stages", MAX_STAGES, stage, findings);
     rollback(&fields, findings);
+    let target = fields.filled("target", "{labels: {tier: edge}}", findings);
+    let target = target.and_then(|e| target::read(e, findings));
+    let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -116,13 +120,14 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
             stage: deadline("stage_deadline", findings),
         },
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
-        target: fields
-            .filled("target", "{labels: {tier: edge}}", findings)
-            .and_then(|e| target::read(e, findings)),
+        target,
         rollout: fields
             .filled("rollout", "{order: parallel}", findings)
             .and_then(|e| rollout::read(e, findings)),
-        blocks: Blocks { target: fields.place("target"), rollout: fields.place("rollout") },
+        blocks: Blocks {
+            partial: fields.place("target").filter(|_| allows_parts),
+            rollout: fields.place("rollout"),
+        },
     })
 }
 

@@ -206,20 +206,18 @@ fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<Named>, Op
         None => None,
         Some(Named::Parallel) => Some(Order::Parallel),
         Some(Named::Global) => Some(Order::GlobalIncremental),
-        Some(Named::Location) => match start_at {
-            Some(start_at) => start_at.map(|start_at| Order::LocationSequential { start_at }),
-            None => {
+        Some(Named::Location) => {
+            if start_at.is_none() {
                 fields.required("start_at", "[13.40, 52.52]", findings);
-                None
             }
-        },
-        Some(Named::Waves) => match waves {
-            Some(waves) => Some(Order::Waves(waves)),
-            None => {
+            start_at.flatten().map(|start_at| Order::LocationSequential { start_at })
+        }
+        Some(Named::Waves) => {
+            if waves.is_none() {
                 fields.required("waves", "[1, 10%, 100%]", findings);
-                None
             }
-        },
+            waves.map(Order::Waves)
+        }
     };
     (named, order)
 }
