@@ -292,13 +292,15 @@ impl Building {
     /// The release with all its assignments, every fact folded in.
     pub fn finish(mut self, state: &State) -> Release {
         let strategy = Arc::clone(&self.release.strategy);
-        // Who has not acted in a wave that was open before the last has no part in it any more.
-        let fresh = Assignment::new(&strategy, self.release.gates.stand.opened);
+        // Who has not acted is in the last wave that was opened, or in one that is not.
+        let stand = self.release.gates.stand;
+        let since = |wave: u32| if wave < stand.waves { stand.opened } else { self.release.started_at };
+        let fresh = Assignment::new(&strategy, self.release.started_at);
         let mut assignments: BTreeMap<ChildKey, Assignment> = self
             .members
             .iter()
             .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
-            .map(|(key, wave)| (*key, Assignment { wave: *wave, ..fresh.clone() }))
+            .map(|(key, wave)| (*key, Assignment { wave: *wave, since: since(*wave), ..fresh.clone() }))
             .collect();
         assignments.append(&mut self.rows);
         for assignment in assignments.values_mut() {

@@ -21,7 +21,9 @@ pub(super) fn pack_waves(waves: &[u32]) -> Vec<u8> {
     let mut packed = Vec::new();
     if waves.iter().any(|wave| *wave > 0) {
         packed.reserve(waves.len());
-        waves.iter().for_each(|wave| push(&mut packed, *wave));
+        for wave in waves {
+            push(&mut packed, *wave);
+        }
     }
     packed
 }

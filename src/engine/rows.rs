@@ -176,9 +176,6 @@ impl Touched {
                 self.whole.insert(*release);
                 self.releases.insert(*release);
             }
-            Change::ReleaseSubmitted { release, .. } => {
-                self.releases.insert(*release);
-            }
             Change::ReleaseEnded { release, .. }
             | Change::ReleasePaused { release, .. }
             | Change::ReleaseResumed { release, .. }
@@ -189,7 +186,8 @@ impl Touched {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
             }
-            Change::GateReached { release, .. }
+            Change::ReleaseSubmitted { release, .. }
+            | Change::GateReached { release, .. }
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }
             | Change::ReleaseApproved { release, .. } => {

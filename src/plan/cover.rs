@@ -48,7 +48,9 @@ impl Cover {
             .flat_map(|turns| layers.iter().map(move |layer| (layer, f64::from(turns) * 360.0)))
             .filter_map(|(polygons, shift)| {
                 let mut shape = Shape::empty();
-                polygons.iter().for_each(|at| shape.add(&area.0[*at], shift));
+                for at in polygons {
+                    shape.add(&area.0[*at], shift);
+                }
                 shape.bounds().overlaps(bounds).then(|| Layer::new(&shape, side))
             })
             .collect();

@@ -147,8 +147,11 @@ impl AreaIndex {
     /// The children whose areas have the same box as this one, in order of birth: all that have the same area, and
     /// few others. Reads the whole index; [`crate::release`]'s table of busy children answers the frequent question.
     pub fn with_same_area(&self, area: &str) -> impl Iterator<Item = ChildKey> {
-        let wanted = entry(Some(area), 0).bounds;
-        self.iter().filter(move |(_, entry)| entry.bounds == wanted).map(|(child, _)| child)
+        let bits = |entry: &Entry| entry.bounds().map(|_| entry.bounds.map(f32::to_bits));
+        let wanted = bits(&entry(Some(area), 0));
+        self.iter()
+            .filter(move |(_, entry)| wanted.is_some() && bits(entry) == wanted)
+            .map(|(child, _)| child)
     }
 }
 

@@ -97,7 +97,9 @@ impl Shape {
             ring.reverse();
         }
         if exterior {
-            ring.iter().for_each(|point| self.bounds.take(*point));
+            for point in &ring {
+                self.bounds.take(*point);
+            }
         }
         self.points.append(&mut ring);
         self.rings.push((self.points.len(), exterior));

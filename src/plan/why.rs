@@ -7,7 +7,7 @@ use geo::MultiPolygon;
 use super::Candidate;
 use crate::{
     model::{Cordon, Exclusion},
-    strategy::{Function, Partial, Strategy},
+    strategy::{Function, Partial, Strategy, TargetArea},
 };
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
@@ -85,7 +85,7 @@ impl<'s> Rules<'s> {
     }
 
     pub fn area(&self) -> Option<MultiPolygon> {
-        self.strategy.target.as_ref()?.area.as_ref().map(|area| area.polygons())
+        self.strategy.target.as_ref()?.area.as_ref().map(TargetArea::polygons)
     }
 
     /// What it runs, if it lies right.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    assignment::{ReleaseMs, Step},
+    assignment::{Assignment, ReleaseMs, Step},
     change::Change,
     decide::roll_back,
     gate::{Gate, Reached},
@@ -37,8 +37,7 @@ impl Release {
     /// The first wave that is not open and in which somebody is awaited: one all of whose members are gone is passed
     /// over.
     fn next_wave(&self) -> Option<u32> {
-        let is_awaited =
-            |child: &ChildKey| self.assignments.get(child).is_some_and(|assignment| assignment.is_awaited());
+        let is_awaited = |child: &ChildKey| self.assignments.get(child).is_some_and(Assignment::is_awaited);
         (self.gates.stand.waves..self.turns.waves())
             .find(|wave| self.turns.between(*wave, wave + 1).iter().any(is_awaited))
     }
@@ -173,11 +172,13 @@ struct Passed {
     is_counted: fn(Outcome) -> bool,
 }
 
+/// A limit by its name, the children it counts, and whether an outcome is one of theirs.
+type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
+
 fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
     let planned = release.members.len() as u32;
     let (bad, accepted) = (release.counts.bad(), release.accepted);
-    type Row = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
-    let limits: [Row; 3] = [
+    let limits: [Limit; 3] = [
         ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),
         (
             "max_timed_out",

@@ -14,7 +14,7 @@ use super::{
     raw::{At, Kind, Node},
     rollout,
     scalar::{self, Fault},
-    target::{self, Target},
+    target::{self, Partial, Target},
 };
 
 /// Longest name (of a release, function, stage, runtime), in bytes.
@@ -57,11 +57,13 @@ pub(super) struct Draft {
     pub blocks: Blocks,
 }
 
-/// Where the optional blocks stand, if they are there.
+/// Where what no release can be led by yet stands, if it is there.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
-    pub target: Option<At>,
-    pub rollout: Option<At>,
+    /// The target, if it allows parts.
+    pub partial: Option<At>,
+    /// What a `rollout` asks for.
+    pub rollout: Option<(&'static str, At)>,
 }
 
 pub(super) struct DraftFunction {
@@ -100,6 +102,12 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let functions = list(&fields, "functions", MAX_FUNCTIONS, function, findings);
     let stages = list(&fields, "stages", MAX_STAGES, stage, findings);
     rollback(&fields, findings);
+    let target = fields.filled("target", "{labels: {tier: edge}}", findings);
+    let target = target.and_then(|e| target::read(e, findings));
+    let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
+    let rollout = fields.filled("rollout", "{order: parallel}", findings);
+    let rollout = rollout.and_then(|e| rollout::read(e, findings));
+    let not_yet = rollout.as_ref().and_then(|draft| draft.not_yet);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -116,13 +124,9 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
             stage: deadline("stage_deadline", findings),
         },
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
-        target: fields
-            .filled("target", "{labels: {tier: edge}}", findings)
-            .and_then(|e| target::read(e, findings)),
-        rollout: fields
-            .filled("rollout", "{order: parallel}", findings)
-            .and_then(|e| rollout::read(e, findings)),
-        blocks: Blocks { target: fields.place("target"), rollout: fields.place("rollout") },
+        target,
+        rollout,
+        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), rollout: not_yet },
     })
 }
 

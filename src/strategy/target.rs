@@ -44,7 +44,7 @@ pub enum Partial {
     Allow,
 }
 
-/// An area as the coordinates of a GeoJSON MultiPolygon: polygons of rings of longitude and latitude in degrees. Each
+/// An area as the coordinates of a GeoJSON `MultiPolygon`: polygons of rings of longitude and latitude in degrees. Each
 /// polygon is valid by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -1,17 +1,18 @@
 //! A developer submits a release.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use super::operate::roll_back;
 use crate::{
-    model::{ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
+    model::{Exclusion, Now, ReleaseId, ReleaseKey},
+    plan::{self, Plan},
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
         offer::OfferName,
-        state::{Child, End, Release, ReleaseState, State},
+        state::{End, Release, ReleaseState, State},
     },
-    strategy::{OnConflict, Order, Round, Strategy},
+    strategy::{OnConflict, Strategy},
 };
 
 pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
@@ -76,46 +77,25 @@ fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey) -> Outlook {
 
 /// Who takes part in a release that starts now.
 pub fn membership(state: &State, strategy: &Strategy) -> Membership {
+    let plan = plan::plan(strategy, state);
     let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
-    let members: Arc<[_]> = state
-        .children
-        .iter()
-        .filter_map(|(key, child)| match exclusion(child, strategy) {
-            None => Some(key),
-            Some(why) => {
-                *excluded.entry(why).or_default() += 1;
-                None
-            }
-        })
-        .collect();
-    let waves = waves(strategy, &members);
-    Membership { members, excluded: excluded.into_iter().collect(), waves }
+    for (why, tally) in &plan.excluded {
+        *excluded.entry(why.exclusion()).or_default() += tally.children;
+    }
+    let waves = waves(&plan);
+    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect(), waves }
 }
 
-/// The wave of each member, the oldest first.
-fn waves(strategy: &Strategy, members: &[ChildKey]) -> Vec<u32> {
-    let all = members.len() as u32;
-    match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
-        None | Some(Order::Parallel | Order::GlobalIncremental) => Vec::new(),
-        Some(Order::LocationSequential { .. }) => (0..all).collect(),
-        Some(Order::Waves(amounts)) => {
-            let mut waves = Vec::with_capacity(members.len());
-            for (wave, amount) in (0..).zip(amounts) {
-                let until = amount.of(all, Round::Up).max(waves.len() as u32 + 1).min(all);
-                waves.resize(until as usize, wave);
-            }
-            waves
+/// The wave of each member; a location is a wave of one.
+fn waves(plan: &Plan) -> Vec<u32> {
+    if !plan.waves.is_empty() {
+        return (0..plan.members.len()).map(|at| plan.wave(at) as u32).collect();
+    }
+    let mut waves = vec![0; plan.sequence.len()];
+    for (wave, at) in (0..).zip(&plan.sequence) {
+        if let Some(place) = waves.get_mut(*at as usize) {
+            *place = wave;
         }
     }
-}
-
-fn exclusion(child: &Child, strategy: &Strategy) -> Option<Exclusion> {
-    if child.cordon != Cordon::Open {
-        return Some(Exclusion::Cordoned);
-    }
-    let runs_all = strategy
-        .functions
-        .iter()
-        .all(|function| child.runs(&function.base.env) && child.runs(&function.new.env));
-    (!runs_all).then_some(Exclusion::Runtime)
+    waves
 }
