@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::walk::Walk;
+use super::walk::{Walk, not_changed_later};
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, Outcome},
     release::{
@@ -106,6 +106,8 @@ pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey) {
         walk.step(Step::UndoDropped);
     }
     walk.step(Step::ReplacedBy { successor: newcomer, at_work: begun });
+    // What a later release changed there is no leftover any more.
+    let functions = not_changed_later(walk.state, walk.release, newcomer, functions);
     if functions.is_empty() {
         return;
     }

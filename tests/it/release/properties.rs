@@ -242,7 +242,7 @@ impl Run {
                 self.command(Command::EndStageNow { release: release(*index), stage });
             }
             Deed::Forget(child) => {
-                self.command(Command::Forget { child: self.ids[*child].clone(), even_if_it_owes: true })
+                self.command(Command::Forget { child: self.ids[*child].clone(), even_if_it_owes: true });
             }
             Deed::Cordon(child, cordon) => {
                 self.command(Command::Cordon { child: self.ids[*child].clone(), cordon: *cordon });
