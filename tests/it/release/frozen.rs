@@ -384,7 +384,7 @@ fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
     world.poll_as(&new, "north", Some(manager()));
     world.poll_as(&new, "north", None);
     world.submit(&canary("8", "a"));
-    world.take(&new);
+    assert_eq!(world.take(&new).0, "8");
     world.report(&new, "8", summary("Canary", Completed)).unwrap();
     world.forget(&old).unwrap();
     assert_eq!(world.poll(&new), "");
