@@ -15,7 +15,7 @@ use crate::{
         StageStatus,
     },
     release::{
-        assignment::{Assignment, Mark, Slot},
+        assignment::{Assignment, Heard, Mark, Slot},
         change::{Arrival, Change, Variant},
         gate::{Gates, Turns},
         state::{Child, Deployment, Known, Profile, Release, State},
@@ -266,8 +266,8 @@ impl Building {
             displaced: detail.displaced,
             predecessor: detail.predecessor,
             facts: detail.facts,
-            marks: Vec::new(),
-            late: detail.late,
+            heard: (!detail.late.is_empty())
+                .then(|| Box::new(Heard { marks: Vec::new(), late: detail.late })),
         };
         self.rows.insert(ChildKey(row.child_key), assignment);
         Ok(())
@@ -284,7 +284,7 @@ impl Building {
             u16::try_from(row.attempt).map_err(|_| bad("stage_results", key(), "attempt", "out of range"))?;
         if let Some(assignment) = self.rows.get_mut(&ChildKey(row.child_key)).filter(|_| status.is_over()) {
             let digest = row.digest.cast_unsigned();
-            assignment.marks.push(Mark { attempt, slot: Slot(slot), status, digest });
+            assignment.heard_mut().marks.push(Mark { attempt, slot: Slot(slot), status, digest });
         }
         Ok(())
     }

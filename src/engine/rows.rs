@@ -484,7 +484,7 @@ fn assignment_row(
         displaced: assignment.displaced,
         predecessor: assignment.predecessor,
         facts: assignment.facts,
-        late: assignment.late.clone(),
+        late: assignment.late().to_vec(),
     };
     AssignmentRow {
         release_key: release.0,

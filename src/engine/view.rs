@@ -16,7 +16,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -235,8 +235,8 @@ pub struct UnknownCaller {
 /// See the module's text.
 pub struct View {
     children: HashMap<ChildId, Arc<ChildEntry>>,
-    /// The same entries by number; written by the engine's task alone.
-    by_key: HashMap<u32, Arc<ChildEntry>>,
+    /// The same entries by number. Calls don't touch it: the engine's task does, and whoever looks at all children.
+    by_key: RwLock<Vec<Option<Arc<ChildEntry>>>>,
     releases: HashMap<u32, Arc<ReleaseEntry>>,
     known: HashMap<ReleaseId, ReleaseKey>,
     archives: HashMap<[u8; 32], Bytes>,
@@ -260,7 +260,7 @@ impl Default for View {
     fn default() -> Self {
         Self {
             children: HashMap::new(),
-            by_key: HashMap::new(),
+            by_key: RwLock::default(),
             releases: HashMap::new(),
             known: HashMap::new(),
             archives: HashMap::new(),
@@ -276,7 +276,9 @@ impl Default for View {
 
 impl Seen for View {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
-        let noticed = self.by_key.pin().get(&child.0).and_then(|entry| entry.last_call());
+        let by_key = self.by_key();
+        let noticed =
+            by_key.get(child.0 as usize).and_then(Option::as_ref).and_then(|entry| entry.last_call());
         Some(noticed.unwrap_or(0).max(self.listening_since.load(Ordering::Relaxed)))
     }
 }
@@ -421,7 +423,7 @@ impl View {
             let last = entry.last_call().unwrap_or(0).max(since);
             served_ms.saturating_sub(last) >= silence_ms
         };
-        self.by_key.pin().values().filter(is_silent).count()
+        self.by_key().iter().flatten().filter(is_silent).count()
     }
 
     /// Serving time at which this manager began to answer.
@@ -432,15 +434,16 @@ impl View {
     // What follows is for the engine's task alone.
 
     pub(super) fn publish_child(&self, state: &State, key: ChildKey) {
-        let by_key = self.by_key.pin();
+        let before = self.entry(key);
         let Some(child) = state.children.get(key) else {
-            if let Some(entry) = by_key.remove(&key.0) {
+            if let Some(entry) = before {
+                self.set_entry(key, None);
                 self.children.pin().remove(&entry.id);
             }
             return;
         };
         let turn = word(state, key, child);
-        if let Some(entry) = by_key.get(&key.0)
+        if let Some(entry) = &before
             && same_area(entry.area.as_ref(), child.area.as_ref())
             && entry.agents == child.agents
             && entry.profile == child.profile
@@ -448,9 +451,8 @@ impl View {
             entry.turn.store(turn, Ordering::Release);
             return;
         }
-        let before = by_key.get(&key.0);
-        let seen = before.map_or(0, |entry| entry.seen.load(Ordering::Relaxed));
-        let stored_seen = before.map_or(0, |entry| entry.stored_seen.load(Ordering::Relaxed));
+        let seen = before.as_ref().map_or(0, |entry| entry.seen.load(Ordering::Relaxed));
+        let stored_seen = before.as_ref().map_or(0, |entry| entry.stored_seen.load(Ordering::Relaxed));
         let entry = Arc::new(ChildEntry {
             id: child.id.clone(),
             key,
@@ -461,7 +463,7 @@ impl View {
             seen: AtomicU64::new(seen),
             stored_seen: AtomicU64::new(stored_seen),
         });
-        by_key.insert(key.0, Arc::clone(&entry));
+        self.set_entry(key, Some(Arc::clone(&entry)));
         self.children.pin().insert(child.id.clone(), entry);
     }
 
@@ -485,7 +487,20 @@ impl View {
     }
 
     pub(super) fn entry(&self, key: ChildKey) -> Option<Arc<ChildEntry>> {
-        self.by_key.pin().get(&key.0).cloned()
+        self.by_key().get(key.0 as usize)?.clone()
+    }
+
+    fn set_entry(&self, key: ChildKey, entry: Option<Arc<ChildEntry>>) {
+        let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
+        let at = key.0 as usize;
+        if by_key.len() <= at {
+            by_key.resize(at + 1, None);
+        }
+        by_key[at] = entry;
+    }
+
+    fn by_key(&self) -> RwLockReadGuard<'_, Vec<Option<Arc<ChildEntry>>>> {
+        self.by_key.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

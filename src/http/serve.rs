@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -159,10 +159,12 @@ async fn connection<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.max_buf_size(MAX_HEAD_BYTES).half_close(false).pipeline_flush(true);
+    http.max_buf_size(MAX_HEAD_BYTES).half_close(false);
     let calls = Arc::clone(&activity);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let request = request.map(|body| Body::new(TimedBody::new(body, timeouts)));
+        let request = request.map(|body| {
+            if body.is_end_stream() { Body::empty() } else { Body::new(TimedBody::new(body, timeouts)) }
+        });
         calls.begin();
         let calls = Arc::clone(&calls);
         router.clone().call(request).inspect(move |_| calls.end())
@@ -179,30 +181,41 @@ async fn connection<S>(
 }
 
 /// When a connection last did something. HTTP's own timer for the head of a request is set anew for each request,
-/// which costs a tenth of a poll; this costs two stores, and a look now and then.
+/// which takes a lock and an allocation; this costs some stores, and a look now and then.
 struct Activity {
     opened: Instant,
     /// Milliseconds from `opened` to the last bytes that were sent.
     sent_ms: AtomicU64,
-    /// While a request is being answered.
-    in_call: AtomicBool,
+    /// [`IDLE`], [`IN_CALL`] or [`ANSWERED`].
+    state: AtomicU8,
 }
+
+/// No request is there, or its answer is being sent.
+const IDLE: u8 = 0;
+
+/// A request is being answered.
+const IN_CALL: u8 = 1;
+
+/// There is an answer, of which nothing is sent yet.
+const ANSWERED: u8 = 2;
 
 impl Activity {
     fn new() -> Self {
-        Self { opened: Instant::now(), sent_ms: AtomicU64::new(0), in_call: AtomicBool::new(false) }
+        Self { opened: Instant::now(), sent_ms: AtomicU64::new(0), state: AtomicU8::new(IDLE) }
     }
 
     fn begin(&self) {
-        self.in_call.store(true, Ordering::Relaxed);
+        self.state.store(IN_CALL, Ordering::Relaxed);
     }
 
     fn end(&self) {
-        self.sent();
-        self.in_call.store(false, Ordering::Relaxed);
+        self.state.store(ANSWERED, Ordering::Relaxed);
     }
 
     fn sent(&self) {
+        if self.state.load(Ordering::Relaxed) == ANSWERED {
+            self.state.store(IDLE, Ordering::Relaxed);
+        }
         self.sent_ms.store(self.opened.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
@@ -210,10 +223,9 @@ impl Activity {
     /// complete. Answers without an end (events) send something often enough.
     async fn idle_for(&self, limit: Duration) {
         loop {
-            let since = if self.in_call.load(Ordering::Relaxed) {
-                Instant::now()
-            } else {
-                self.opened + Duration::from_millis(self.sent_ms.load(Ordering::Relaxed))
+            let since = match self.state.load(Ordering::Relaxed) {
+                IDLE => self.opened + Duration::from_millis(self.sent_ms.load(Ordering::Relaxed)),
+                _ => Instant::now(),
             };
             if since.elapsed() >= limit {
                 return;

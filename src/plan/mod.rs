@@ -80,6 +80,8 @@ pub struct Plan {
     pub participants: Tally,
     /// Participants that have a part in another release, too, and have their turn after that.
     pub busy: u32,
+    /// Indices of members of whose areas only a part may lie in the target's.
+    pub partly: Vec<u32>,
     /// For each member the functions that it runs, as a set of indices; empty where everybody runs all.
     pub parts: Vec<u64>,
     /// In the order of [`Why`].
@@ -107,10 +109,13 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
     let mut parts = Vec::new();
     let mut excluded: BTreeMap<Why, Tally> = BTreeMap::new();
     let (mut outside, mut unknown) = (Tally::default(), Tally::default());
-    let mut judge = |child: ChildKey, entry: &Entry| {
+    let mut judge = |child: ChildKey, entry: &Entry, place: Place| {
         let Some(candidate) = fleet.candidate(child) else { return };
         match rules.part(&candidate) {
             Ok(part) => {
+                if place == Place::Partly {
+                    plan.partly.push(plan.members.len() as u32);
+                }
                 plan.members.push(child);
                 plan.participants.add(entry);
                 plan.busy += u32::from(candidate.is_busy);
@@ -120,11 +125,11 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
         }
     };
     match rules.area() {
-        None => areas.iter().for_each(|(child, entry)| judge(child, entry)),
+        None => areas.iter().for_each(|(child, entry)| judge(child, entry, Place::Inside)),
         Some(area) => {
             let text = |child| fleet.candidate(child).and_then(|candidate| candidate.area);
             areas.place(&areas.cover(&area), text, |child, entry, place| match place {
-                Place::Inside | Place::Partly => judge(child, entry),
+                Place::Inside | Place::Partly => judge(child, entry, place),
                 Place::Outside => outside.add(entry),
                 Place::Unknown => unknown.add(entry),
             });

@@ -279,12 +279,33 @@ pub struct Assignment {
     pub predecessor: Option<ChildKey>,
     /// How many facts of the release are folded in.
     pub facts: u16,
+    /// `None` until something is reported.
+    pub heard: Option<Box<Heard>>,
+}
+
+/// What was heard of a child.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
     pub marks: Vec<Mark>,
     /// Digests of the last results that came too late, at most [`MAX_LATE`].
     pub late: Vec<u64>,
 }
 
 impl Assignment {
+    /// The results that are stored, oldest first.
+    pub fn marks(&self) -> &[Mark] {
+        self.heard.as_deref().map(|heard| heard.marks.as_slice()).unwrap_or_default()
+    }
+
+    /// Digests of the last results that came too late.
+    pub fn late(&self) -> &[u64] {
+        self.heard.as_deref().map(|heard| heard.late.as_slice()).unwrap_or_default()
+    }
+
+    pub(crate) fn heard_mut(&mut self) -> &mut Heard {
+        self.heard.get_or_insert_default()
+    }
+
     /// A member of a release that has not acted yet.
     pub fn new(strategy: &Strategy, at: ReleaseMs) -> Self {
         Self {
@@ -307,8 +328,7 @@ impl Assignment {
             displaced: false,
             predecessor: None,
             facts: 0,
-            marks: Vec::new(),
-            late: Vec::new(),
+            heard: None,
         }
     }
 
@@ -341,12 +361,12 @@ impl Assignment {
     /// The result stored for a stage since the offers carry their current names: a child that was not lost after
     /// all goes on with the same offer.
     pub fn mark(&self, slot: Slot) -> Option<&Mark> {
-        self.marks.iter().find(|mark| mark.attempt >= self.named && mark.slot == slot)
+        self.marks().iter().find(|mark| mark.attempt >= self.named && mark.slot == slot)
     }
 
     /// Whether it downloaded an offer since the offers carry their current names.
     pub fn has_begun(&self) -> bool {
-        self.fetched || self.marks.iter().any(|mark| mark.attempt >= self.named)
+        self.fetched || self.marks().iter().any(|mark| mark.attempt >= self.named)
     }
 
     /// Whether this offer, which is no undo, is or was one of this child's.
@@ -455,10 +475,11 @@ impl Assignment {
             Step::Late { slot, shows, digest, .. } => {
                 let function = slot.map_or(0, |slot| slot.function(strategy));
                 self.show(*shows, function);
-                if self.late.len() == MAX_LATE {
-                    self.late.remove(0);
+                let late = &mut self.heard_mut().late;
+                if late.len() == MAX_LATE {
+                    late.remove(0);
                 }
-                self.late.push(*digest);
+                late.push(*digest);
             }
         }
     }
@@ -550,7 +571,8 @@ impl Assignment {
         self.stage_status = status;
         self.since = at;
         self.polls = 0;
-        self.marks.push(Mark { attempt: self.attempt, slot, status, digest });
+        let attempt = self.attempt;
+        self.heard_mut().marks.push(Mark { attempt, slot, status, digest });
     }
 
     fn offer_undo(&mut self, functions: FunctionSet, at: ReleaseMs) {
@@ -617,8 +639,7 @@ impl Assignment {
             undo: self.undo.take(),
             predecessor: self.predecessor,
             facts: self.facts,
-            marks: std::mem::take(&mut self.marks),
-            late: std::mem::take(&mut self.late),
+            heard: self.heard.take(),
             ..fresh
         };
     }

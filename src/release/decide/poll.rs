@@ -40,9 +40,9 @@ fn arrive(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
         labels: None,
         open: smallvec::SmallVec::new(),
     };
-    let key = state.children.next_key();
+    let (key, is_agent) = (state.children.next_key(), record.kind() == ChildKind::Agent);
     let mut changes = vec![Change::ChildArrived { child: key, arrival, record: Box::new(record) }];
-    if arrival == Arrival::Registered {
+    if arrival == Arrival::Registered && is_agent {
         changes.extend(succeed(state, seen, poll.area.as_deref(), key, now));
     }
     Decision::new(changes, Reply::Polled { child: id, key, offer: None })
@@ -73,7 +73,7 @@ fn call_again(
         notice(&mut walk, child.kind());
         changes.append(&mut walk.changes);
     }
-    if !child.called_again {
+    if !child.called_again && child.kind() == ChildKind::Agent {
         changes.extend(succeed(state, seen, child.area.as_deref(), key, now));
     }
     Decision::new(changes, Reply::Polled { child: child.id.clone(), key, offer: None })

@@ -160,7 +160,7 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot 
         let slot = Slot::stage(*stage);
         match assignment.mark(slot) {
             mark if is_current => mark.map(|mark| mark.digest),
-            _ => assignment.marks.iter().find(|m| m.slot == slot && before(m.attempt)).map(|m| m.digest),
+            _ => assignment.marks().iter().find(|m| m.slot == slot && before(m.attempt)).map(|m| m.digest),
         }
     };
     let last = path.iter().rposition(|stage| ended(stage).is_some());
@@ -261,7 +261,7 @@ fn past(
         if let Some(mark) = assignment.mark(report.slot) {
             return report.beside(mark.digest, walk.strategy());
         }
-    } else if assignment.marks.iter().any(|mark| {
+    } else if assignment.marks().iter().any(|mark| {
         let earlier = mark.attempt >= report.name.attempt && mark.attempt < assignment.named;
         earlier && mark.slot == report.slot && mark.digest == report.kept.digest
     }) {
@@ -278,7 +278,7 @@ fn past(
 /// Keeps what came too late, and draws from it what it shows of the versions that run now.
 fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     late.is_late = true;
-    if walk.assignment.late.contains(&report.late_digest()) {
+    if walk.assignment.late().contains(&report.late_digest()) {
         return;
     }
     late.changes.push(report.keep_late(walk));

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::walk::Walk;
+use super::walk::{Walk, not_changed_later};
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, Outcome},
     release::{
@@ -38,7 +38,7 @@ pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change
     let mut changes = Vec::new();
     let mut taken = Vec::new();
     for newcomer in state.newcomers_due(now) {
-        let Some(record) = state.children.get(newcomer).filter(|record| record.called_again) else {
+        let Some(record) = state.children.get(newcomer).filter(|record| is_settled_agent(record)) else {
             continue;
         };
         let Some(area) = record.area.as_deref() else { continue };
@@ -54,15 +54,18 @@ pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change
 /// Who has come back in the place of a child of which somebody says that it is gone.
 pub(super) fn now_there(state: &State, old: ChildKey, record: &Child) -> Option<ChildKey> {
     let is_same = |key: ChildKey| {
-        state.children.get(key).is_some_and(|other| {
-            other.called_again
-                && other.kind() == ChildKind::Agent
-                && other.area.is_some()
-                && other.area == record.area
-        })
+        state
+            .children
+            .get(key)
+            .is_some_and(|other| is_settled_agent(other) && other.area.is_some() && other.area == record.area)
     };
     let mut later = state.newcomers.iter().rev().map(|(_, key)| *key).filter(|key| *key > old);
     later.find(|key| is_same(*key) && !was_replaced(state, *key))
+}
+
+/// An agent that is no ghost.
+fn is_settled_agent(record: &Child) -> bool {
+    record.called_again && record.kind() == ChildKind::Agent
 }
 
 fn take_over(state: &State, old: ChildKey, newcomer: ChildKey, now: Now) -> Vec<Change> {
@@ -106,6 +109,8 @@ pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey) {
         walk.step(Step::UndoDropped);
     }
     walk.step(Step::ReplacedBy { successor: newcomer, at_work: begun });
+    // What a later release changed there is no leftover any more.
+    let functions = not_changed_later(walk.state, walk.release, newcomer, functions);
     if functions.is_empty() {
         return;
     }

@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
 
     /// Says what the child runs of a function, unless that is said already or a later release changed it.
     pub fn deployed(&mut self, function: usize, variant: Variant) {
-        if self.changed_later(function) {
+        if self.undoable(FunctionSet::of(function)).is_empty() {
             return;
         }
         let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else { return };
@@ -104,32 +104,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Those of `functions` that no later release changed, or is about to change, at this child.
     fn undoable(&self, functions: FunctionSet) -> FunctionSet {
-        functions
-            .iter()
-            .filter(|function| !self.changed_later(*function))
-            .fold(FunctionSet::EMPTY, FunctionSet::with)
-    }
-
-    /// Whether a later release changed the function at this child, or began to.
-    fn changed_later(&self, function: usize) -> bool {
-        let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else {
-            return true;
-        };
-        let later = self.release.key;
-        let began = |key: &ReleaseKey| {
-            self.state.release(*key).is_some_and(|release| {
-                release.strategy.functions.iter().any(|f| f.name == name)
-                    && release.assignments.get(&self.child).is_some_and(Assignment::has_begun)
-            })
-        };
-        self.state.deployment(self.child, name).is_some_and(|found| found.release > later)
-            || self
-                .state
-                .children
-                .get(self.child)
-                .is_some_and(|child| child.open.iter().filter(|key| **key > later).any(began))
+        not_changed_later(self.state, self.release, self.child, functions)
     }
 
     /// A child whose place another seemed to have taken calls again: that one was none of its successors.
@@ -166,4 +142,28 @@ impl<'a> Walk<'a> {
     fn has_another_in_hand(&self) -> bool {
         matches!(turn::turn(self.state, self.child), Turn::Busy { release, .. } if release != self.release.key)
     }
+}
+
+/// Those of `functions` that no release later than this one changed, or began to change, at the child.
+pub(super) fn not_changed_later(
+    state: &State,
+    release: &Release,
+    child: ChildKey,
+    functions: FunctionSet,
+) -> FunctionSet {
+    let changed_later = |function: usize| {
+        let Some(name) = release.strategy.functions.get(function).map(|f| f.name.as_str()) else {
+            return true;
+        };
+        let began = |key: &ReleaseKey| {
+            state.release(*key).is_some_and(|later| {
+                later.strategy.functions.iter().any(|f| f.name == name)
+                    && later.assignments.get(&child).is_some_and(Assignment::has_begun)
+            })
+        };
+        let open = state.children.get(child).map(|child| child.open.as_slice()).unwrap_or_default();
+        state.deployment(child, name).is_some_and(|found| found.release > release.key)
+            || open.iter().filter(|key| **key > release.key).any(began)
+    };
+    functions.iter().filter(|function| !changed_later(*function)).fold(FunctionSet::EMPTY, FunctionSet::with)
 }

@@ -67,7 +67,7 @@ async fn a_full_disk_stops_commits_and_nothing_else_until_there_is_room() {
         );
         room.store(true, Ordering::Relaxed);
         let ended = timeout(END, operator).await;
-        let quiet = until_quiet(&world, place, END).await;
+        let quiet = until_quiet(place, END).await;
         world.stop.cancel();
         agents.join_all().await;
         assert!(quiet && ended.is_ok(), "{}\n{}", check::waited_for(place).await, tail(&start.log));

@@ -67,7 +67,7 @@ async fn release_text(
     let registered = began.elapsed();
     let answer = world.submit(text).await.unwrap().unwrap();
     assert_eq!(answer.status, 201, "{}", answer.text());
-    let quiet = until_quiet(&world, place, end).await;
+    let quiet = until_quiet(place, end).await;
     let shown = world.get(&format!("/api/v1/releases/{name}-1")).await.unwrap().unwrap().json();
     println!(
         "{agents} agents: registered after {registered:?}, over after {:?}: {} {}",

@@ -25,7 +25,7 @@ const VERIFIED: usize = 12;
 const LONG_LIFE: u32 = 20;
 
 /// What is on its way when the killing ends must be over by then.
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_mins(1);
 
 /// A number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {
@@ -69,7 +69,7 @@ async fn story(place: &Place) {
     killer.serves(Some(&server));
     enough.store(true, Ordering::Relaxed);
     let ended = timeout(END, operator).await;
-    let quiet = until_quiet(&world, place, END).await;
+    let quiet = until_quiet(place, END).await;
     for wrong in sampler.look(place).await {
         world.violation(wrong);
     }
@@ -151,7 +151,7 @@ impl Killer<'_> {
 }
 
 /// Waits until every release is over and no undo waits for a child that is there.
-pub async fn until_quiet(world: &World, place: &Place, patience: Duration) -> bool {
+pub async fn until_quiet(place: &Place, patience: Duration) -> bool {
     let by = Instant::now() + patience;
     while Instant::now() < by {
         let undos = check::pending_undos(place).await;

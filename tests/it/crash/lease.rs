@@ -16,7 +16,7 @@ use crate::store::place::Place;
 /// A standby looks once a second.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_mins(1);
 
 async fn a_second_manager_says_that_there_is_one_and_ends(place: &Place) {
     let first = Start::on(place);
@@ -55,7 +55,7 @@ async fn a_standby_takes_over_from_a_killed_manager_with_all_it_had_answered(pla
     world.serves_at(Some(server.address));
     asker.serves_at(Some(server.address));
     operator.await.unwrap().unwrap();
-    assert!(until_quiet(&world, place, END).await, "{}", check::waited_for(place).await);
+    assert!(until_quiet(place, END).await, "{}", check::waited_for(place).await);
     world.stop.cancel();
     agents.join_all().await;
     check::all_holds(&world, place, &asker).await;
@@ -85,7 +85,7 @@ async fn a_manager_told_to_end_while_at_work_ends_with_0_and_loses_nothing(place
     world.serves_at(Some(server.address));
     asker.serves_at(Some(server.address));
     operator.await.unwrap().unwrap();
-    assert!(until_quiet(&world, place, END).await, "{}", check::waited_for(place).await);
+    assert!(until_quiet(place, END).await, "{}", check::waited_for(place).await);
     world.stop.cancel();
     agents.join_all().await;
     check::all_holds(&world, place, &asker).await;

@@ -34,7 +34,7 @@ const VERIFIED: usize = 30;
 /// Outages of the Postgres server.
 const OUTAGES: u32 = 3;
 
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_mins(1);
 
 /// The files of a store at one instant.
 struct Copy {
@@ -161,7 +161,7 @@ async fn a_release_goes_on_when_postgres_has_lost_its_power_and_recovered() {
     }
     enough.store(true, Ordering::Relaxed);
     let ended = timeout(END, operator).await;
-    let quiet = until_quiet(&world, place, END).await;
+    let quiet = until_quiet(place, END).await;
     world.stop.cancel();
     agents.join_all().await;
     let waited_for = check::waited_for(place).await;

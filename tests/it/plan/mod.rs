@@ -1,6 +1,9 @@
 //! The planner against known answers and against a slow, obvious checker.
 
+mod api;
+mod command;
 mod geometry;
+mod membership;
 mod order;
 mod properties;
 mod reasons;

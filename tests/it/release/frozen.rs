@@ -373,6 +373,25 @@ fn a_machine_that_is_restarted_again_and_again_takes_back_what_all_its_ids_owe()
 }
 
 #[test]
+fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
+    let (mut world, old) = world_with(&canary("7", "a"));
+    world.take(&old);
+    world.abort("7");
+    world.pass(20 * MINUTE);
+    assert_eq!(world.ended(), ["Aborted, 1 unconfirmed"]);
+    // Not taken for the same machine at once, for it says that it is a manager.
+    let new = world.poll_as("", "north", Some(manager())).0;
+    world.poll_as(&new, "north", Some(manager()));
+    world.poll_as(&new, "north", None);
+    world.submit(&canary("8", "a"));
+    assert_eq!(world.take(&new).0, "8");
+    world.report(&new, "8", summary("Canary", Completed)).unwrap();
+    world.forget(&old).unwrap();
+    assert_eq!(world.poll(&new), "");
+    assert_eq!(world.runs(&new, "a"), "new of 8");
+}
+
+#[test]
 fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
     let mut world = World::new();
     let (old, new) = (world.child("north"), world.child("north"));

@@ -5,4 +5,4 @@ mod gates;
 mod model;
 mod properties;
 mod rules;
-mod world;
+pub mod world;

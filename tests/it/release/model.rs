@@ -77,11 +77,11 @@ impl Model {
             attempt: assignment.attempt,
             status: assignment.status,
             stages: HashMap::new(),
-            marks: assignment.marks.len(),
+            marks: assignment.marks().len(),
         };
         let before = self.seen.entry((release, child)).or_insert_with(|| fresh.clone());
         assert!(assignment.attempt >= before.attempt, "{child:?}: the attempt went back");
-        assert!(assignment.marks.len() >= before.marks, "{child:?}: a stored result vanished");
+        assert!(assignment.marks().len() >= before.marks, "{child:?}: a stored result vanished");
         if assignment.attempt == before.attempt {
             let (was, is) = (before.status, assignment.status);
             assert!(rank(is) >= rank(was), "{child:?} went back from {was} to {is}");
