@@ -30,7 +30,7 @@ fn only_children_in_the_target_are_offered_the_release() {
     let moved = world.child(&rectangle(30.0, 1.0, 31.0, 2.0));
     world.poll_as(&moved, &rectangle(3.0, 3.0, 4.0, 4.0), None);
     let gone = world.child(&rectangle(5.0, 5.0, 6.0, 6.0));
-    world.forget(&gone);
+    world.forget(&gone).unwrap();
     follows(&world.state);
     let reply = world.submit_text(&(WEST.to_owned() + &canary("west", "a"))).unwrap();
     let Reply::Submitted { outlook, .. } = reply else { panic!("{reply:?}") };
