@@ -254,6 +254,7 @@ impl Building {
             piece: detail.piece,
             fetched: detail.fetched,
             wave: detail.wave,
+            admitted: detail.admitted,
             slot: Slot(small("stage", row.stage)?),
             stage_status,
             since: detail.since,

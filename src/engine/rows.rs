@@ -65,6 +65,8 @@ pub(super) struct AssignmentDetail {
     pub fetched: bool,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admitted: bool,
     pub since: ReleaseMs,
     pub stage_since: ReleaseMs,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -473,6 +475,7 @@ fn assignment_row(
         piece: assignment.piece,
         fetched: assignment.fetched,
         wave: assignment.wave,
+        admitted: assignment.admitted,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,

@@ -49,6 +49,8 @@ pub struct Levels {
     rollout: u8,
     barriers: LevelSet,
     approvals: LevelSet,
+    /// Most children that have something to do at once; `None`: all.
+    pub at_once: Option<u32>,
 }
 
 impl Levels {
@@ -75,7 +77,8 @@ impl Levels {
         let global =
             strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
         let all = if global { (1..=rollout).fold(0, |set, level| set | bit(level)) } else { 0 };
-        Self { stages, after, rollout, barriers: all | approvals, approvals }
+        let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
+        Self { stages, after, rollout, barriers: all | approvals, approvals, at_once }
     }
 
     pub fn of_piece(&self, piece: Piece) -> u8 {
@@ -209,6 +212,17 @@ impl Gates {
     /// Whether it takes part at present.
     pub fn is_in_play(&self, assignment: &Assignment) -> bool {
         self.admits(assignment) && !assignment.status.is_over()
+    }
+
+    /// Whether its next offer is shown only once it has a place.
+    pub fn queues(&self, assignment: &Assignment) -> bool {
+        self.levels.at_once.is_some() && !assignment.admitted
+    }
+
+    /// Whether it takes one of the places. One that has come to a barrier only goes on testing: if it kept its place,
+    /// the others would never come.
+    pub fn takes_place(&self, assignment: &Assignment) -> bool {
+        assignment.admitted && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
     fn is_there(&self, assignment: &Assignment) -> bool {

@@ -84,6 +84,14 @@ fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     freed.into_iter().filter_map(|child| offered(state, child, now)).collect()
 }
 
+/// Gives a child that polls a place, if there is one and it waits for one.
+pub(super) fn admit(state: &State, child: ChildKey, now: Now) -> Option<Change> {
+    let Turn::Queued { release } = turn(state, child) else { return None };
+    let release = state.release(release).filter(|release| release.has_place())?;
+    let at = release.at(now);
+    Some(Change::Child { release: release.key, child, step: Step::Admitted, at, summary: None })
+}
+
 fn frees(step: &Step) -> bool {
     matches!(step, Step::Ended { .. } | Step::UndoConfirmed { .. } | Step::UndoDropped)
 }

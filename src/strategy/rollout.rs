@@ -173,12 +173,8 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draf
     if let Some(entry) = fields.filled("start", "2026-03-01T06:00:00Z", findings) {
         rollout.start_ms = parse::read(entry, "bad-time", instant, findings);
     }
-    let not_yet = [
-        ("max_in_progress", rollout.max_in_progress.is_some()),
-        ("late_joiners", rollout.late_joiners == LateJoiners::Include),
-    ];
-    let not_yet = not_yet.into_iter().find(|(_, asked)| *asked);
-    let not_yet = not_yet.and_then(|(key, _)| Some((key, fields.place(key)?)));
+    let include = rollout.late_joiners == LateJoiners::Include;
+    let not_yet = fields.place("late_joiners").filter(|_| include).map(|at| ("late_joiners: include", at));
     Some(Draft { rollout, approved_stages, not_yet })
 }
 

@@ -15,7 +15,7 @@ use crate::{
     engine::{
         By, EngineError,
         stats::Stats,
-        view::{ChildEntry, Mode},
+        view::{ChildEntry, Mode, ReleaseEntry},
     },
     http::{Context, context::PATIENCE},
     model::{ChildId, ChildKind, area},
@@ -90,6 +90,10 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
         Mode::Idle => Some(answer(child.id.as_str(), "")),
         Mode::Offer => Some(answer(child.id.as_str(), &ctx.view().offer_id(turn.release, turn.name)?)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(answer(child.id.as_str(), "")),
+        Mode::Queued => {
+            let has_place = ctx.view().with_release(turn.release, ReleaseEntry::has_place);
+            (has_place == Some(false)).then(|| answer(child.id.as_str(), ""))
+        }
         Mode::InHand | Mode::Ask => None,
     }
 }
