@@ -16,6 +16,7 @@ use crate::{
     notify,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
+    uplink,
 };
 
 /// What a manager is started with.
@@ -31,6 +32,8 @@ pub struct Options {
     pub archive_limits: functions::Limits,
     pub rules: Rules,
     pub task: TaskSettings,
+    /// The manager above; `None`: this one is the root.
+    pub parent: Option<uplink::Settings>,
     pub max_connections: usize,
     pub auth: auth::Settings,
     /// An address of their own for the calls of children; they are not answered on `listen` then.
@@ -61,6 +64,7 @@ impl Options {
             archive_limits: functions::Limits::default(),
             rules: Rules::default(),
             task: TaskSettings::default(),
+            parent: None,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
             child_listen: None,
@@ -84,6 +88,7 @@ pub struct Manager {
     stop: CancellationToken,
     serving: Vec<JoinHandle<()>>,
     notifying: JoinHandle<()>,
+    uplink: Option<JoinHandle<()>>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -124,8 +129,11 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
     };
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
+    let uplink = options.parent.map(|parent| {
+        tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone()))
+    });
     let (engine, writing) = (started.engine, started.task);
-    Ok(Manager { address, child_address, engine, stop, serving, notifying, writing })
+    Ok(Manager { address, child_address, engine, stop, serving, notifying, uplink, writing })
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -143,6 +151,9 @@ impl Manager {
             let _ = serving.await;
         }
         let _ = self.notifying.await;
+        if let Some(uplink) = self.uplink {
+            let _ = uplink.await;
+        }
         self.engine.stop().await;
         self.writing.await.context("the engine's task was cut off")?.context("the store")
     }

@@ -15,4 +15,5 @@ pub mod plan;
 pub mod release;
 pub mod store;
 pub mod strategy;
+pub mod uplink;
 pub mod wire;

@@ -105,6 +105,7 @@ async fn submit(manager: &app::Manager) -> anyhow::Result<()> {
         text: bodies::STRATEGY.into(),
         digest: [7; 32],
         archive: archive.digest,
+        upstream: None,
     };
     let by = By { actor: Actor::Operator("bench".to_owned()), note: None };
     manager.engine.submit(Box::new(submitted), archive.bytes, false, by, SUBMIT_PATIENCE).await?;

@@ -15,6 +15,7 @@ use crate::{
     http::auth::{self, ChildTokens, Token},
     release::settings::Settings as Rules,
     store::options::OpenOptions,
+    uplink,
 };
 
 /// Run the release manager.
@@ -43,6 +44,9 @@ pub struct Args {
     /// sqlite://PATH or postgres://USER:PASSWORD@HOST/DATABASE [default: sqlite://DATA/choirmaster.db]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    /// The manager above this one: http://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    parent: Option<String>,
     /// Folder for what it keeps [default: data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
@@ -75,6 +79,7 @@ impl Args {
             ("--listen", "serve.listen", self.listen.clone()),
             ("--child-listen", "serve.child_listen", self.child_listen.clone()),
             ("--store", "store.url", self.store.clone()),
+            ("--parent", "parent.url", self.parent.clone()),
             ("--data", "serve.data", self.data.clone()),
             ("--functions", "functions.root", self.functions.clone()),
             ("--standby", "serve.standby", self.standby.then(|| "true".to_owned())),
@@ -182,12 +187,26 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             audit_retention: config.audit.retention,
             webhooks: config.notify.webhooks.0.clone(),
         },
+        parent: parent(config)?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
         timeouts: config.timeouts.served(),
     })
+}
+
+/// Who is above, if somebody is.
+fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
+    let parent = &config.parent;
+    let Some(url) = &parent.url else { return Ok(None) };
+    Ok(Some(uplink::Settings {
+        url: url.0.clone(),
+        token: parent.token()?.map(|token| token.reveal().to_owned()),
+        name: (!parent.name.is_empty()).then(|| parent.name.clone()),
+        poll: parent.poll,
+        archive_limits: config.functions.limits(),
+    }))
 }
 
 /// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.

@@ -16,6 +16,7 @@ mod functions;
 mod limits;
 mod log;
 mod notify;
+mod parent;
 mod section;
 mod serve;
 mod store;
@@ -33,12 +34,13 @@ pub use functions::Functions;
 pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
 pub use log::Log;
 pub use notify::Notify;
+pub use parent::Parent;
 pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
 pub use timeouts::Timeouts;
 pub use tls::Tls;
-pub use value::{Bytes, LogFormat, Secret, Setting, Urls};
+pub use value::{Bytes, LogFormat, Secret, Setting, Url, Urls};
 
 /// Where the file is looked for, below the working directory, when none is named.
 pub const DEFAULT_FILE: &str = "config/choirmaster.yml";
@@ -58,6 +60,7 @@ pub struct Config {
     pub tls: Tls,
     pub child_tls: Tls,
     pub notify: Notify,
+    pub parent: Parent,
 }
 
 impl Default for Config {
@@ -75,6 +78,7 @@ impl Default for Config {
             tls: Tls::named("tls"),
             child_tls: Tls::named("child_tls"),
             notify: Notify::default(),
+            parent: Parent::default(),
         }
     }
 }
@@ -144,7 +148,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 12] {
+    fn sections(&mut self) -> [&mut dyn Section; 13] {
         [
             &mut self.serve,
             &mut self.store,
@@ -158,6 +162,7 @@ impl Config {
             &mut self.tls,
             &mut self.child_tls,
             &mut self.notify,
+            &mut self.parent,
         ]
     }
 

@@ -298,6 +298,31 @@ impl Setting for Urls {
     }
 }
 
+/// An address to call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url(pub String);
+
+impl Setting for Url {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let whole = reqwest::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        if !whole {
+            return Err("an address looks like http://127.0.0.1:9991".to_owned());
+        }
+        text.trim_end_matches('/').clone_into(&mut self.0);
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Blank for Url {
+    fn blank() -> Self {
+        Self(String::new())
+    }
+}
+
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);

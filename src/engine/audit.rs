@@ -18,6 +18,8 @@ use crate::{
 pub enum Actor {
     Child,
     Timer,
+    /// The manager above this one.
+    Parent,
     Operator(String),
 }
 
@@ -26,6 +28,7 @@ impl Actor {
         match self {
             Self::Child => "child".to_owned(),
             Self::Timer => "timer".to_owned(),
+            Self::Parent => "parent".to_owned(),
             Self::Operator(name) => format!("operator:{name}"),
         }
     }
@@ -110,6 +113,12 @@ enum Event<'a> {
     StageEnded {
         release: &'a str,
         stage: &'a str,
+    },
+    /// The parent is told so.
+    StageReported {
+        release: &'a str,
+        stage: &'a str,
+        status: &'static str,
     },
     ReleaseEnded {
         release: &'a str,
@@ -223,6 +232,11 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::StageEnded { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
+        }
+        Change::StageReported { stage, status, .. } => {
+            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
+            let stage = stage.map_or("?", |stage| &stage.name);
+            Event::StageReported { release: release_id, stage, status: status.name() }
         }
         Change::ReleaseEnded { end, unconfirmed, .. } => {
             Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }

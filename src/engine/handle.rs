@@ -14,6 +14,7 @@ use super::{
     clock::Clock,
     load::Loading,
     recall,
+    rows::{ENROLLED, TAKING, UPWARD},
     task::{self, Settings, Task},
     view::View,
 };
@@ -73,6 +74,7 @@ pub(super) enum Envelope {
     Command { command: Box<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
     Query(Box<dyn FnOnce(&State) + Send>),
     EffectsDone(Vec<u64>),
+    Effect { kind: &'static str, payload: String, stored: oneshot::Sender<()> },
     Stop(oneshot::Sender<()>),
 }
 
@@ -94,6 +96,26 @@ pub struct Started {
     pub task: JoinHandle<Result<(), StoreError>>,
     /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
     pub effects: mpsc::UnboundedReceiver<OutboxRow>,
+    /// Likewise those that concern the parent: see [`ABOVE`].
+    pub above: mpsc::UnboundedReceiver<OutboxRow>,
+}
+
+/// The kinds of effects that concern the parent.
+pub const ABOVE: [&str; 3] = [UPWARD, ENROLLED, TAKING];
+
+/// Who carries out which effect.
+#[derive(Debug)]
+pub(super) struct Effects {
+    effects: mpsc::UnboundedSender<OutboxRow>,
+    above: mpsc::UnboundedSender<OutboxRow>,
+}
+
+impl Effects {
+    /// Hands an effect over; one that nobody takes is left in the store for the next life.
+    pub fn send(&self, effect: OutboxRow) {
+        let to = if ABOVE.contains(&effect.kind.as_str()) { &self.above } else { &self.effects };
+        let _ = to.send(effect);
+    }
 }
 
 /// Loads the store's state and starts the engine on it.
@@ -111,13 +133,13 @@ pub async fn start(
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (effects, to_do) = mpsc::unbounded_channel();
-    for effect in outbox {
-        let _ = effects.send(effect);
-    }
+    let (to_above, above) = mpsc::unbounded_channel();
+    let effects = Effects { effects, above: to_above };
+    outbox.into_iter().for_each(|effect| effects.send(effect));
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
     let task = tokio::spawn(task::run(task, inbox));
-    Ok(Started { engine, task, effects: to_do })
+    Ok(Started { engine, task, effects: to_do, above })
 }
 
 impl Engine {
@@ -218,6 +240,14 @@ impl Engine {
     /// Effects of the outbox that were carried out.
     pub async fn effects_done(&self, ids: Vec<u64>) -> Result<(), EngineError> {
         self.mailbox.send(Envelope::EffectsDone(ids)).await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Puts something to be done into the outbox; when this returns, it is stored and handed over.
+    pub async fn effect(&self, kind: &'static str, payload: String) -> Result<(), EngineError> {
+        let (stored, is_stored) = oneshot::channel();
+        let effect = Envelope::Effect { kind, payload, stored };
+        self.mailbox.send(effect).await.map_err(|_| EngineError::Stopped)?;
+        is_stored.await.map_err(|_| EngineError::Stopped)
     }
 
     /// Commits what is in the mailbox, gives the lease back and ends the task.

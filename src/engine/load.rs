@@ -19,6 +19,7 @@ use crate::{
         change::{Arrival, Change, Variant},
         gate::{Gates, Turns},
         state::{Child, Deployment, Known, Profile, Release, State},
+        upstream,
     },
     store::{
         Loader, ReleaseHead, StoreError,
@@ -165,7 +166,8 @@ impl Building {
         let strategy = strategy::check(&row.strategy).strategy.ok_or_else(|| {
             bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
         })?;
-        let gates = Gates { stand: detail.stand, ..Gates::new(&strategy) };
+        let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
+        let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.upstream.is_some()) };
         let release = Release {
             key: ReleaseKey(key),
             id: ReleaseId::parse(&row.id).map_err(|e| bad("releases", key, "id", e))?,
@@ -173,6 +175,7 @@ impl Building {
             text: row.strategy.into(),
             digest: digest("releases", key, "digest", &row.digest)?,
             archive: digest("releases", key, "archive", &row.archive)?,
+            upstream: detail.upstream,
             state: detail.state,
             clock: detail.clock,
             facts: detail.facts,

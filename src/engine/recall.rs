@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::{ChildKey, ReleaseKey},
     release::{
-        command::{Command, Refusal},
+        command::{Command, Refusal, Reply},
         decide,
         state::{Release, State},
     },
@@ -54,6 +54,7 @@ pub(super) async fn about_one_child(
         | Command::RetryChild { release, .. }
         | Command::Retry { release }
         | Command::EndStageNow { release, .. } => (None, release.clone()),
+        Command::UpstreamEnd { .. } => return Ok(Recalled::Answered(Ok(Reply::Done))),
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
     };
     let Some(id) = engine.view().release_id(&offer) else {

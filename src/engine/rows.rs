@@ -12,7 +12,9 @@ use super::{
     members::{self, SLICE_MEMBERS},
 };
 use crate::{
-    model::{Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseKey, StageStatus},
+    model::{
+        Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
+    },
     release::{
         assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, Step, Undo},
         change::{Change, Variant},
@@ -20,6 +22,7 @@ use crate::{
         offer::Piece,
         state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
         summary::Kept,
+        upstream::Upstream,
     },
     store::rows::{
         AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
@@ -55,6 +58,8 @@ pub struct ReleaseDetail {
     pub counts: Counts,
     pub stand: Stand,
     pub accepted: Bad,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<Upstream>,
 }
 
 /// `assignments.detail`.
@@ -110,6 +115,39 @@ fn no_functions(set: &FunctionSet) -> bool {
 /// The kind of an effect that is a call to a URL; see [`crate::notify`].
 pub const WEBHOOK: &str = "webhook";
 
+/// The kind of an effect that is a result for the parent; its payload is an [`Upward`].
+pub const UPWARD: &str = "upward";
+
+/// The kind of an effect that is never done: the id that this manager has at its parent, see [`Enrolled`]. It is stored
+/// before it is used again, and replaced by the next.
+pub const ENROLLED: &str = "enrolled";
+
+/// Who this manager is at its parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrolled {
+    /// The parent.
+    pub url: String,
+    pub id: String,
+}
+
+/// The kind of an effect that is an offer to be taken over from the parent; its payload is the offer's id. It is stored
+/// before the offer is fetched: the parent doesn't show it again once it was.
+pub const TAKING: &str = "taking";
+
+/// How a stage of the parent's offer ended here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upward {
+    pub offer: String,
+    /// The release here; `None`: the offer could not become one.
+    pub release: Option<ReleaseId>,
+    pub release_key: u32,
+    /// `None`: the stage that the parent believes this manager to be in.
+    pub stage: Option<String>,
+    /// Under which the children's results of it are stored.
+    pub slot: u8,
+    pub status: StageStatus,
+}
+
 /// What a batch has touched so far.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
@@ -149,12 +187,24 @@ impl Touched {
     /// Puts what the changes set off outside into the outbox.
     pub fn effects(&mut self, state: &State, changes: &[Change], webhooks: &[String]) {
         for change in changes {
-            if let Change::ReleaseEnded { release, .. } = change
-                && let Some(release) = state.find(*release)
-            {
-                self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
+            match change {
+                Change::ReleaseEnded { release, .. } => {
+                    let release = state.find(*release);
+                    let calls = |release| webhooks.iter().map(move |url| ended(url, release));
+                    self.outbox.extend(release.into_iter().flat_map(calls));
+                }
+                Change::StageReported { release, stage, status, .. } => {
+                    let release = state.find(*release);
+                    self.outbox.extend(release.and_then(|release| upward(release, *stage, *status)));
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Puts something into the outbox that no change set off.
+    pub fn effect(&mut self, kind: &str, payload: String) {
+        self.outbox.push((kind.to_owned(), payload));
     }
 
     fn note_one(&mut self, state: &State, change: &Change, now: Now) {
@@ -192,6 +242,7 @@ impl Touched {
             | Change::GateReached { release, .. }
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }
+            | Change::StageReported { release, .. }
             | Change::ReleaseApproved { release, .. } => {
                 self.releases.insert(*release);
             }
@@ -362,6 +413,19 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
         .collect()
 }
 
+/// Tells the parent how a stage of its offer ended: (kind, payload).
+fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<(String, String)> {
+    let effect = Upward {
+        offer: release.upstream.as_ref()?.offer.clone(),
+        release: Some(release.id.clone()),
+        release_key: release.key.0,
+        stage: Some(release.strategy.stages.get(usize::from(stage))?.name.clone()),
+        slot: release.slot_of(usize::from(stage)).0,
+        status,
+    };
+    Some((UPWARD.to_owned(), json(&effect)))
+}
+
 /// Tells a webhook of the end of a release: (kind, payload).
 fn ended(url: &str, release: &Release) -> (String, String) {
     let body = serde_json::json!({
@@ -432,6 +496,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         counts: release.counts,
         stand: release.gates.stand,
         accepted: release.accepted,
+        upstream: release.upstream.clone(),
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
     ReleaseRow {

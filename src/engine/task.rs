@@ -12,7 +12,7 @@ use super::{
     audit::Actor,
     clock::Clock,
     gather::Gathering,
-    handle::{Answer, By, EngineError, Envelope, NamedArchive},
+    handle::{Answer, By, Effects, EngineError, Envelope, NamedArchive},
     load::Loading,
     rows::Touched,
     stats::Stats,
@@ -29,7 +29,7 @@ use crate::{
     },
     store::{
         LEASE_RENEWAL, LEASE_TTL, StoreError, Writer,
-        rows::{ArchiveRow, AuditRow, Batch, OutboxRow},
+        rows::{ArchiveRow, AuditRow, Batch},
     },
 };
 
@@ -80,7 +80,7 @@ pub(super) struct Task {
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
-    effects: mpsc::UnboundedSender<OutboxRow>,
+    effects: Effects,
     settings: Settings,
     seq: u64,
     renewed: Instant,
@@ -110,6 +110,8 @@ struct Round {
     queries: Vec<Query>,
     archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
+    /// Who waits for the commit alone.
+    stored: Vec<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -120,7 +122,7 @@ impl Task {
         view: Arc<View>,
         clock: Clock,
         events: broadcast::Sender<Arc<Vec<AuditRow>>>,
-        effects: mpsc::UnboundedSender<OutboxRow>,
+        effects: Effects,
         settings: Settings,
     ) -> Self {
         let seq = writer.lease().seq;
@@ -177,6 +179,11 @@ impl Task {
             Envelope::EffectsDone(ids) => {
                 round.changed = true;
                 round.effects_done.extend(ids);
+            }
+            Envelope::Effect { kind, payload, stored } => {
+                round.changed = true;
+                round.touched.effect(kind, payload);
+                round.stored.push(stored);
             }
             Envelope::Stop(done) => round.stop = Some(done),
         }
@@ -280,7 +287,7 @@ impl Task {
             self.gathering.committed(round.asked.len(), began.elapsed());
             self.seq += 1;
             for effect in batch.writes.outbox {
-                let _ = self.effects.send(effect);
+                self.effects.send(effect);
             }
             if !batch.writes.audit.is_empty() {
                 let _ = self.events.send(Arc::new(batch.writes.audit));
@@ -293,6 +300,9 @@ impl Task {
         publish(&self.state, &self.view, &touched_children, &whole, &releases, &closed).await;
         for (asked, reply) in round.asked.drain(..) {
             let _ = asked.answer.send(reply);
+        }
+        for stored in round.stored.drain(..) {
+            let _ = stored.send(());
         }
         for query in round.queries.drain(..) {
             query(&self.state);

@@ -87,6 +87,11 @@ impl State {
                     release.ended = Some(*now);
                 });
             }
+            Change::StageReported { release, status, .. } => self.with(*release, |release| {
+                if let Some(upstream) = &mut release.upstream {
+                    upstream.report(*status);
+                }
+            }),
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
             }

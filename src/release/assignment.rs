@@ -661,7 +661,13 @@ impl Assignment {
 
 /// What every child is offered first.
 pub fn first_piece(strategy: &Strategy) -> Piece {
-    if strategy.runs_whole() { Piece::Whole } else { Piece::Stage(0) }
+    if strategy.runs_whole() {
+        Piece::Whole
+    } else if strategy.is_bare_rollout() {
+        Piece::Rollout(0)
+    } else {
+        Piece::Stage(0)
+    }
 }
 
 /// The piece that an offer hands out; `None` for an undo and for what this strategy never hands out.

@@ -9,9 +9,10 @@ use super::{
     gate::Gate,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
+    upstream::Upstream,
 };
 use crate::{
-    model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
+    model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey, StageStatus},
     strategy::Strategy,
 };
 
@@ -44,6 +45,8 @@ pub struct Submitted {
     pub digest: [u8; 32],
     /// Names the functions' archive in the store.
     pub archive: [u8; 32],
+    /// `None`: a developer submitted it here.
+    pub upstream: Option<Upstream>,
 }
 
 /// Who takes part in a release, and how many not, and why.
@@ -170,6 +173,13 @@ pub enum Change {
         unconfirmed: u32,
         now: Now,
     },
+    /// This is how a stage ended here, and the parent is to hear of it.
+    StageReported {
+        release: ReleaseKey,
+        stage: u8,
+        status: StageStatus,
+        now: Now,
+    },
     /// Newcomers were looked at again, for whom they may replace.
     NewcomersSeen {
         now: Now,
@@ -255,6 +265,7 @@ impl Change {
             | Self::WavesOpened { release, .. }
             | Self::LevelOpened { release, .. }
             | Self::ReleaseEnded { release, .. }
+            | Self::StageReported { release, .. }
             | Self::DeadlinesSeen { release, .. }
             | Self::Child { release, .. }
             | Self::Numbers { release, .. }

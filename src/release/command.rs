@@ -90,6 +90,13 @@ pub enum Command {
         stage: String,
     },
 
+    /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
+    UpstreamEnd {
+        release: String,
+        stage: u8,
+        undo: bool,
+    },
+
     Forget {
         child: String,
         /// Also one that may run a version that is to be taken back.

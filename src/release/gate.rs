@@ -54,7 +54,8 @@ pub struct Levels {
 }
 
 impl Levels {
-    pub fn of(strategy: &Strategy) -> Self {
+    /// `from_above`: a parent's signal ends every stage, also one that leads to nothing.
+    pub fn of(strategy: &Strategy, from_above: bool) -> Self {
         let stages = stage_levels(strategy);
         let reachable = strategy.reachable();
         let last = stages.iter().zip(&reachable).filter(|(_, reachable)| **reachable);
@@ -62,6 +63,7 @@ impl Levels {
         let after = strategy.stages.iter().map(|stage| match stage.on_success {
             Action::Stage(next) => stages.get(next).copied().unwrap_or_default(),
             Action::Rollout => rollout,
+            Action::Rollback if from_above => rollout,
             Action::Rollback => 0,
         });
         let after = after.collect();
@@ -112,6 +114,11 @@ impl Levels {
     /// The level of what follows the success of what runs; 0: nothing does.
     fn after(&self, slot: Slot) -> u8 {
         slot.stage_index().and_then(|stage| self.after.get(stage).copied()).unwrap_or_default()
+    }
+
+    /// The level of what follows the success of a stage; 0: nothing does.
+    pub fn after_stage(&self, stage: usize) -> u8 {
+        self.after(Slot::stage(stage))
     }
 
     /// Whether a child may be told to end this while the barriers below `open` are open.
@@ -183,8 +190,8 @@ pub struct Gates {
 
 impl Gates {
     /// As a release begins.
-    pub fn new(strategy: &Strategy) -> Self {
-        let levels = Levels::of(strategy);
+    pub fn new(strategy: &Strategy, from_above: bool) -> Self {
+        let levels = Levels::of(strategy, from_above);
         let stand = Stand { waves: 1, opened: 0, level: levels.barrier_from(0), reached: None };
         Self { levels: Arc::new(levels), stand }
     }
@@ -207,6 +214,16 @@ impl Gates {
     /// Whether the next barrier has to wait for this child: it takes part, and has not come there.
     pub fn waits_for(&self, assignment: &Assignment) -> bool {
         self.is_in_play(assignment) && !self.is_there(assignment)
+    }
+
+    /// The highest level that children may run, where a barrier stands before each.
+    pub fn front(&self) -> u8 {
+        self.stand.level.min(self.levels.rollout() + 1) - 1
+    }
+
+    /// Whether it takes part, and is still below what others may run.
+    pub fn is_trailing(&self, assignment: &Assignment) -> bool {
+        self.is_in_play(assignment) && self.levels.of_piece(assignment.piece) < self.front()
     }
 
     /// Whether it takes part at present.

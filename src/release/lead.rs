@@ -51,6 +51,7 @@ impl Release {
                 let timeout = rollout.approval.as_ref().map_or(0, |approval| ms(approval.timeout));
                 since.saturating_add(timeout)
             }
+            (ReleaseState::Running, Some(reached)) if self.wants_signal(reached.gate) => ReleaseMs::MAX,
             (ReleaseState::Running, Some(reached)) => {
                 reached.at.saturating_add(ms(soak(rollout, reached.gate)))
             }
@@ -151,7 +152,9 @@ pub(super) fn lead(release: &Release, now: Now) -> Option<Change> {
     let wants_approval = release.wants_approval(gate);
     match release.gates.stand.reached {
         Some(reached) if reached.gate != gate => Some(Change::GateLeft { release: key }),
-        None if soak(rollout, gate).is_zero() && !wants_approval => Some(release.opening(gate, now)),
+        None if soak(rollout, gate).is_zero() && !wants_approval && !release.wants_signal(gate) => {
+            Some(release.opening(gate, now))
+        }
         None => Some(Change::GateReached { release: key, gate, now }),
         Some(_) if is_asking || release.at(now) < release.gate_due() => None,
         Some(Reached { approved: false, .. }) if wants_approval => {

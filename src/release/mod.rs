@@ -29,6 +29,7 @@ pub mod settle;
 pub mod state;
 pub mod summary;
 pub mod turn;
+pub mod upstream;
 pub mod waits;
 
 use change::Change;

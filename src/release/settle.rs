@@ -8,6 +8,7 @@ use super::{
     lead,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
+    upstream,
 };
 use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
 
@@ -21,6 +22,7 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
         let judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             follow.extend(end(release, now).or_else(|| lead::lead(release, now)));
+            follow.extend(upstream::due(release, now));
         } else {
             follow.extend(judged);
         }

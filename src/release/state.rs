@@ -15,6 +15,7 @@ use super::{
     change::{Submitted, Variant},
     gate::{Gates, Turns},
     settings::{NEWCOMER_LOOKS, Settings},
+    upstream::Upstream,
 };
 use crate::{
     model::{
@@ -305,13 +306,16 @@ pub struct Counts {
     /// Those of them that have not come to the next barrier.
     #[serde(skip)]
     pub behind: u32,
+    /// Children in play that are still below what others may run already.
+    #[serde(skip)]
+    pub trailing: u32,
     /// Places of `max_in_progress` that are taken.
     #[serde(skip)]
     pub in_progress: u32,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 9] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 10] {
         use crate::model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -340,6 +344,7 @@ impl Counts {
             (assignment.is_awaited() && gates.admits(assignment)).then_some(&mut self.awaited_now),
             gates.is_in_play(assignment).then_some(&mut self.in_play),
             gates.waits_for(assignment).then_some(&mut self.behind),
+            gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
         ]
     }
@@ -379,6 +384,8 @@ pub struct Release {
     pub text: Arc<str>,
     pub digest: [u8; 32],
     pub archive: [u8; 32],
+    /// `None`: it was submitted here.
+    pub upstream: Option<Upstream>,
     pub state: ReleaseState,
     pub clock: ReleaseClock,
     /// What happened to all at once, in order.
@@ -413,6 +420,7 @@ impl Release {
             text: Arc::clone(&submitted.text),
             digest: submitted.digest,
             archive: submitted.archive,
+            upstream: submitted.upstream.clone(),
             state: ReleaseState::Planned,
             clock: ReleaseClock::default(),
             facts: Vec::new(),
@@ -424,7 +432,7 @@ impl Release {
             members: Arc::new([]),
             excluded: Vec::new(),
             turns: Turns::default(),
-            gates: Gates::new(&submitted.strategy),
+            gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
             accepted: Bad::default(),
             assignments: BTreeMap::new(),
             counts: Counts::default(),

@@ -257,6 +257,9 @@ fn gate(release: &Release) -> String {
     let stand = &release.gates.stand;
     match (&release.state, stand.reached) {
         (ReleaseState::AwaitingApproval { what, .. }, _) => format!("somebody must approve of {what}"),
+        (_, Some(reached)) if release.wants_signal(reached.gate) => {
+            "the parent has to end the stage".to_owned()
+        }
         (_, Some(reached)) => {
             format!("{} soaks until then", release.gate_name(reached.gate))
         }
@@ -290,7 +293,9 @@ fn gates(release: &Release, now: Now) -> String {
     if release.turns.waves() > 1 {
         let _ = write!(line, "; {}", release.gate_name(Gate::Wave(stand.waves.saturating_sub(1))));
     }
-    if let Some(reached) = stand.reached {
+    if stand.reached.is_some_and(|reached| release.wants_signal(reached.gate)) {
+        line.push_str("; every child is ready: the parent has to end the stage");
+    } else if let Some(reached) = stand.reached {
         let left = Span(release.gate_due().saturating_sub(release.at(now)));
         let _ = write!(line, "; soaks for another {left}, then {}", release.gate_name(reached.gate));
     } else if stand.level != ALL_OPEN && release.counts.behind > 0 {

@@ -15,11 +15,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("engine", &["model", "strategy", "release", "store", "functions"]),
     ("notify", &["engine", "store"]),
+    ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire"]),
     ("wire", &["model"]),
     ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "wire"]),
     ("fleet", &["model", "wire"]),
     ("config", &["model", "strategy", "functions", "release", "store", "engine", "http", "app"]),
-    ("app", &["model", "functions", "release", "store", "engine", "notify", "http", "config"]),
+    ("app", &["model", "functions", "release", "store", "engine", "notify", "http", "config", "uplink"]),
 ];
 
 /// What the pure modules must not even know of: they take the time and everything random as an argument.

@@ -16,5 +16,6 @@ mod release;
 mod replay;
 mod store;
 mod strategy;
+mod tree;
 mod wire;
 mod world;

@@ -89,10 +89,16 @@ impl World {
 
     /// Stops the manager in order, and starts another one on the same store.
     pub async fn restart(self) -> Self {
+        self.restart_with(|_| ()).await
+    }
+
+    /// The same with other options than the usual ones.
+    pub async fn restart_with(self, change: impl FnOnce(&mut Options)) -> Self {
         let Self { manager, folder, client } = self;
         manager.stop().await.unwrap();
         let store = format!("sqlite://{}", folder.path().join("choir.db").display());
-        let options = Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+        let mut options = Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+        change(&mut options);
         Self { manager: app::start(options).await.unwrap(), folder, client }
     }
 

@@ -13,6 +13,7 @@ mod report;
 mod submit;
 mod successor;
 mod tick;
+mod upstream;
 mod walk;
 
 pub use fetch::form;
@@ -48,6 +49,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now),
         Command::Retry { release } => operate::retry(state, release, now),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now),
+        Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
         Command::Forget { child, even_if_it_owes } => children::forget(state, child, *even_if_it_owes, now),
         Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()),
         Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now),

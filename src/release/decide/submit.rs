@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::operate::roll_back;
+use super::{operate::roll_back, upstream};
 use crate::{
     model::{Exclusion, Now, ReleaseId, ReleaseKey},
     plan::{self, Plan},
@@ -40,6 +40,7 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
             changes.extend(roll_back(state, earlier, &reason, End::Aborted, now));
         }
     }
+    changes.extend(upstream::before(state, submitted, now));
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
     Decision::new(changes, reply)
 }

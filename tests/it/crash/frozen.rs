@@ -61,7 +61,8 @@ impl Story {
         let strategy = strategy::check(&text).strategy.unwrap();
         let id = ReleaseId::parse(id).unwrap();
         let (strategy, text) = (Arc::new(strategy), text.as_str().into());
-        let submission = Box::new(Submitted { id, strategy, text, digest: [1; 32], archive: [2; 32] });
+        let (digest, archive, upstream) = ([1; 32], [2; 32], None);
+        let submission = Box::new(Submitted { id, strategy, text, digest, archive, upstream });
         self.ask(&Command::Submit { submission, dry_run: false }).unwrap();
     }
 

@@ -293,6 +293,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
         text: text.into(),
         digest,
         archive: [1; 32],
+        upstream: None,
     };
     Command::Submit { submission: Box::new(submission), dry_run: false }
 }

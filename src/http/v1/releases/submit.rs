@@ -131,6 +131,7 @@ fn prepare(upload: &Upload, settings: &Settings) -> Result<Prepared, Problem> {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,
         archive: archive.digest,
+        upstream: None,
         strategy: Arc::new(strategy),
         text,
     };

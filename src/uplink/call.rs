@@ -1,0 +1,172 @@
+//! The five calls of the child protocol, as a child makes them.
+
+use std::{borrow::Cow, time::Duration};
+
+use reqwest::{RequestBuilder, Url};
+use serde_json::value::RawValue;
+
+use super::fleet::Below;
+use crate::{
+    functions::MAX_UPLOAD_BYTES,
+    model::{ChildKind, MAX_OFFER_ID_LEN},
+    strategy::MAX_STRATEGY_BYTES,
+    wire::child::{
+        EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary,
+    },
+};
+
+/// A call has this long until it is answered.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Largest answer to a poll, a result or a question, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// Longest text of a refusal that is kept, in characters.
+const MAX_REFUSAL_CHARS: usize = 200;
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("{0:?} is no address of a manager")]
+    Address(String),
+    /// No answer, or half of one.
+    #[error("{0}")]
+    Unreachable(String),
+    /// A status of 5xx: it may go better later.
+    #[error("it answered {0}")]
+    Troubled(u16),
+    /// A status of 4xx.
+    #[error("it answered {status}: {text}")]
+    Refused { status: u16, text: String },
+    #[error("it answered nonsense: {0}")]
+    Nonsense(String),
+}
+
+impl From<reqwest::Error> for CallError {
+    fn from(error: reqwest::Error) -> Self {
+        // The address may hold a secret.
+        let error = error.without_url();
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        Self::Unreachable(format!("{error}{cause}"))
+    }
+}
+
+/// What a poll was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polled {
+    pub id: String,
+    pub offer: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Parent {
+    http: reqwest::Client,
+    url: Url,
+    token: Option<String>,
+}
+
+impl Parent {
+    pub fn new(url: &str, token: Option<String>) -> Result<Self, CallError> {
+        let address = || CallError::Address(url.to_owned());
+        let url = Url::parse(url).ok().filter(|url| !url.cannot_be_a_base()).ok_or_else(address)?;
+        let http = reqwest::Client::builder().timeout(CALL_TIMEOUT).build()?;
+        Ok(Self { http, url, token })
+    }
+
+    fn at(&self, path: &[&str]) -> Url {
+        let mut url = self.url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    async fn send(&self, request: RequestBuilder, limit: usize) -> Result<Vec<u8>, CallError> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let mut answer = request.send().await?;
+        let status = answer.status();
+        if status.is_server_error() {
+            return Err(CallError::Troubled(status.as_u16()));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await? {
+            if body.len() + chunk.len() > limit {
+                return Err(CallError::Nonsense(format!("more than {limit} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        if status.is_success() {
+            return Ok(body);
+        }
+        let text = String::from_utf8_lossy(&body);
+        let text = text.chars().filter(|c| !c.is_control()).take(MAX_REFUSAL_CHARS).collect();
+        Err(CallError::Refused { status: status.as_u16(), text })
+    }
+
+    pub async fn poll(&self, id: Option<&str>, name: Option<&str>, below: &Below) -> Result<Polled, CallError> {
+        let area = below.area().map(<&RawValue>::deserialize_str).transpose()?;
+        let body = PollRequest {
+            geographic_area: area,
+            id: id.map(Cow::Borrowed),
+            number_of_children: below.agents(),
+            name: name.map(Cow::Borrowed),
+            kind: Some(ChildKind::Rm),
+            capabilities: below.capabilities(),
+        };
+        let answer = self.send(self.http.post(self.at(&["poll"])).json(&body), MAX_ANSWER_BYTES).await?;
+        let answer: PollAnswer<'_> = read(&answer)?;
+        let is_id = |text: &str| text.len() <= MAX_OFFER_ID_LEN && !text.chars().any(char::is_control);
+        if answer.id.is_empty() || !is_id(&answer.id) || !is_id(&answer.new_release) {
+            return Err(CallError::Nonsense("ids that are none".to_owned()));
+        }
+        let offer = (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned());
+        Ok(Polled { id: answer.id.into_owned(), offer })
+    }
+
+    /// The strategy of an offer.
+    pub async fn release(&self, id: &str, offer: &str) -> Result<Vec<u8>, CallError> {
+        let request = self.http.get(self.at(&["release"])).query(&[("childID", id), ("releaseID", offer)]);
+        self.send(request, MAX_STRATEGY_BYTES).await
+    }
+
+    /// The functions of an offer: a zip.
+    pub async fn functions(&self, id: &str, offer: &str) -> Result<Vec<u8>, CallError> {
+        let request = self.http.get(self.at(&["release", "functions", offer])).query(&[("childID", id)]);
+        self.send(request, MAX_UPLOAD_BYTES as usize).await
+    }
+
+    pub async fn result(&self, id: &str, offer: &str, summary: StageSummary) -> Result<(), CallError> {
+        let body = ResultRequest {
+            id: id.into(),
+            release_id: offer.into(),
+            stage_summaries: vec![summary],
+            next_stage: None,
+        };
+        self.send(self.http.post(self.at(&["result"])).json(&body), MAX_ANSWER_BYTES).await?;
+        Ok(())
+    }
+
+    pub async fn end_stage(&self, id: &str, offer: &str, stage: &str) -> Result<EndStageAnswer, CallError> {
+        let body = EndStageRequest { id: id.into(), strategy_id: offer.into(), stage_name: stage.into() };
+        let answer = self.send(self.http.post(self.at(&["end_stage"])).json(&body), MAX_ANSWER_BYTES).await?;
+        read(&answer)
+    }
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, CallError> {
+    serde_json::from_slice(body).map_err(|error| CallError::Nonsense(error.to_string()))
+}
+
+/// A text that is JSON already.
+trait DeserializeStr<'a>: Sized {
+    fn deserialize_str(text: &'a str) -> Result<Self, CallError>;
+}
+
+impl<'a> DeserializeStr<'a> for &'a RawValue {
+    fn deserialize_str(text: &'a str) -> Result<Self, CallError> {
+        read(text.as_bytes())
+    }
+}

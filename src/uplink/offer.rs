@@ -1,0 +1,146 @@
+//! An offer of the parent becomes a release here.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{CallError, Link, PATIENCE, Trouble};
+use crate::{
+    engine::{
+        By, EngineError, ReleaseDetail,
+        audit::Actor,
+        rows::{UPWARD, Upward},
+    },
+    functions::{self, Archive},
+    model::{ReleaseId, StageStatus},
+    release::{
+        change::Submitted,
+        command::Refusal,
+        upstream::{Upstream, led},
+    },
+    strategy::{self, Strategy},
+};
+
+/// Starts the ids of releases from above whose own id is taken here.
+const OWN_ID: &str = "up-";
+
+/// Why an offer can't become a release.
+enum Refused {
+    /// The parent is told of an error, for it waits for a result.
+    ForGood(String),
+    /// It is tried again.
+    Now(Trouble),
+}
+
+impl<E: Into<Trouble>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Now(error.into())
+    }
+}
+
+impl Link {
+    /// Takes an offer over; when this returns well, it is a release here, or the parent will hear that it can't be one.
+    pub(super) async fn take(&self, offer: &str) -> Result<(), Trouble> {
+        let Err(refused) = self.try_take(offer).await else { return Ok(()) };
+        let why = match refused {
+            Refused::ForGood(why) => why,
+            Refused::Now(Trouble::Call(CallError::Refused { status, text })) => {
+                tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
+                return Ok(());
+            }
+            Refused::Now(trouble) => return Err(trouble),
+        };
+        tracing::error!(offer, why, "the parent's offer can't be a release here");
+        let upward = Upward {
+            offer: offer.to_owned(),
+            release: None,
+            release_key: 0,
+            stage: None,
+            slot: 0,
+            status: StageStatus::Error,
+        };
+        self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+        Ok(())
+    }
+
+    async fn try_take(&self, offer: &str) -> Result<(), Refused> {
+        let Some(id) = self.id() else { return Ok(()) };
+        let text = self.parent.release(id, offer).await?;
+        if is_withdrawn(&text) {
+            tracing::info!(offer, "the parent withdrew its offer");
+            return Ok(());
+        }
+        let checked = strategy::check_submission(&text);
+        let Some(strategy) = checked.strategy else {
+            let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
+            return Err(Refused::ForGood(format!("its strategy has faults: {first}")));
+        };
+        let zip = self.parent.functions(id, strategy.id.as_str()).await?;
+        let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
+        let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
+        let archive = packed
+            .map_err(|_| EngineError::Failed)?
+            .map_err(|error| Refused::ForGood(format!("its functions: {error}")))?;
+        let submission = Submitted {
+            id: strategy.id.clone(),
+            digest: digest(offer, &strategy, &archive),
+            archive: archive.digest,
+            strategy: Arc::new(led(strategy)),
+            text: String::from_utf8_lossy(&text).into(),
+            upstream: Some(Upstream { offer: offer.to_owned(), reported: 0 }),
+        };
+        self.submit(offer, submission, &archive).await
+    }
+
+    /// Under the parent's id, or under one of this manager's own where that is taken.
+    async fn submit(&self, offer: &str, submission: Submitted, archive: &Archive) -> Result<(), Refused> {
+        let ids = [ReleaseId::parse(offer).ok(), ReleaseId::parse(&own_id(offer)).ok()];
+        for id in ids.into_iter().flatten() {
+            let submission = Box::new(Submitted { id: id.clone(), ..submission.clone() });
+            let by = By { actor: Actor::Parent, note: None };
+            let answer = self.engine.submit(submission, archive.bytes.clone(), false, by, PATIENCE).await;
+            match answer {
+                Ok(_) => {
+                    tracing::info!(offer, release = id.as_str(), "took over an offer of the parent");
+                    return Ok(());
+                }
+                Err(EngineError::Refused(Refusal::IdTaken(_))) if self.is_of(&id, offer).await? => {
+                    let why = "another release came under the same id before; nothing was changed";
+                    return Err(Refused::ForGood(why.to_owned()));
+                }
+                Err(EngineError::Refused(Refusal::IdTaken(_) | Refusal::IdAmbiguous { .. })) => {}
+                Err(EngineError::Refused(Refusal::Conflict(with))) => {
+                    let with = with.iter().map(ReleaseId::as_str).collect::<Vec<_>>().join(", ");
+                    return Err(Refused::ForGood(format!("it would have to wait for {with}")));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Refused::ForGood("no id is free for it".to_owned()))
+    }
+
+    /// Whether a release came here as this very offer.
+    async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, Trouble> {
+        let row = self.engine.reader().release(release.as_str()).await?;
+        let detail = row.and_then(|row| serde_json::from_str::<ReleaseDetail>(&row.detail).ok());
+        Ok(detail.and_then(|detail| detail.upstream).is_some_and(|upstream| upstream.offer == offer))
+    }
+}
+
+/// The same for the same offer, whenever it is asked.
+fn own_id(offer: &str) -> String {
+    let hash = Sha256::digest(offer.as_bytes());
+    hash.iter().take(8).fold(OWN_ID.to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}
+
+/// Never that of a release which a developer submitted.
+fn digest(offer: &str, strategy: &Strategy, archive: &Archive) -> [u8; 32] {
+    let form = serde_json::to_vec(strategy).unwrap_or_default();
+    let offer = format!("from above: {offer}\n");
+    Sha256::new().chain_update(offer).chain_update(form).chain_update(archive.digest).finalize().into()
+}
+
+/// An offer of nothing, as a manager answers for one that it showed and took back.
+fn is_withdrawn(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).lines().any(|line| line.trim_end() == "stages: []")
+}

@@ -1,0 +1,133 @@
+//! Results go up: one summary of all children for each stage, read from the store when it is sent.
+
+use std::collections::BTreeMap;
+
+use super::{CallError, GIVE_UP_AFTER, Link, PATIENCE, Trouble, Unsent};
+use crate::{
+    engine::rows::Upward,
+    model::StageStatus,
+    release::{
+        summary::{self, Summary},
+        upstream::aggregate,
+    },
+    store::{MAX_PAGE, StoreError},
+    wire::child::{Histogram, StageSummary, Times},
+};
+
+impl Link {
+    /// Sends what waits to be sent, in order for each offer. 200 and 409 both settle it: the parent has a result.
+    pub(super) async fn send_results(&mut self) -> Result<(), Trouble> {
+        let Some(id) = self.id().map(str::to_owned) else { return Ok(()) };
+        let mut refused: Vec<String> = Vec::new();
+        for Unsent { row, at_ms, upward } in std::mem::take(&mut self.results) {
+            let unsent = || Unsent { row, at_ms, upward: upward.clone() };
+            if refused.contains(&upward.offer) {
+                self.results.push(unsent());
+                continue;
+            }
+            let offer = upward.offer.as_str();
+            match self.send_result(&id, &upward).await {
+                Ok(()) | Err(Trouble::Call(CallError::Refused { status: 409, .. })) => {
+                    self.engine.effects_done(vec![row]).await?;
+                }
+                Err(Trouble::Call(CallError::Refused { status, text })) if self.is_old(at_ms) => {
+                    tracing::error!(offer, status, text, "the parent refuses a result; it is given up");
+                    self.engine.effects_done(vec![row]).await?;
+                }
+                Err(Trouble::Call(CallError::Refused { status, text })) => {
+                    tracing::warn!(offer, status, text, "the parent refuses a result; it is sent again");
+                    refused.push(upward.offer.clone());
+                    self.results.push(unsent());
+                }
+                Err(trouble) => {
+                    self.results.push(unsent());
+                    refused.push(upward.offer.clone());
+                    tracing::debug!(offer, error = %trouble, "a result was not sent");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_old(&self, at_ms: i64) -> bool {
+        let age = self.engine.clock().now().wall_ms.saturating_sub(at_ms);
+        u128::try_from(age).is_ok_and(|age| age > GIVE_UP_AFTER.as_millis())
+    }
+
+    async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
+        let summaries = match &upward.release {
+            Some(_) => self.summaries(upward.release_key, upward.slot).await?,
+            None => Vec::new(),
+        };
+        let summary = wire(aggregate(upward.status, &summaries), upward.stage.clone());
+        Ok(self.parent.result(id, &upward.offer, summary).await?)
+    }
+
+    /// Every child is ready to end a stage: the parent hears so once, with preliminary numbers.
+    pub(super) async fn tell_waiting(
+        &self,
+        id: &str,
+        offer: &str,
+        release: &str,
+        stage: u8,
+        name: &str,
+    ) -> Result<(), Trouble> {
+        let release = release.to_owned();
+        let found = self.engine.query(PATIENCE, move |state| {
+            let release = state.release_by_id(&release)?;
+            Some((release.key.0, release.slot_of(usize::from(stage)).0))
+        });
+        let Some((key, slot)) = found.await? else { return Ok(()) };
+        let summaries = self.summaries(key, slot).await?;
+        let summary = wire(aggregate(StageStatus::SuccessWaiting, &summaries), Some(name.to_owned()));
+        match self.parent.result(id, offer, summary).await {
+            Err(CallError::Refused { status, text }) => {
+                tracing::warn!(offer, stage = name, status, text, "the parent doesn't wait for this stage");
+                Ok(())
+            }
+            sent => Ok(sent?),
+        }
+    }
+
+    /// What the children reported of a stage, the last attempt of each.
+    async fn summaries(&self, release: u32, slot: u8) -> Result<Vec<Summary>, StoreError> {
+        let reader = self.engine.reader();
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let rows = reader.assignments(release, after, MAX_PAGE).await?;
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(found) };
+            let results = reader.stage_results(release, first.child_key, last.child_key).await?;
+            let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
+            let latest: BTreeMap<u32, String> = of_slot.map(|row| (row.child_key, row.summary)).collect();
+            found.extend(latest.values().filter_map(|json| serde_json::from_str::<Summary>(json).ok()));
+            after = Some(last.child_key);
+        }
+    }
+}
+
+fn wire(summary: Summary, stage_name: Option<String>) -> StageSummary {
+    StageSummary {
+        stage_name,
+        proxy_times: times(summary.proxy_times),
+        f1_times: times(summary.f1_times_summary),
+        f2_times: times(summary.f2_times_summary),
+        f1_err_rate: summary.f1_err_rate,
+        f2_err_rate: summary.f2_err_rate,
+        status: summary.status,
+        next_stage: None,
+        f1_calls: summary.f1_calls,
+        f2_calls: summary.f2_calls,
+        f1_errors: summary.f1_errors,
+        f2_errors: summary.f2_errors,
+        f1_histogram: summary.f1_histogram.map(|histogram| self::histogram(*histogram)),
+        f2_histogram: summary.f2_histogram.map(|histogram| self::histogram(*histogram)),
+    }
+}
+
+fn times(times: summary::Times) -> Times {
+    Times { median: times.median, minimum: times.minimum, maximum: times.maximum }
+}
+
+fn histogram(histogram: summary::Histogram) -> Histogram {
+    Histogram { bounds_ms: histogram.bounds_ms, counts: histogram.counts }
+}

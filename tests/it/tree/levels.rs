@@ -1,0 +1,186 @@
+//! A root, a manager below it, and agents below that one.
+
+use std::time::Duration;
+
+use choirmaster::{
+    fleet::{self, FleetConfig, FleetReport},
+    uplink,
+};
+use serde_json::Value;
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{STAGE, World, strategy};
+
+/// Longest wait for what a test expects.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const AGENTS: usize = 6;
+
+fn parent(url: String) -> uplink::Settings {
+    uplink::Settings {
+        url,
+        token: None,
+        name: Some("middle".to_owned()),
+        poll: Duration::from_millis(20),
+        archive_limits: choirmaster::functions::Limits::default(),
+    }
+}
+
+fn url(world: &World) -> String {
+    format!("http://{}", world.manager.address)
+}
+
+async fn below(above: &World) -> World {
+    let settings = parent(url(above));
+    World::with(|options| options.parent = Some(settings)).await
+}
+
+/// Agents that run a hundred times as fast.
+struct Agents {
+    stop: CancellationToken,
+    run: JoinHandle<FleetReport>,
+}
+
+impl Agents {
+    fn below(world: &World, bad: bool) -> Self {
+        let mut config = FleetConfig { url: url(world), agents: AGENTS, pace: 0.005, ..FleetConfig::default() };
+        config.traffic.calls_per_second = 500.0;
+        config.traffic.new.errors = if bad { 0.9 } else { 0.0 };
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let run = tokio::spawn(async move { fleet::run(config, until, |_| ()).await.unwrap() });
+        Self { stop, run }
+    }
+
+    async fn end(self) -> FleetReport {
+        self.stop.cancel();
+        self.run.await.unwrap()
+    }
+}
+
+/// Looks until it is as expected, and answers what it saw.
+async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    let looking = async {
+        loop {
+            let answer = world.get(path).await;
+            if answer.status == 200 {
+                last = answer.json();
+                if is_expected(&last) {
+                    return;
+                }
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = timeout(PATIENCE, looking).await;
+    assert!(found.is_ok(), "{path} never was as expected: {last:#}");
+    last
+}
+
+/// The manager below is known above, with all its agents.
+async fn registered(root: &World) {
+    let is_there = |children: &Value| {
+        let children = children["children"].as_array().unwrap();
+        children.iter().any(|child| child["kind"] == "rm" && child["agents"] == AGENTS)
+    };
+    look_until(root, "/api/v1/children", is_there).await;
+}
+
+async fn ended(world: &World, release: &str) -> String {
+    let is_over = |shown: &Value| !matches!(shown["state"].as_str().unwrap(), "Planned" | "Running" | "RollingBack");
+    let shown = look_until(world, &format!("/api/v1/releases/{release}"), is_over).await;
+    shown["state"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_goes_down_a_level_and_one_result_comes_up() {
+    let root = World::start().await;
+    let middle = below(&root).await;
+    let agents = Agents::below(&middle, false);
+    registered(&root).await;
+    root.submit(&strategy("seven")).await.ok();
+    assert_eq!(ended(&root, "seven").await, "Done");
+    assert_eq!(ended(&middle, "seven").await, "Done");
+    let report = agents.end().await;
+    assert_eq!(report.totals.rolled_out, AGENTS as u64, "every agent runs the new version");
+    let results = root.get("/api/v1/releases/seven/children").await.ok().json();
+    let text = results.to_string();
+    assert_eq!(text.matches(r#""outcome":"succeeded""#).count(), 1, "{results:#}");
+    assert!(text.contains(STAGE), "{results:#}");
+    middle.stop().await;
+    root.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_that_fails_below_is_one_failure_above() {
+    let root = World::start().await;
+    let middle = below(&root).await;
+    let agents = Agents::below(&middle, true);
+    registered(&root).await;
+    root.submit(&strategy("eight")).await.ok();
+    assert_eq!(ended(&middle, "eight").await, "RolledBack");
+    assert_eq!(ended(&root, "eight").await, "DoneWithFailures");
+    let report = agents.end().await;
+    assert_eq!(report.totals.rolled_out, 0);
+    middle.stop().await;
+    root.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_in_charge_leads_agents_two_levels_below_and_takes_a_release_back() {
+    let root = World::start().await;
+    let middle = below(&root).await;
+    let agents = Agents::below(&middle, false);
+    registered(&root).await;
+    let led = strategy("nine") + "rollout:\n  order: global_incremental\n";
+    root.submit(&led).await.ok();
+    assert_eq!(ended(&root, "nine").await, "Done");
+    let next = strategy("ten") + "rollout:\n  order: global_incremental\n  approval: before_rollout\n";
+    root.submit(&next).await.ok();
+    look_until(&root, "/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
+    root.call("POST", "/api/v1/releases/ten/abort").await.ok();
+    assert_eq!(ended(&root, "ten").await, "Aborted");
+    let shown = root.get("/api/v1/releases/ten").await.ok().json();
+    assert_eq!(shown["unconfirmed"].as_u64().unwrap_or_default(), 0, "{shown:#}");
+    let report = agents.end().await;
+    for agent in &report.agents {
+        let live = format!("{:?}", agent.live);
+        assert!(live.contains("Base"), "{live}");
+    }
+    middle.stop().await;
+    root.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_keeps_its_id_and_its_unsent_results_over_a_restart() {
+    let root = World::start().await;
+    let middle = below(&root).await;
+    let child = middle.child().await;
+    look_until(&root, "/api/v1/children", |children| children["children"][0]["kind"] == "rm").await;
+    root.submit(&strategy("eleven")).await.ok();
+    look_until(&middle, "/api/v1/releases/eleven", |shown| shown["state"] == "Running").await;
+    middle.poll(&child).await;
+    middle.fetch(&child, "eleven").await.ok();
+
+    // The last result comes while nobody speaks to the parent.
+    let middle = middle.restart().await;
+    middle.report(&child, "eleven", STAGE, 5).await.ok();
+    let settings = parent(url(&root));
+    let middle = middle.restart_with(|options| options.parent = Some(settings)).await;
+    middle.poll(&child).await;
+    let offer = middle.poll(&child).await.1;
+    if !offer.is_empty() {
+        middle.fetch(&child, &offer).await.ok();
+        middle.report(&child, &offer, "choirmaster undo", 4).await.ok();
+    }
+    assert_eq!(ended(&root, "eleven").await, "DoneWithFailures");
+    let children = root.get("/api/v1/children").await.ok().json();
+    assert_eq!(children["children"].as_array().unwrap().len(), 1, "{children:#}");
+    middle.stop().await;
+    root.stop().await;
+}

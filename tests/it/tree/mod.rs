@@ -1,0 +1,3 @@
+//! A tree of managers in one process, with simulated agents at its leaves.
+
+mod levels;
