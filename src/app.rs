@@ -129,9 +129,9 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
     };
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
-    let uplink = options.parent.map(|parent| {
-        tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone()))
-    });
+    let uplink = options
+        .parent
+        .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
     let (engine, writing) = (started.engine, started.task);
     Ok(Manager { address, child_address, engine, stop, serving, notifying, uplink, writing })
 }

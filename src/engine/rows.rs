@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     model::{
-        Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
+        Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
+        StageStatus,
     },
     release::{
         assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, Step, Undo},

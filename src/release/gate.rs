@@ -218,7 +218,7 @@ impl Gates {
 
     /// The highest level that children may run, where a barrier stands before each.
     pub fn front(&self) -> u8 {
-        self.stand.level.min(self.levels.rollout() + 1) - 1
+        self.stand.level.min(self.levels.rollout() + 1).saturating_sub(1)
     }
 
     /// Whether it takes part, and is still below what others may run.

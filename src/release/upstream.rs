@@ -206,9 +206,8 @@ fn merged(of: &[Summary], histogram: for<'s> fn(&'s Summary) -> Option<&'s Histo
     let mut all = of.iter().map(histogram);
     let mut sum: Cow<'_, Histogram> = Cow::Borrowed(all.next()??);
     for next in all {
-        let next = next.filter(|next| {
-            next.bounds_ms == sum.bounds_ms && next.counts.len() == sum.counts.len()
-        })?;
+        let next =
+            next.filter(|next| next.bounds_ms == sum.bounds_ms && next.counts.len() == sum.counts.len())?;
         for (count, more) in sum.to_mut().counts.iter_mut().zip(&next.counts) {
             *count = count.saturating_add(*more);
         }

@@ -10,9 +10,7 @@ use crate::{
     functions::MAX_UPLOAD_BYTES,
     model::{ChildKind, MAX_OFFER_ID_LEN},
     strategy::MAX_STRATEGY_BYTES,
-    wire::child::{
-        EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary,
-    },
+    wire::child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
 };
 
 /// A call has this long until it is answered.
@@ -106,7 +104,12 @@ impl Parent {
         Err(CallError::Refused { status: status.as_u16(), text })
     }
 
-    pub async fn poll(&self, id: Option<&str>, name: Option<&str>, below: &Below) -> Result<Polled, CallError> {
+    pub async fn poll(
+        &self,
+        id: Option<&str>,
+        name: Option<&str>,
+        below: &Below,
+    ) -> Result<Polled, CallError> {
         let area = below.area().map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,

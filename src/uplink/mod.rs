@@ -180,7 +180,9 @@ impl Link {
         }
         match round {
             Ok(()) => tracing::info!(parent = self.settings.url, "the parent is reached"),
-            Err(error) => tracing::warn!(parent = self.settings.url, %error, "trouble with the parent; tried again"),
+            Err(error) => {
+                tracing::warn!(parent = self.settings.url, %error, "trouble with the parent; tried again")
+            }
         }
         self.is_up = Some(is_up);
     }
@@ -291,7 +293,8 @@ impl Link {
         let waiting = self.waiting().await?;
         // What was reported before that look is in the mailbox by now.
         self.drain(above);
-        self.told.retain(|(offer, stage)| waiting.iter().any(|(_, w)| w.offer == *offer && w.stage == *stage));
+        self.told
+            .retain(|(offer, stage)| waiting.iter().any(|(_, w)| w.offer == *offer && w.stage == *stage));
         for (release, Waiting { offer, stage, name, is_ready }) in waiting {
             if self.results.iter().any(|unsent| unsent.upward.offer == offer) {
                 continue;

@@ -58,5 +58,6 @@ pub(super) fn before(state: &State, submitted: &Submitted, now: Now) -> Vec<Chan
 /// Whether it is an order to take something back, as [`render::undo`] writes it for a manager below.
 fn is_undo(strategy: &Strategy) -> bool {
     let base_again = strategy.functions.iter().all(|function| function.base == function.new);
-    base_again && matches!(strategy.stages.as_slice(), [stage] if stage.name == render::UNDO_STAGE && stage.new_traffic == 0)
+    base_again
+        && matches!(strategy.stages.as_slice(), [stage] if stage.name == render::UNDO_STAGE && stage.new_traffic == 0)
 }

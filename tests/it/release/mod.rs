@@ -5,4 +5,5 @@ mod gates;
 mod model;
 mod properties;
 mod rules;
+mod upstream;
 pub mod world;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{STAGE, World, strategy};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const AGENTS: usize = 6;
 
@@ -47,7 +47,8 @@ struct Agents {
 
 impl Agents {
     fn below(world: &World, bad: bool) -> Self {
-        let mut config = FleetConfig { url: url(world), agents: AGENTS, pace: 0.005, ..FleetConfig::default() };
+        let mut config =
+            FleetConfig { url: url(world), agents: AGENTS, pace: 0.005, ..FleetConfig::default() };
         config.traffic.calls_per_second = 500.0;
         config.traffic.new.errors = if bad { 0.9 } else { 0.0 };
         let stop = CancellationToken::new();
@@ -85,14 +86,15 @@ async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> b
 /// The manager below is known above, with all its agents.
 async fn registered(root: &World) {
     let is_there = |children: &Value| {
-        let children = children["children"].as_array().unwrap();
+        let children = children["items"].as_array().unwrap();
         children.iter().any(|child| child["kind"] == "rm" && child["agents"] == AGENTS)
     };
     look_until(root, "/api/v1/children", is_there).await;
 }
 
 async fn ended(world: &World, release: &str) -> String {
-    let is_over = |shown: &Value| !matches!(shown["state"].as_str().unwrap(), "Planned" | "Running" | "RollingBack");
+    let is_over =
+        |shown: &Value| !matches!(shown["state"].as_str().unwrap(), "Planned" | "Running" | "RollingBack");
     let shown = look_until(world, &format!("/api/v1/releases/{release}"), is_over).await;
     shown["state"].as_str().unwrap().to_owned()
 }
@@ -107,7 +109,7 @@ async fn a_canary_goes_down_a_level_and_one_result_comes_up() {
     assert_eq!(ended(&root, "seven").await, "Done");
     assert_eq!(ended(&middle, "seven").await, "Done");
     let report = agents.end().await;
-    assert_eq!(report.totals.rolled_out, AGENTS as u64, "every agent runs the new version");
+    assert_eq!(report.totals.rolled_out, AGENTS, "every agent runs the new version");
     let results = root.get("/api/v1/releases/seven/children").await.ok().json();
     let text = results.to_string();
     assert_eq!(text.matches(r#""outcome":"succeeded""#).count(), 1, "{results:#}");
@@ -132,36 +134,11 @@ async fn a_canary_that_fails_below_is_one_failure_above() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manager_in_charge_leads_agents_two_levels_below_and_takes_a_release_back() {
-    let root = World::start().await;
-    let middle = below(&root).await;
-    let agents = Agents::below(&middle, false);
-    registered(&root).await;
-    let led = strategy("nine") + "rollout:\n  order: global_incremental\n";
-    root.submit(&led).await.ok();
-    assert_eq!(ended(&root, "nine").await, "Done");
-    let next = strategy("ten") + "rollout:\n  order: global_incremental\n  approval: before_rollout\n";
-    root.submit(&next).await.ok();
-    look_until(&root, "/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
-    root.call("POST", "/api/v1/releases/ten/abort").await.ok();
-    assert_eq!(ended(&root, "ten").await, "Aborted");
-    let shown = root.get("/api/v1/releases/ten").await.ok().json();
-    assert_eq!(shown["unconfirmed"].as_u64().unwrap_or_default(), 0, "{shown:#}");
-    let report = agents.end().await;
-    for agent in &report.agents {
-        let live = format!("{:?}", agent.live);
-        assert!(live.contains("Base"), "{live}");
-    }
-    middle.stop().await;
-    root.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_keeps_its_id_and_its_unsent_results_over_a_restart() {
     let root = World::start().await;
     let middle = below(&root).await;
     let child = middle.child().await;
-    look_until(&root, "/api/v1/children", |children| children["children"][0]["kind"] == "rm").await;
+    look_until(&root, "/api/v1/children", |children| children["items"][0]["kind"] == "rm").await;
     root.submit(&strategy("eleven")).await.ok();
     look_until(&middle, "/api/v1/releases/eleven", |shown| shown["state"] == "Running").await;
     middle.poll(&child).await;
@@ -180,7 +157,7 @@ async fn a_manager_keeps_its_id_and_its_unsent_results_over_a_restart() {
     }
     assert_eq!(ended(&root, "eleven").await, "DoneWithFailures");
     let children = root.get("/api/v1/children").await.ok().json();
-    assert_eq!(children["children"].as_array().unwrap().len(), 1, "{children:#}");
+    assert_eq!(children["items"].as_array().unwrap().len(), 1, "{children:#}");
     middle.stop().await;
     root.stop().await;
 }

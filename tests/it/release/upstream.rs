@@ -1,0 +1,210 @@
+//! Releases from above: barriers that the parent opens, one result per stage, and what is taken back.
+
+use choirmaster::{
+    model::StageStatus,
+    release::{
+        change::Change,
+        command::Command,
+        summary::{Histogram, Summary, Times},
+        upstream::{Upstream, aggregate, led},
+    },
+    strategy,
+};
+use proptest::prelude::*;
+
+use super::world::{World, canary, histogram, submission, summary, two_stage};
+
+const AREA: &str =
+    r#"{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.5],[13.3,52.4]]]}"#;
+
+/// Submits what the parent offers.
+fn offered(world: &mut World, text: &str) {
+    let Command::Submit { mut submission, dry_run } =
+        submission(led(strategy::check(text).strategy.unwrap()), text)
+    else {
+        unreachable!()
+    };
+    submission.upstream = Some(Upstream { offer: format!("{}-above", submission.id), reported: 0 });
+    world.command(&Command::Submit { submission, dry_run }).unwrap();
+}
+
+/// The results that the last command sent up: `0 Completed`.
+fn reported(world: &World) -> Vec<String> {
+    let said = world.changes.iter().filter_map(|change| match change {
+        Change::StageReported { stage, status, .. } => Some(format!("{stage} {status}")),
+        _ => None,
+    });
+    said.collect()
+}
+
+fn signal(world: &mut World, release: &str, stage: u8, undo: bool) {
+    world.command(&Command::UpstreamEnd { release: release.to_owned(), stage, undo }).unwrap();
+}
+
+/// Two children; each polled twice.
+fn pair(world: &mut World) -> [String; 2] {
+    [world.child(AREA), world.child(AREA)]
+}
+
+/// The stage that waits for the parent, and whether every child is ready.
+fn above(world: &World, release: &str) -> Option<(String, bool)> {
+    world.release(release).waits_above().map(|waiting| (waiting.name, waiting.is_ready))
+}
+
+#[test]
+fn the_barrier_opens_when_the_parent_says_so_and_the_stage_is_over_after_the_roll_out() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &canary("c", "a"));
+    let first = world.get_ready(&children[0], "Canary");
+    assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), false)));
+    world.get_ready(&children[1], "Canary");
+    assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), true)));
+    assert!(!world.may_end(&children[0], &first, "Canary").unwrap(), "nobody opens it but the parent");
+    insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, last call 0s ago, gives up in 15m unless it calls");
+    signal(&mut world, "c", 0, false);
+    assert_eq!(above(&world, "c"), None);
+    for child in &children {
+        assert!(world.may_end(child, &first, "Canary").unwrap());
+        world.report(child, &first, summary("Canary", StageStatus::Completed)).unwrap();
+        assert!(reported(&world).is_empty());
+    }
+    for child in &children {
+        let (offer, _) = world.take(child);
+        world.report(child, &offer, summary("choirmaster rollout", StageStatus::Completed)).unwrap();
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(reported(&world), ["0 Completed"]);
+    signal(&mut world, "c", 0, false);
+    assert!(world.changes.is_empty(), "said twice");
+}
+
+#[test]
+fn each_stage_is_reported_once_when_it_is_over_for_all() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &two_stage("t", "a"));
+    let offers = [world.get_ready(&children[0], "First"), world.get_ready(&children[1], "First")];
+    signal(&mut world, "t", 0, false);
+    world.report(&children[0], &offers[0], summary("First", StageStatus::Completed)).unwrap();
+    assert!(reported(&world).is_empty());
+    world.report(&children[1], &offers[1], summary("First", StageStatus::Completed)).unwrap();
+    assert_eq!(reported(&world), ["0 Completed"]);
+    // The second stage is of type A/B: this manager leads it alone.
+    let second = [world.get_ready(&children[0], "Second"), world.get_ready(&children[1], "Second")];
+    assert_eq!(above(&world, "t"), None);
+    for (child, offer) in children.iter().zip(&second) {
+        assert!(world.may_end(child, offer, "Second").unwrap());
+        world.report(child, offer, summary("Second", StageStatus::Completed)).unwrap();
+    }
+    for child in &children {
+        let (offer, _) = world.take(child);
+        world.report(child, &offer, summary("choirmaster rollout", StageStatus::Completed)).unwrap();
+    }
+    assert_eq!(reported(&world), ["1 Completed"]);
+}
+
+#[test]
+fn a_failure_below_is_the_failure_of_the_stage_and_the_others_go_back() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &two_stage("f", "a"));
+    let bad = world.get_ready(&children[0], "First");
+    world.take(&children[1]);
+    world.report(&children[0], &bad, summary("First", StageStatus::Failure)).unwrap();
+    assert_eq!(world.state_of("f"), "RollingBack");
+    assert!(reported(&world).is_empty(), "not before it is taken back");
+    for child in &children {
+        let offer = world.poll(child);
+        if !offer.is_empty() {
+            world.fetch(child, &offer).unwrap();
+            world.report(child, &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
+        }
+    }
+    assert_eq!(world.ended(), ["RolledBack, 0 unconfirmed"]);
+    assert_eq!(reported(&world), ["0 Failure"]);
+}
+
+#[test]
+fn a_stage_that_the_parent_ends_early_ends_for_those_that_run_it_and_for_those_that_come() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &canary("e", "a"));
+    let (offer, _) = world.take(&children[0]);
+    signal(&mut world, "e", 0, false);
+    assert!(world.may_end(&children[0], &offer, "Canary").unwrap());
+    world.get_ready(&children[1], "Canary");
+    assert!(world.may_end(&children[1], &offer, "Canary").unwrap());
+}
+
+#[test]
+fn nobody_eligible_is_a_success_without_numbers() {
+    let mut world = World::new();
+    offered(&mut world, &two_stage("n", "a"));
+    assert_eq!(reported(&world), ["0 Completed", "1 Completed"]);
+    let nothing = aggregate(StageStatus::Completed, &[]);
+    assert_eq!((nothing.f2_calls, nothing.f2_times_summary.median), (Some(0), -1.0));
+}
+
+#[test]
+fn the_parent_takes_it_back_with_the_signal() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &canary("u", "a"));
+    world.get_ready(&children[0], "Canary");
+    signal(&mut world, "u", 0, true);
+    assert_eq!(world.state_of("u"), "RollingBack");
+    let (offer, _) = world.take(&children[0]);
+    world.report(&children[0], &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
+    assert_eq!(reported(&world), ["0 Failure"]);
+}
+
+/// What a child may report of one version.
+fn of_a_child() -> impl Strategy<Value = Summary> {
+    let counts = proptest::collection::vec(0_u64..1_000, 4);
+    (counts, 0.0..100.0_f64, 0.0..100.0_f64, 0.0..100.0_f64, 0_u64..50).prop_map(
+        |(counts, a, b, c, errors)| {
+            let mut sorted = [a, b, c];
+            sorted.sort_by(f64::total_cmp);
+            let good: u64 = counts.iter().sum();
+            let calls = good + errors;
+            let none = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
+            let times = Times { minimum: sorted[0], median: sorted[1], maximum: sorted[2] };
+            Summary {
+                f2_times_summary: if good == 0 { none } else { times },
+                f2_calls: Some(calls),
+                f2_errors: Some(errors),
+                f2_err_rate: if calls == 0 { 0.0 } else { errors as f64 / calls as f64 },
+                f2_histogram: Some(Box::new(histogram(&[10.0, 50.0, 90.0], &counts))),
+                ..summary("", StageStatus::Completed)
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn the_sum_over_the_children_is_what_is_reported(children in proptest::collection::vec(of_a_child(), 1..20)) {
+        let sum = aggregate(StageStatus::Completed, &children);
+        let total = |count: fn(&Summary) -> Option<u64>| children.iter().map(|child| count(child).unwrap()).sum::<u64>();
+        let (calls, errors) = (total(|child| child.f2_calls), total(|child| child.f2_errors));
+        prop_assert_eq!((sum.f2_calls, sum.f2_errors), (Some(calls), Some(errors)));
+        let rate = if calls == 0 { 0.0 } else { errors as f64 / calls as f64 };
+        prop_assert!((sum.f2_err_rate - rate).abs() < 1e-9);
+        let with_calls: Vec<Times> =
+            children.iter().map(|child| child.f2_times_summary).filter(|times| times.minimum >= 0.0).collect();
+        let times = sum.f2_times_summary;
+        if with_calls.is_empty() {
+            prop_assert_eq!(times.minimum, -1.0);
+        } else {
+            prop_assert_eq!(times.minimum, with_calls.iter().map(|t| t.minimum).fold(f64::MAX, f64::min));
+            prop_assert_eq!(times.maximum, with_calls.iter().map(|t| t.maximum).fold(0.0, f64::max));
+            prop_assert!(times.minimum <= times.median && times.median <= times.maximum);
+        }
+        let Histogram { counts, .. } = *sum.f2_histogram.unwrap();
+        for (at, count) in counts.iter().enumerate() {
+            let of = |child: &Summary| child.f2_histogram.as_ref().unwrap().counts[at];
+            prop_assert_eq!(*count, children.iter().map(of).sum::<u64>());
+        }
+    }
+}
