@@ -135,7 +135,9 @@ pub async fn start(
     let (effects, to_do) = mpsc::unbounded_channel();
     let (to_above, above) = mpsc::unbounded_channel();
     let effects = Effects { effects, above: to_above };
-    outbox.into_iter().for_each(|effect| effects.send(effect));
+    for effect in outbox {
+        effects.send(effect);
+    }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
     let task = tokio::spawn(task::run(task, inbox));

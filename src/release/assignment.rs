@@ -323,7 +323,7 @@ impl Assignment {
             fetched: false,
             wave: 0,
             admitted: false,
-            slot: Slot::stage(0),
+            slot: first_piece(strategy).slot(),
             stage_status: StageStatus::Pending,
             since: at,
             stage_since: at,

@@ -181,7 +181,7 @@ impl Link {
         match round {
             Ok(()) => tracing::info!(parent = self.settings.url, "the parent is reached"),
             Err(error) => {
-                tracing::warn!(parent = self.settings.url, %error, "trouble with the parent; tried again")
+                tracing::warn!(parent = self.settings.url, %error, "trouble with the parent; tried again");
             }
         }
         self.is_up = Some(is_up);
