@@ -23,7 +23,7 @@ use crate::{
     },
     release::{
         command::{Command, Form, Offer, Reply},
-        offer::{OfferKind, OfferName, Piece},
+        offer::{OfferKind, Piece},
     },
     strategy::{
         Strategy,
@@ -74,8 +74,9 @@ pub(super) async fn handle(
     if let Some(Some(text)) = repeated.filter(|_| view.is_serving(served_ms)) {
         return Ok(yaml(text));
     }
+    let id = parameters.release.clone();
     let offer = ask(&ctx, parameters).await?;
-    let render = || render_offer(&offer.strategy, offer.name, offer.form);
+    let render = || render_offer(&offer.strategy, &id, offer.form);
     let cached = view.with_release(offer.release, |release| release.text(offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
 }
@@ -120,23 +121,22 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
                 OfferKind::Undo(_) => return None,
             };
             let form = crate::release::decide::form(piece, &release.strategy);
-            Some(release.text(turn.name, form, || render_offer(&release.strategy, turn.name, form)))
+            Some(release.text(turn.name, form, || render_offer(&release.strategy, offer, form)))
         })
         .flatten()
 }
 
-/// The text of an offer.
-fn render_offer(strategy: &Strategy, name: OfferName, form: Form) -> String {
-    let id = name.id(strategy.id.as_str());
+/// The text of an offer of this id. A release from above may be called otherwise here than its strategy is.
+fn render_offer(strategy: &Strategy, id: &str, form: Form) -> String {
     match form {
-        Form::Whole => render::whole(strategy, &id),
+        Form::Whole => render::whole(strategy, id),
         Form::Stage { stage, rollout } => {
             let then = if rollout { Then::Rollout } else { Then::Rollback };
-            render::stage(strategy, usize::from(stage), &id, then)
+            render::stage(strategy, usize::from(stage), id, then)
         }
-        Form::Rollout { function } => render::rollout(strategy, usize::from(function), &id),
-        Form::Undo { function } => render::undo(strategy, usize::from(function), &id),
-        Form::Withdrawn => render::withdrawn(strategy, &id),
+        Form::Rollout { function } => render::rollout(strategy, usize::from(function), id),
+        Form::Undo { function } => render::undo(strategy, usize::from(function), id),
+        Form::Withdrawn => render::withdrawn(strategy, id),
     }
 }
 

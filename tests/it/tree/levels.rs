@@ -134,6 +134,31 @@ async fn a_canary_that_fails_below_is_one_failure_above() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_in_charge_leads_agents_two_levels_below_and_takes_a_release_back() {
+    let root = World::start().await;
+    let middle = below(&root).await;
+    let agents = Agents::below(&middle, false);
+    registered(&root).await;
+    let led = strategy("nine") + "rollout:\n  order: global_incremental\n";
+    root.submit(&led).await.ok();
+    assert_eq!(ended(&root, "nine").await, "Done");
+    let next = strategy("ten") + "rollout:\n  order: global_incremental\n  approval: before_rollout\n";
+    root.submit(&next).await.ok();
+    look_until(&root, "/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
+    root.call("POST", "/api/v1/releases/ten/abort").await.ok();
+    assert_eq!(ended(&root, "ten").await, "Aborted");
+    let shown = root.get("/api/v1/releases/ten").await.ok().json();
+    assert_eq!(shown["unconfirmed"].as_u64().unwrap_or_default(), 0, "{shown:#}");
+    let report = agents.end().await;
+    for agent in &report.agents {
+        let live = format!("{:?}", agent.live);
+        assert!(live.contains("Base"), "{live}");
+    }
+    middle.stop().await;
+    root.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_keeps_its_id_and_its_unsent_results_over_a_restart() {
     let root = World::start().await;
     let middle = below(&root).await;
