@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use choirmaster::fleet::{self, FleetConfig, Kind};
 use serde_json::{Value, json};
 use sqlx::Connection as _;
 use tokio::{
@@ -10,6 +11,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::world::{AREA, STAGE, World, strategy};
 
@@ -132,16 +134,18 @@ async fn a_question_is_answered_when_an_operator_ends_the_stage_or_the_release()
         }
         let calls = [end_stage(&world, &one, id, LONG), end_stage(&world, &two, id, LONG)];
         waiting(&world, 2).await;
-        operate(&world, &format!("{id}/pause")).await;
-        waiting(&world, 2).await;
-        operate(&world, &if id == "a" { format!("{id}/stages/{STAGE}/end") } else { format!("{id}/abort") })
-            .await;
+        if id == "a" {
+            operate(&world, &format!("a/stages/{STAGE}/end")).await;
+        } else {
+            operate(&world, "b/pause").await;
+            waiting(&world, 2).await;
+            operate(&world, "b/abort").await;
+        }
         for call in calls {
             let answered = soon(call).await;
             assert_eq!((answered.status, answered.body.as_str()), (200, "{\"end_stage\":true}\n"));
         }
         if id == "a" {
-            operate(&world, "a/resume").await;
             for child in [&one, &two] {
                 world.report(child, id, STAGE, 4).await.ok();
             }
@@ -187,7 +191,16 @@ async fn a_wait_that_is_no_duration_is_refused_in_one_line() {
     }
     let long = soon(begin(&world, &format!("/poll?wait={}", "9".repeat(4_000)), &json!({"id": child}))).await;
     seen += &format!("{} {}", long.status, long.body);
-    insta::assert_snapshot!(seen, @r#"
+    insta::assert_snapshot!(seen.replace('\u{fffd}', "?"), @r#"
+    wait= 400 `wait` is a duration, as in 30s, 1m or 500ms, not ""
+    wait=30 400 `wait` is a duration, as in 30s, 1m or 500ms, not "30"
+    wait=-1s 400 `wait` is a duration, as in 30s, 1m or 500ms, not "-1s"
+    wait=1w 400 `wait` is a duration, as in 30s, 1m or 500ms, not "1w"
+    wait=s 400 `wait` is a duration, as in 30s, 1m or 500ms, not "s"
+    wait=%00 400 `wait` is a duration, as in 30s, 1m or 500ms, not "\0"
+    wait=1s&wait=2s 400 Failed to deserialize query string: duplicate field `wait`
+    wait=%FF 400 `wait` is a duration, as in 30s, 1m or 500ms, not "?"
+    400 `wait` is a duration, as in 30s, 1m or 500ms, not "9999999999999999999999999999999999999999"
     "#);
     world.stop().await;
 }
@@ -341,5 +354,30 @@ async fn a_child_that_waits_is_not_silent() {
     assert_eq!(soon(question).await.body, "{\"end_stage\":false}\n");
     assert_eq!(world.poll(&neighbour).await.1, "");
     world.report(&child, "a", STAGE, 4).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn simulated_modern_children_wait_for_a_release_and_run_it() {
+    let world = World::start().await;
+    let stop = CancellationToken::new();
+    let config = FleetConfig {
+        url: format!("http://{}", world.manager.address),
+        agents: 5,
+        kind: Kind::Modern,
+        pace: 0.01,
+        ..FleetConfig::default()
+    };
+    let fleet = tokio::spawn(fleet::run(config, stop.clone(), |_| ()));
+    waiting(&world, 5).await;
+    world.submit(&strategy("a")).await.ok();
+    let began = Instant::now();
+    while world.get("/api/v1/releases/a").await.ok().json()["state"] != "Done" {
+        assert!(began.elapsed() < PATIENCE, "{}", world.get("/api/v1/releases/a").await.text());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.cancel();
+    let report = fleet.await.unwrap().unwrap();
+    assert_eq!((report.totals.rolled_out, report.totals.refusals), (5, 0));
     world.stop().await;
 }
