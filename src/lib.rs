@@ -11,6 +11,7 @@ pub mod functions;
 pub mod http;
 pub mod model;
 pub mod notify;
+pub mod plan;
 pub mod release;
 pub mod store;
 pub mod strategy;

@@ -1,6 +1,7 @@
 //! What Choirmaster reaches, as ratios to what is measured beside it in the same run. `benches/run` starts it.
 //!
-//! Compared with: axum handlers that only parse and answer (`bare`), and pgbench doing one upsert a transaction.
+//! Compared with: axum handlers that only parse and answer (`bare`), pgbench doing one upsert a transaction, and
+//! `PostGIS` counting polygons ([`planning`]).
 //! All servers run in processes of their own ([`server`]) under the same generator ([`load`]). Rounds of all sides
 //! alternate, and medians over the rounds are told, so that whatever else the machine does falls on all of them.
 //!
@@ -12,6 +13,7 @@ mod bodies;
 mod fill;
 mod load;
 mod machine;
+mod planning;
 mod postgres;
 mod rows;
 mod server;
@@ -34,6 +36,7 @@ pub enum Row {
     Result,
     Memory,
     Start,
+    Plan,
 }
 
 #[derive(Debug, Parser)]
@@ -73,6 +76,8 @@ pub struct Sizes {
     pub children: usize,
     /// Children of the row that measures a start.
     pub start_children: usize,
+    /// Most children of the rows about planning.
+    pub plan_children: usize,
     pub connections: usize,
     pub round: Duration,
     pub rounds: usize,
@@ -84,6 +89,7 @@ impl Sizes {
         Self {
             children: arguments.children.unwrap_or(if quick { 2_000 } else { 100_000 }),
             start_children: if quick { 20_000 } else { 1_000_000 },
+            plan_children: if quick { 10_000 } else { 1_000_000 },
             connections: arguments.connections,
             round: Duration::from_secs(arguments.seconds.unwrap_or(if quick { 1 } else { 3 })),
             rounds: arguments.rounds.unwrap_or(if quick { 1 } else { 5 }),

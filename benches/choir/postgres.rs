@@ -55,6 +55,53 @@ async fn connect(url: &str) -> anyhow::Result<PgConnection> {
     Ok(PgConnection::connect_with(&options).await?)
 }
 
+/// Areas sent to the server at once.
+const AREAS_SLICE: usize = 10_000;
+
+/// Polygons in a database, under an index of their boxes.
+#[derive(Debug)]
+pub struct Polygons {
+    conn: PgConnection,
+    pub version: String,
+}
+
+impl Polygons {
+    pub async fn load(cluster: &Cluster, areas: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+        let url = cluster.database("choir_polygons").await?;
+        let mut conn = connect(&url).await?;
+        sqlx::raw_sql("CREATE EXTENSION postgis; CREATE TABLE areas (geom geometry(Polygon, 4326) NOT NULL)")
+            .execute(&mut conn)
+            .await
+            .context("PostGIS is not installed")?;
+        let mut slice = Vec::with_capacity(AREAS_SLICE);
+        let mut areas = areas.peekable();
+        while let Some(area) = areas.next() {
+            slice.push(area);
+            if slice.len() == AREAS_SLICE || areas.peek().is_none() {
+                sqlx::query(
+                    "INSERT INTO areas SELECT ST_GeomFromGeoJSON(area) FROM unnest($1::text[]) AS area",
+                )
+                .bind(&slice)
+                .execute(&mut conn)
+                .await?;
+                slice.clear();
+            }
+        }
+        sqlx::raw_sql("CREATE INDEX ON areas USING gist (geom)").execute(&mut conn).await?;
+        sqlx::raw_sql("VACUUM ANALYZE areas").execute(&mut conn).await?;
+        let (version,): (String,) =
+            sqlx::query_as("SELECT PostGIS_Lib_Version()").fetch_one(&mut conn).await?;
+        Ok(Self { conn, version })
+    }
+
+    /// How many of them meet the area. None touches it without overlapping, which this would count, too.
+    pub async fn count(&mut self, area: &str) -> anyhow::Result<u64> {
+        let sql = "SELECT count(*) FROM areas WHERE ST_Intersects(geom, ST_GeomFromGeoJSON($1))";
+        let (count,): (i64,) = sqlx::query_as(sql).bind(area).fetch_one(&mut self.conn).await?;
+        Ok(count.try_into()?)
+    }
+}
+
 /// Like the table `assignments`, with the same room on its pages.
 const TABLE: &str = "CREATE TABLE rows (
         release_key bigint NOT NULL, child_key bigint NOT NULL, status smallint NOT NULL, outcome text,

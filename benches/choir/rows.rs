@@ -69,6 +69,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Start) {
         bench.start().await?;
     }
+    if wanted(Row::Plan) {
+        bench.planning().await?;
+    }
     Ok(())
 }
 
@@ -357,7 +360,7 @@ impl Bench {
     }
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     eprintln!("… {text}");
 }
 

@@ -55,7 +55,7 @@ pub fn median(numbers: &[f64]) -> f64 {
     }
 }
 
-fn thousands(number: f64) -> String {
+pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

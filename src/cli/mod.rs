@@ -16,6 +16,7 @@ pub mod deployments;
 pub mod failure;
 pub mod fleet;
 pub mod outcome;
+pub mod plan;
 pub mod release;
 pub mod schema;
 pub mod serve;
@@ -54,6 +55,7 @@ pub enum Command {
     Demo(demo::Args),
     Validate(validate::Args),
     Schema(schema::Args),
+    Plan(plan::Args),
     Release(release::Args),
     Children(children::Args),
     Deployments(deployments::Args),
@@ -86,6 +88,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Demo(args) => demo::run(&args, &mut out).await,
         Command::Validate(args) => Ok(validate::run(&args, &mut out)),
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
+        Command::Plan(args) => plan::run(&args, &mut out).await,
         Command::Release(args) => release::run(args, &mut out).await,
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,

@@ -32,8 +32,8 @@ pub enum AreaError {
     Kind(&'static str),
     #[error("the area is empty")]
     Empty,
-    #[error("the area has {0} positions, at most {MAX_POSITIONS} are accepted")]
-    TooManyPositions(usize),
+    #[error("the area has {found} positions, at most {max} are accepted")]
+    TooManyPositions { found: usize, max: usize },
     #[error("a position has {0} numbers, longitude and latitude are needed")]
     Position(usize),
     #[error("longitude {0} is out of range")]
@@ -71,15 +71,20 @@ pub fn parse(text: &str) -> Result<MultiPolygon, AreaError> {
     };
     let positions: usize = polygons.iter().flatten().map(Vec::len).sum();
     if positions > MAX_POSITIONS {
-        return Err(AreaError::TooManyPositions(positions));
+        return Err(AreaError::TooManyPositions { found: positions, max: MAX_POSITIONS });
     }
     let polygons = polygons.iter().map(|rings| polygon(rings)).collect::<Result<Vec<_>, _>>()?;
     if polygons.is_empty() {
         return Err(AreaError::Empty);
     }
     let area = MultiPolygon::new(polygons);
-    area.check_validation().map_err(|e| AreaError::Invalid(one_line(&e)))?;
+    check_shape(&area)?;
     Ok(area)
+}
+
+/// Refuses rings that cross themselves or each other, holes outside, polygons that overlap.
+pub fn check_shape(shape: &impl Validation) -> Result<(), AreaError> {
+    shape.check_validation().map_err(|e| AreaError::Invalid(one_line(&e)))
 }
 
 fn polygon(rings: &[Vec<Position>]) -> Result<Polygon, AreaError> {
@@ -88,9 +93,13 @@ fn polygon(rings: &[Vec<Position>]) -> Result<Polygon, AreaError> {
     Ok(Polygon::new(exterior, rings.collect()))
 }
 
-#[expect(clippy::float_cmp, reason = "a ring ends with the very position it begins with")]
 fn line(ring: &[Position]) -> Result<LineString, AreaError> {
-    let coords = ring.iter().map(|position| coord(position.as_slice())).collect::<Result<Vec<_>, _>>()?;
+    ring_of(ring.iter().map(|position| coord(position.as_slice())).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// A ring of positions that are in range each, if it is closed and each of its edges is meant.
+#[expect(clippy::float_cmp, reason = "a ring ends with the very position it begins with")]
+pub fn ring_of(coords: Vec<Coord>) -> Result<LineString, AreaError> {
     if coords.len() < 4 {
         return Err(AreaError::ShortRing(coords.len()));
     }
@@ -107,7 +116,8 @@ fn line(ring: &[Position]) -> Result<LineString, AreaError> {
     Ok(LineString::new(coords))
 }
 
-fn coord(position: &[f64]) -> Result<Coord, AreaError> {
+/// A position in range; what follows longitude and latitude says nothing here.
+pub fn coord(position: &[f64]) -> Result<Coord, AreaError> {
     let [x, y, ..] = *position else { return Err(AreaError::Position(position.len())) };
     // JSON has no NaN, and infinities are out of range.
     if x.abs() > MAX_LONGITUDE {

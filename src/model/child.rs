@@ -155,6 +155,12 @@ pub enum Exclusion {
     Cordoned,
     /// It lacks a runtime that a function needs.
     Runtime,
+    /// It lies outside of the target's area.
+    Outside,
+    /// The target has an area, and the child's is not known.
+    NoArea,
+    /// It has not all labels of the target.
+    Label,
     /// It was forgotten.
     Forgotten,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
@@ -168,6 +174,9 @@ impl fmt::Display for Exclusion {
             Self::Drained => "drained before it began",
             Self::Cordoned => "cordoned",
             Self::Runtime => "lacks a runtime that a function needs",
+            Self::Outside => "outside the target's area",
+            Self::NoArea => "its area is not known",
+            Self::Label => "has not all labels of the target",
             Self::Forgotten => "forgotten",
             Self::Successor => "successor of a child that vanished",
         })

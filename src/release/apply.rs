@@ -109,6 +109,7 @@ impl State {
         if self.newcomers.len() > MAX_NEWCOMERS {
             self.newcomers.pop_first();
         }
+        self.areas.insert(key, record.area.as_deref(), record.counted_agents());
         self.children.insert(key, record.clone());
     }
 
@@ -124,6 +125,7 @@ impl State {
         self.mark_busy(key, false);
         if let Some(child) = self.children.get_mut(key) {
             child.area = area.cloned();
+            self.areas.move_to(key, area.map(AsRef::as_ref));
         }
         self.mark_busy(key, busy);
     }
@@ -132,6 +134,7 @@ impl State {
         if let Some(child) = self.children.get_mut(key) {
             child.agents = agents;
             child.profile = profile.cloned().map(Box::new);
+            self.areas.count(key, child.counted_agents());
         }
     }
 
@@ -149,6 +152,7 @@ impl State {
 
     fn forget(&mut self, key: ChildKey) {
         self.mark_busy(key, false);
+        self.areas.remove(key);
         if let Some(child) = self.children.remove(key) {
             self.newborn.remove(&(child.born.served_ms, key));
             self.newcomers.remove(&(child.born.served_ms, key));

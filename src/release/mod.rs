@@ -20,6 +20,7 @@ pub mod change;
 pub mod command;
 pub mod deadline;
 pub mod decide;
+mod fleet;
 pub mod offer;
 pub mod settings;
 pub mod settle;

@@ -19,6 +19,7 @@ use crate::{
     model::{
         Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
     },
+    plan::AreaIndex,
     strategy::Strategy,
 };
 
@@ -53,6 +54,15 @@ pub struct Child {
 impl Child {
     pub fn kind(&self) -> ChildKind {
         self.profile.as_ref().map(|profile| profile.kind).unwrap_or_default()
+    }
+
+    /// How many agents it stands for. One that says nothing of its kind but has children is a manager of the plain
+    /// protocol.
+    pub fn counted_agents(&self) -> u32 {
+        match self.kind() {
+            ChildKind::Agent => self.agents.max(1),
+            ChildKind::Rm => self.agents,
+        }
     }
 
     /// Whether functions that need `runtime` can run here.
@@ -409,6 +419,8 @@ impl FunctionNames {
 pub struct State {
     pub settings: Settings,
     pub children: Children,
+    /// Where all of `children` are.
+    pub areas: AreaIndex,
     /// Those that are not over, and those with undos that are not confirmed.
     pub releases: BTreeMap<ReleaseKey, Release>,
     /// Every release ever.

@@ -3,8 +3,8 @@
 use super::{
     Strategy,
     diagnostic::{Diagnostic, Findings},
-    parse, raw,
-    raw::At,
+    parse::{self, Blocks},
+    raw::{self, At},
     validate,
 };
 
@@ -22,6 +22,15 @@ pub struct Checked {
 
 /// Reads a strategy and reports every fault of it.
 pub fn check(text: &str) -> Checked {
+    check_for(text, |_, _| {})
+}
+
+/// [`check_bytes`] for a release that is to start: what this version can read but not carry out is a fault, too.
+pub fn check_submission(bytes: &[u8]) -> Checked {
+    bytes_to_text(bytes, |text| check_for(text, validate::not_yet_available))
+}
+
+fn check_for(text: &str, also: impl FnOnce(Blocks, &mut Findings<'_>)) -> Checked {
     // A mark that some editors put in front says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_STRATEGY_BYTES {
@@ -32,15 +41,21 @@ pub fn check(text: &str) -> Checked {
         return Checked { strategy: None, diagnostics: findings.finish() };
     }
     let mut findings = Findings::new(text);
-    let strategy = raw::read(text, &mut findings)
-        .and_then(|root| parse::draft(&root, &mut findings))
-        .and_then(|draft| validate::strategy(draft, &mut findings))
-        .filter(|_| !findings.has_errors());
+    let draft = raw::read(text, &mut findings).and_then(|root| parse::draft(&root, &mut findings));
+    if let Some(draft) = &draft {
+        also(draft.blocks, &mut findings);
+    }
+    let strategy = draft.and_then(|draft| validate::strategy(draft, &mut findings));
+    let strategy = strategy.filter(|_| !findings.has_errors());
     Checked { strategy, diagnostics: findings.finish() }
 }
 
 /// [`check`] for what came over a wire or from a file and may not even be text.
 pub fn check_bytes(bytes: &[u8]) -> Checked {
+    bytes_to_text(bytes, check)
+}
+
+fn bytes_to_text(bytes: &[u8], check: impl FnOnce(&str) -> Checked) -> Checked {
     match std::str::from_utf8(bytes) {
         Ok(text) => check(text),
         Err(error) => {

@@ -29,6 +29,7 @@ pub(super) struct Fields<'n> {
     /// What it is, for messages: `stage "Canary"`.
     what: String,
     entries: HashMap<&'n str, Entry<'n>>,
+    places: HashMap<&'n str, At>,
 }
 
 impl<'n> Fields<'n> {
@@ -46,7 +47,7 @@ impl<'n> Fields<'n> {
             found.fix(format!("write its keys one per line, as in {}: …", known[0]));
             return None;
         };
-        let mut fields = Self { at: node.at, what, entries: HashMap::new() };
+        let mut fields = Self { at: node.at, what, entries: HashMap::new(), places: HashMap::new() };
         for (key, value) in pairs {
             fields.take(key, value, known, not_yet, findings);
         }
@@ -87,6 +88,7 @@ impl<'n> Fields<'n> {
             }
         }
         let at = if matches!(node.kind, Kind::Null) { key.at } else { node.at };
+        self.places.insert(name, key.at);
         self.entries.insert(name, Entry { key: name, node, at });
     }
 
@@ -101,6 +103,21 @@ impl<'n> Fields<'n> {
     /// The entry, if the key is there and has a value.
     pub fn optional(&self, key: &str) -> Option<Entry<'n>> {
         self.entries.get(key).filter(|e| !matches!(e.node.kind, Kind::Null)).copied()
+    }
+
+    /// The entry, if the key is there; reported where it has no value. For keys whose absence means more than their
+    /// presence, so that nobody who began to write one gets that by accident.
+    pub fn filled(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<Entry<'n>> {
+        self.entries.get(key).and_then(|_| self.required(key, example, findings))
+    }
+
+    /// Where a key stands, whatever its value.
+    pub fn place(&self, key: &str) -> Option<At> {
+        self.places.get(key).copied()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// The entry; reported where there is none or it is empty.

@@ -35,8 +35,11 @@ impl Strategy {
     }
 
     /// Whether a deployed agent can run this as written, in one offer: one function, no stage off the success
-    /// path, every failure a roll-back, no statistic that it can't compute.
+    /// path, every failure a roll-back, no statistic that it can't compute. Never where the manager is in charge.
     pub fn runs_whole(&self) -> bool {
+        if self.rollout.is_some() {
+            return false;
+        }
         let path = self.success_path();
         let reachable = self.reachable().into_iter().filter(|r| *r).count();
         self.functions.len() == 1

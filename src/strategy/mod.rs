@@ -7,6 +7,7 @@
 //! [`check`] is the one way in, and it reports every fault at once. [`render`] is the way out: the small
 //! strategies that children get. Not here: who takes part, when a stage ends, what a result means.
 
+mod amount;
 mod check;
 mod diagnostic;
 mod fields;
@@ -14,17 +15,22 @@ mod graph;
 mod parse;
 mod raw;
 pub mod render;
+mod rollout;
 mod scalar;
 pub mod schema;
+mod target;
 mod validate;
 
 use std::time::Duration;
 
-pub use check::{Checked, MAX_STRATEGY_BYTES, check, check_bytes};
+pub use amount::{Amount, Round};
+pub use check::{Checked, MAX_STRATEGY_BYTES, check, check_bytes, check_submission};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
+pub use rollout::{Approval, ApprovalOf, LateJoiners, MAX_WAVES, OnLimit, Order, Rollout};
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
+pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +49,13 @@ pub struct Strategy {
     pub stages: Vec<Stage>,
     pub on_conflict: OnConflict,
     pub deadlines: Deadlines,
+    /// Who takes part; `None`: every eligible child. A strategy without it has the digest it had before there were
+    /// targets, and so for `rollout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// How the manager leads the release; `None`: each child is on its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
 }
 
 /// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.

@@ -12,7 +12,9 @@ use super::{
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
     raw::{At, Kind, Node},
+    rollout,
     scalar::{self, Fault},
+    target::{self, Partial, Target},
 };
 
 /// Longest name (of a release, function, stage, runtime), in bytes.
@@ -21,7 +23,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// Most conditions of one stage.
 pub const MAX_CONDITIONS: usize = 32;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "id",
     "name",
     "type",
@@ -32,10 +34,12 @@ const KEYS: [&str; 10] = [
     "offer_deadline",
     "setup_grace",
     "stage_deadline",
+    "target",
+    "rollout",
 ];
 
 /// Blocks of the language that this version can't honour.
-const NOT_YET: [&str; 4] = ["target", "rollout", "analysis", "forward_up"];
+const NOT_YET: [&str; 2] = ["analysis", "forward_up"];
 
 /// A strategy as far as it could be read.
 pub(super) struct Draft {
@@ -47,6 +51,18 @@ pub(super) struct Draft {
     pub on_conflict: OnConflict,
     pub deadlines: Deadlines,
     pub stage_deadline_at: At,
+    pub target: Option<Target>,
+    pub rollout: Option<rollout::Draft>,
+    /// Where the keys of the blocks stand.
+    pub blocks: Blocks,
+}
+
+/// Where what no release can be led by yet stands, if it is there.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    /// The target, if it allows parts.
+    pub partial: Option<At>,
+    pub rollout: Option<At>,
 }
 
 pub(super) struct DraftFunction {
@@ -85,6 +101,9 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let functions = list(&fields, "functions", MAX_FUNCTIONS, function, findings);
     let stages = list(&fields, "stages", MAX_STAGES, stage, findings);
     rollback(&fields, findings);
+    let target = fields.filled("target", "{labels: {tier: edge}}", findings);
+    let target = target.and_then(|e| target::read(e, findings));
+    let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -101,6 +120,14 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
             stage: deadline("stage_deadline", findings),
         },
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
+        target,
+        rollout: fields
+            .filled("rollout", "{order: parallel}", findings)
+            .and_then(|e| rollout::read(e, findings)),
+        blocks: Blocks {
+            partial: fields.place("target").filter(|_| allows_parts),
+            rollout: fields.place("rollout"),
+        },
     })
 }
 
@@ -120,7 +147,7 @@ fn list<T>(
     items.iter().enumerate().filter_map(|(at, node)| item(node, at, findings)).collect()
 }
 
-fn read<T>(
+pub(super) fn read<T>(
     entry: Entry<'_>,
     code: &'static str,
     parse: fn(&str) -> Result<T, Fault>,
@@ -137,7 +164,7 @@ fn read<T>(
 }
 
 /// One of a few words.
-fn word<T: Copy>(
+pub(super) fn word<T: Copy>(
     entry: Entry<'_>,
     what: &str,
     known: &[(&'static str, T)],
@@ -170,7 +197,7 @@ fn release_id(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<ReleaseId
     }
 }
 
-fn name(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Located<String>> {
+pub(super) fn name(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Located<String>> {
     let text = entry.text(findings)?;
     let fault = if text.value.trim().is_empty() {
         format!("{} is empty", entry.key)

@@ -22,7 +22,7 @@ pub(super) struct Fault {
     pub fix: String,
 }
 
-fn fault(message: impl Into<String>, fix: impl Into<String>) -> Fault {
+pub(super) fn fault(message: impl Into<String>, fix: impl Into<String>) -> Fault {
     Fault { message: message.into(), fix: fix.into() }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! It describes what may be written; [`super::check`] decides. Not here: rules between values.
 
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::Deserialize;
 
@@ -36,6 +38,131 @@ pub struct StrategyForm {
     pub setup_grace: Option<DurationForm>,
     /// How long a stage may take.
     pub stage_deadline: Option<DurationForm>,
+    /// Who takes part; every eligible child if absent.
+    pub target: Option<TargetForm>,
+    /// The manager leads the release, stage by stage; if absent, each child is on its own.
+    pub rollout: Option<RolloutForm>,
+}
+
+/// Who takes part: whoever lies in the area and has all of the labels.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TargetForm {
+    pub area: Option<AreaForm>,
+    /// Those of operators win over those that the child reports.
+    pub labels: Option<BTreeMap<String, Scalar>>,
+    /// Whether a child may run only the functions that it can; `refuse` if absent.
+    pub partial: Option<PartialForm>,
+}
+
+/// GeoJSON; longitude first, degrees. Across the antimeridian it is two polygons, or has longitudes beyond ±180.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(tag = "type")]
+pub enum AreaForm {
+    Polygon { coordinates: Vec<Vec<Vec<f64>>> },
+    MultiPolygon { coordinates: Vec<Vec<Vec<Vec<f64>>>> },
+    Feature { geometry: Box<AreaForm> },
+    FeatureCollection { features: Vec<AreaForm> },
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartialForm {
+    Refuse,
+    Allow,
+}
+
+/// How the manager leads the release.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RolloutForm {
+    /// `parallel` if absent.
+    pub order: Option<OrderForm>,
+    /// Longitude and latitude; `location_sequential` goes on from here, nearest first.
+    #[schemars(length(min = 2))]
+    pub start_at: Option<Vec<f64>>,
+    /// Counts or percentages of agents, cumulative and growing; the last is `100%`.
+    #[schemars(length(min = 1, max = 64))]
+    pub waves: Option<Vec<AmountForm>>,
+    /// Most agents that may fail; 0 if absent.
+    pub max_failed: Option<AmountForm>,
+    /// Most agents that may begin and never end; 0 if absent.
+    pub max_timed_out: Option<AmountForm>,
+    /// Most agents that may never begin; `100%` if absent.
+    pub max_unreachable: Option<AmountForm>,
+    /// What follows when a limit is passed; `rollback` if absent.
+    pub on_failure: Option<OnLimitForm>,
+    /// Most agents at work at once.
+    #[schemars(range(min = 1))]
+    pub max_in_progress: Option<u32>,
+    /// After a wave, a stage or a location, before the next.
+    pub soak: Option<DurationForm>,
+    pub approval: Option<ApprovalForm>,
+    /// How long an approval is waited for before the release rolls back; `6h` if absent.
+    pub approval_timeout: Option<DurationForm>,
+    /// Whether children that appear after the start take part; `exclude` if absent.
+    pub late_joiners: Option<LateJoinersForm>,
+    /// It starts then (RFC 3339); at once if absent.
+    pub start: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderForm {
+    /// Every child at once, each through all stages at its own pace.
+    Parallel,
+    /// One location through all its stages, then the next.
+    LocationSequential,
+    /// Stage k+1 starts nowhere before stage k has passed everywhere.
+    GlobalIncremental,
+    /// Growing groups.
+    Waves,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimitForm {
+    Rollback,
+    Pause,
+    Continue,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LateJoinersForm {
+    Exclude,
+    Include,
+}
+
+/// When somebody must say yes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ApprovalForm {
+    Before(ApprovalPointForm),
+    Stages(ApprovalStagesForm),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalPointForm {
+    BeforeEachWave,
+    BeforeRollout,
+}
+
+/// Before each of these stages.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalStagesForm {
+    #[schemars(length(min = 1, max = 64))]
+    pub stages: Vec<Scalar>,
+}
+
+/// A number of agents, or a share of all: `10`, `2.5%`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AmountForm {
+    Count(u32),
+    Share(#[schemars(regex(pattern = r"^\s*[0-9]+(\.[0-9]{1,4})?\s*%?\s*$"))] String),
 }
 
 /// A function and the two versions that are compared.

@@ -7,9 +7,22 @@ use super::{
     diagnostic::{Findings, nearest, quoted},
     fields::Located,
     graph,
-    parse::{Draft, DraftFunction, DraftStage},
+    parse::{Blocks, Draft, DraftFunction, DraftStage},
     raw::At,
+    rollout,
 };
+
+/// Refuses, at the submission of a release, the blocks that are read and checked already but that no release can be
+/// led by yet.
+pub(super) fn not_yet_available(blocks: Blocks, findings: &mut Findings<'_>) {
+    for (name, at) in [("partial: allow", blocks.partial), ("rollout", blocks.rollout)] {
+        if let Some(at) = at {
+            findings
+                .error(at, "not-available", format!("{name} is not yet available in this version"))
+                .fix(format!("leave {name} out"));
+        }
+    }
+}
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
 pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Strategy> {
@@ -29,6 +42,11 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         draft.stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
     let whole_graph = edges.iter().flatten().all(Option::is_some);
     let acyclic = no_loops(&edges, &places, findings);
+    let rollout = draft.rollout.map(|draft| {
+        let stage_of =
+            |name: &Located<String>, findings: &mut Findings<'_>| stage_named(name, &stage_at, findings);
+        rollout::resolve(draft, stage_of, findings)
+    });
 
     let functions = draft.functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
     let stages = draft
@@ -46,6 +64,8 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         stages,
         on_conflict: draft.on_conflict,
         deadlines: draft.deadlines,
+        target: draft.target,
+        rollout,
     };
     if strategy.functions.is_empty() || strategy.stages.is_empty() {
         return None;
@@ -112,6 +132,23 @@ fn function_of(
         match nearest(&name.value, sorted(known)) {
             Some(near) => fault.fix(format!("did you mean {near}?")),
             None => fault.fix("name it under functions:"),
+        }
+    }
+    found
+}
+
+fn stage_named(
+    name: &Located<String>,
+    known: &HashMap<String, usize>,
+    findings: &mut Findings<'_>,
+) -> Option<usize> {
+    let found = known.get(&name.value).copied();
+    if found.is_none() && !known.is_empty() {
+        let message = format!("there is no stage {}", quoted(&name.value));
+        let fault = findings.error(name.at, "unknown-stage", message);
+        match nearest(&name.value, sorted(known)) {
+            Some(near) => fault.fix(format!("did you mean {near}?")),
+            None => fault.fix("write the name of a stage"),
         }
     }
     found

@@ -187,6 +187,96 @@ pub struct Deployment {
     pub since: String,
 }
 
+/// `POST /api/v1/plan`: what a release would do, before anything happens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Plan {
+    /// The id of the release.
+    pub id: String,
+    /// `parallel`, `location_sequential`, `global_incremental`, `waves`; `None` where each child is on its own.
+    pub order: Option<String>,
+    pub participants: PlannedGroup,
+    /// How much of the participants' areas lies in the target's. `None` without one.
+    pub within_km2: Option<f64>,
+    /// Size of the target's area.
+    pub target_km2: Option<f64>,
+    /// Participants that have a part in another release and have their turn after that.
+    pub busy: u32,
+    pub waves: Vec<PlannedWave>,
+    pub excluded: Vec<PlannedExclusion>,
+    /// Unfinished releases that change the same functions and go first.
+    pub waits_for: Vec<String>,
+    /// A page of children, oldest first, if they were asked for.
+    pub children: Vec<PlannedChild>,
+    /// To be sent as `after` for the page that follows.
+    pub next: Option<String>,
+    /// Warnings of the strategy's check.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Children of a plan. An agent counts as one, a child manager as many as it says.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PlannedGroup {
+    pub children: u32,
+    pub agents: u64,
+    /// Sum of their areas.
+    pub km2: f64,
+}
+
+/// A wave of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedWave {
+    /// From 1.
+    pub wave: u32,
+    /// As the strategy has it: `10%`.
+    pub amount: String,
+    /// Children that begin in it.
+    pub children: u32,
+    /// Agents whose turn is in it.
+    pub agents: u32,
+    /// Agents that have had their turn after it.
+    pub agents_so_far: u32,
+}
+
+/// Children that take no part for the same reason.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedExclusion {
+    /// `outside the area`, `lacks runtime python`, …
+    pub reason: String,
+    #[serde(flatten)]
+    pub group: PlannedGroup,
+}
+
+/// A child of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedChild {
+    pub child: String,
+    pub name: Option<String>,
+    /// `agent` or `rm`.
+    pub kind: String,
+    pub agents: u32,
+    /// `None`: no area of it is known.
+    pub km2: Option<f64>,
+    pub takes_part: bool,
+    /// Why it takes no part.
+    pub reason: Option<String>,
+    /// The functions that it runs; `None`: all of them.
+    pub functions: Option<Vec<String>>,
+    /// The wave in which it begins, from 1.
+    pub wave: Option<u32>,
+    /// The wave in which the last of its agents have their turn.
+    pub last_wave: Option<u32>,
+    /// Its place in the order of locations, from 1.
+    pub turn: Option<u32>,
+    /// How far its area is from `start_at`.
+    pub metres: Option<f64>,
+    /// Unfinished releases in which it has a part already.
+    pub busy_with: Vec<String>,
+    /// GeoJSON, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub area: Option<serde_json::Value>,
+}
+
 /// A call by somebody who is not known: `GET /api/v1/callers/unknown`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnknownCaller {

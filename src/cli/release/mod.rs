@@ -6,7 +6,7 @@ mod list;
 mod live;
 mod progress;
 mod show;
-mod submit;
+pub(super) mod submit;
 mod watch;
 
 use std::io::Write;

@@ -60,12 +60,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let archive = args.functions.as_deref().map(|path| archive(path, &args.file, &text)).transpose()?;
     let submitted = match send(&client, args, text, archive).await {
         Ok(submitted) => submitted,
-        Err(error) if error.diagnostics().is_empty() => return Err(error.into()),
-        Err(error) => {
-            let faults: Vec<String> =
-                error.diagnostics().iter().map(|fault| rendered(fault, &args.file)).collect();
-            return Err(Failure::user(format!("{error}\n\n{}", faults.join("\n\n"))));
-        }
+        Err(error) => return Err(refused(error, &args.file)),
     };
     for warning in &submitted.warnings {
         writeln!(std::io::stderr(), "{}\n", rendered(warning, &args.file))?;
@@ -85,6 +80,15 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     }
     out.flush()?;
     follow(&client, &submitted.id, Form::choose(args.json, false), out).await
+}
+
+/// A refusal, with the faults of the strategy if it is for them.
+pub(in crate::cli) fn refused(error: CallError, file: &str) -> Failure {
+    if error.diagnostics().is_empty() {
+        return error.into();
+    }
+    let faults: Vec<String> = error.diagnostics().iter().map(|fault| rendered(fault, file)).collect();
+    Failure::user(format!("{error}\n\n{}", faults.join("\n\n")))
 }
 
 async fn send(
@@ -113,7 +117,7 @@ async fn send(
     client.post(request).await
 }
 
-pub(super) fn read_strategy(file: &str) -> Result<Vec<u8>, Failure> {
+pub(in crate::cli) fn read_strategy(file: &str) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let limit = MAX_STRATEGY_BYTES as u64 + 4;
     let read = if file == "-" {
@@ -165,7 +169,7 @@ fn text_of(submitted: &Submitted) -> String {
     text
 }
 
-fn rendered(fault: &Diagnostic, file: &str) -> String {
+pub(in crate::cli) fn rendered(fault: &Diagnostic, file: &str) -> String {
     let Diagnostic { severity, line, column, message, source_line, fix, .. } = fault;
     let mut text = format!("{file}:{line}:{column}: {severity}: {message}");
     if !source_line.trim().is_empty() {

@@ -9,6 +9,7 @@ mod callers;
 mod children;
 mod deployments;
 mod page;
+mod plan;
 mod releases;
 mod time;
 
@@ -20,6 +21,7 @@ use super::Context;
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(releases::router())
+        .merge(plan::router())
         .merge(children::router())
         .merge(deployments::router())
         .merge(callers::router())

@@ -1,15 +1,16 @@
 //! A developer submits a release.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use super::operate::roll_back;
 use crate::{
-    model::{Cordon, Exclusion, Now, ReleaseId, ReleaseKey},
+    model::{Exclusion, Now, ReleaseId, ReleaseKey},
+    plan,
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
         offer::OfferName,
-        state::{Child, Release, ReleaseState, State},
+        state::{Release, ReleaseState, State},
     },
     strategy::{OnConflict, Strategy},
 };
@@ -76,28 +77,10 @@ fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey) -> Outlook {
 
 /// Who takes part in a release that starts now.
 pub fn membership(state: &State, strategy: &Strategy) -> Membership {
+    let plan = plan::plan(strategy, state);
     let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
-    let members: Arc<[_]> = state
-        .children
-        .iter()
-        .filter_map(|(key, child)| match exclusion(child, strategy) {
-            None => Some(key),
-            Some(why) => {
-                *excluded.entry(why).or_default() += 1;
-                None
-            }
-        })
-        .collect();
-    Membership { members, excluded: excluded.into_iter().collect() }
-}
-
-fn exclusion(child: &Child, strategy: &Strategy) -> Option<Exclusion> {
-    if child.cordon != Cordon::Open {
-        return Some(Exclusion::Cordoned);
+    for (why, tally) in &plan.excluded {
+        *excluded.entry(why.exclusion()).or_default() += tally.children;
     }
-    let runs_all = strategy
-        .functions
-        .iter()
-        .all(|function| child.runs(&function.base.env) && child.runs(&function.new.env));
-    (!runs_all).then_some(Exclusion::Runtime)
+    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect() }
 }

@@ -48,8 +48,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Size of a page of the file, in bytes.
 const PAGE_BYTES: u32 = 4096;
 
-/// Memory for pages of the file on the connection that writes, in KiB as SQLite wants it (negative).
-const CACHE: &str = "-65536";
+/// Memory for pages of the file on the connection that writes, in KiB as SQLite wants it (negative). The state is in
+/// memory already, and the system keeps the file's pages too: more would hold everything three times.
+const CACHE: &str = "-4096";
 
 /// The log is folded into the file when it has this many pages: 32 MiB.
 const CHECKPOINT_PAGES: &str = "8192";

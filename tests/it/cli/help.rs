@@ -21,6 +21,7 @@ fn the_help_names_every_command() {
                    after the other
       validate     Check release strategies and report every fault with its place
       schema       Print the JSON Schema of a release strategy
+      plan         Show who would take part in a release and in which wave, and why the others would not
       release      Submit, watch and steer releases
       children     Look at the children, and decide what they take part in
       deployments  Show which version of which function runs at which child

@@ -51,6 +51,7 @@ async fn every_operation_of_the_document_is_a_route() {
     DELETE /api/v1/children/{id}/labels/{key}
     POST /api/v1/children/{id}/uncordon
     GET /api/v1/deployments
+    POST /api/v1/plan
     GET /api/v1/releases
     GET /api/v1/releases/{id}
     POST /api/v1/releases/{id}/abort

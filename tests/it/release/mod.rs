@@ -4,4 +4,4 @@ mod frozen;
 mod model;
 mod properties;
 mod rules;
-mod world;
+pub mod world;

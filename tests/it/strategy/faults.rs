@@ -78,10 +78,9 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
         ("unknown key far off", with("id: 11", "id: 11\nzzzzzzzzzz: 1")),
         (
             "a block of a later version",
-            with("id: 11", "id: 11\ntarget:\n  labels: {tier: edge}\nrollout: {}"),
+            with("id: 11", "id: 11\nanalysis:\n  labels: {tier: edge}\nforward_up: {}"),
         ),
         ("almost a block of a later version", with("id: 11", "id: 11\nrolout: {}")),
-        ("analysis and forward_up", with("id: 11", "id: 11\nanalysis: {}\nforward_up: true")),
         ("functions is no list", with("functions:\n  - name", "functions:\n    name")),
         ("no stages", REFERENCE.split("stages:").next().unwrap().to_owned() + "stages: []\n"),
         ("absolute path", with("fns/sample_f2", "/fns/sample_f2")),
@@ -160,33 +159,23 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:2:1: error: the strategy has no key "zzzzzzzzzz"
      2 | zzzzzzzzzz: 1
        | ^
-      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline
+      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout
 
     ## a block of a later version
-    r.yml:2:1: error: target is not yet available in this version
-     2 | target:
+    r.yml:2:1: error: analysis is not yet available in this version
+     2 | analysis:
        | ^
-      help: leave target out
-    r.yml:4:1: error: rollout is not yet available in this version
-     4 | rollout: {}
+      help: leave analysis out
+    r.yml:4:1: error: forward_up is not yet available in this version
+     4 | forward_up: {}
        | ^
-      help: leave rollout out
+      help: leave forward_up out
 
     ## almost a block of a later version
     r.yml:2:1: error: the strategy has no key "rolout"
      2 | rolout: {}
        | ^
       help: did you mean rollout?
-
-    ## analysis and forward_up
-    r.yml:2:1: error: analysis is not yet available in this version
-     2 | analysis: {}
-       | ^
-      help: leave analysis out
-    r.yml:3:1: error: forward_up is not yet available in this version
-     3 | forward_up: true
-       | ^
-      help: leave forward_up out
 
     ## functions is no list
     r.yml:5:5: error: functions is not a list

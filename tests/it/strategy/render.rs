@@ -258,6 +258,8 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 stages,
                 on_conflict: OnConflict::Queue,
                 deadlines: Deadlines::default(),
+                target: None,
+                rollout: None,
             }
         })
 }

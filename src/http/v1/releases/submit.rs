@@ -116,7 +116,7 @@ fn prepare(upload: &Upload, settings: &Settings) -> Result<Prepared, Problem> {
             "the strategy has the character NUL in it, which no store can keep",
         ));
     }
-    let checked = strategy::check_bytes(&upload.strategy);
+    let checked = strategy::check_submission(&upload.strategy);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };

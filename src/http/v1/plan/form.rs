@@ -1,0 +1,211 @@
+//! A plan as the API shows it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    model::{ChildKey, ReleaseKey},
+    plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
+    release::state::{Child, State},
+    strategy::{Order, Strategy},
+    wire::api::{self, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave},
+};
+
+/// Most areas that are clipped at the target's border to tell how much of them lies inside: about a second of work.
+const MAX_CLIPPED: usize = 20_000;
+
+/// Which children are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Children {
+    None,
+    Participants,
+    All,
+}
+
+/// What is asked beside the plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    pub children: Children,
+    pub areas: bool,
+    pub after: Option<ChildKey>,
+    pub limit: usize,
+}
+
+/// A plan, and what is still to be measured.
+pub struct Planned {
+    form: api::Plan,
+    /// Areas of participants that lie only partly in the target's; `None`: too many.
+    partly: Option<Vec<Arc<str>>>,
+    bounds: Bounds,
+}
+
+impl Planned {
+    /// With the sizes that take long to find.
+    pub fn measured(self, strategy: &Strategy) -> api::Plan {
+        let Self { mut form, partly, bounds } = self;
+        let Some(area) = strategy.target.as_ref().and_then(|target| target.area.as_ref()) else {
+            return form;
+        };
+        let children = partly.as_ref().map_or(0, Vec::len);
+        let cover = Cover::new(&area.polygons(), &bounds, children);
+        form.target_km2 = Some(cover.km2());
+        form.within_km2 = partly.map(|areas| {
+            let beyond = areas
+                .iter()
+                .filter_map(|text| Shape::read(text))
+                .map(|shape| (shape.km2() - cover.km2_of(&shape)).max(0.0));
+            (form.participants.km2 - beyond.sum::<f64>()).max(0.0)
+        });
+        form
+    }
+}
+
+pub fn plan(state: &State, strategy: &Strategy, asked: &Asked) -> Planned {
+    let plan = plan::plan(strategy, state);
+    let partly = (plan.partly.len() <= MAX_CLIPPED).then(|| {
+        let member = |at: &u32| state.children.get(plan.members[*at as usize])?.area.clone();
+        plan.partly.iter().filter_map(member).collect()
+    });
+    let (children, next) = match asked.children {
+        Children::None => (Vec::new(), None),
+        _ => Listing::new(state, strategy, &plan).page(asked),
+    };
+    let by_wave = plan.by_wave();
+    let waves = plan.waves.iter().zip(by_wave).enumerate();
+    let form = api::Plan {
+        id: strategy.id.to_string(),
+        order: strategy.rollout.as_ref().map(|rollout| order(&rollout.order).to_owned()),
+        participants: group(&plan.participants),
+        within_km2: None,
+        target_km2: None,
+        busy: plan.busy,
+        waves: waves
+            .map(|(at, (wave, (children, agents)))| PlannedWave {
+                wave: at as u32 + 1,
+                amount: wave.amount.to_string(),
+                children,
+                agents,
+                agents_so_far: wave.agents,
+            })
+            .collect(),
+        excluded: plan
+            .excluded
+            .iter()
+            .map(|(why, tally)| PlannedExclusion { reason: why.text(strategy), group: group(tally) })
+            .collect(),
+        waits_for: state
+            .conflicts(strategy, ReleaseKey(state.next_release))
+            .map(|release| release.id.to_string())
+            .collect(),
+        children,
+        next,
+        warnings: Vec::new(),
+    };
+    Planned { form, partly, bounds: state.areas.bounds() }
+}
+
+fn group(tally: &Tally) -> PlannedGroup {
+    PlannedGroup { children: tally.children, agents: tally.agents, km2: tally.km2 }
+}
+
+const fn order(order: &Order) -> &'static str {
+    match order {
+        Order::Parallel => "parallel",
+        Order::LocationSequential { .. } => "location_sequential",
+        Order::GlobalIncremental => "global_incremental",
+        Order::Waves(_) => "waves",
+    }
+}
+
+/// Children of a plan, one by one.
+struct Listing<'a> {
+    state: &'a State,
+    strategy: &'a Strategy,
+    plan: &'a Plan,
+    cover: Option<Cover>,
+}
+
+impl<'a> Listing<'a> {
+    fn new(state: &'a State, strategy: &'a Strategy, plan: &'a Plan) -> Self {
+        let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
+        let cover = area.map(|area| state.areas.cover(&area.polygons()));
+        Self { state, strategy, plan, cover }
+    }
+
+    fn page(&self, asked: &Asked) -> (Vec<PlannedChild>, Option<String>) {
+        let keys: Vec<ChildKey> = match asked.children {
+            Children::None => Vec::new(),
+            Children::Participants => {
+                let from = self.plan.members.partition_point(|key| Some(*key) <= asked.after);
+                self.plan.members[from..].iter().copied().take(asked.limit + 1).collect()
+            }
+            Children::All => {
+                let rest = self.state.children.after(asked.after);
+                rest.map(|(key, _)| key).take(asked.limit + 1).collect()
+            }
+        };
+        let shown = &keys[..keys.len().min(asked.limit)];
+        let next = shown.last().filter(|_| keys.len() > shown.len()).map(|key| key.0.to_string());
+        let turns = self.turns(shown);
+        let child = |key: &ChildKey| {
+            let record = self.state.children.get(*key)?;
+            let mut child = self.child(*key, record, turns.get(key).copied());
+            if asked.areas {
+                child.area = record.area.as_deref().and_then(|area| serde_json::from_str(area).ok());
+            }
+            Some(child)
+        };
+        (shown.iter().filter_map(child).collect(), next)
+    }
+
+    /// The places of some members in the order of locations, from 1.
+    fn turns(&self, shown: &[ChildKey]) -> HashMap<ChildKey, u32> {
+        let turns = (1..).zip(&self.plan.sequence);
+        turns
+            .map(|(turn, at)| (self.plan.members[*at as usize], turn))
+            .filter(|(key, _)| shown.binary_search(key).is_ok())
+            .collect()
+    }
+
+    fn child(&self, key: ChildKey, record: &Child, turn: Option<u32>) -> PlannedChild {
+        let entry = self.state.areas.get(key);
+        let agents = record.counted_agents();
+        let member = self.plan.members.binary_search(&key).ok();
+        let wave = member.filter(|_| !self.plan.waves.is_empty()).map(|at| self.plan.wave(at) as u32 + 1);
+        let last = |at| (0..self.plan.waves.len()).find(|wave| self.plan.quota(at, agents, *wave) == agents);
+        let releases = record.open.iter().filter_map(|release| self.state.release(*release));
+        PlannedChild {
+            child: record.id.to_string(),
+            name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
+            kind: record.kind().name().to_owned(),
+            agents,
+            km2: entry.filter(|entry| entry.bounds().is_some()).map(plan::Entry::km2),
+            takes_part: member.is_some(),
+            reason: if member.is_some() { None } else { self.reason(key).map(|why| why.text(self.strategy)) },
+            functions: member.and_then(|at| self.functions(at)),
+            wave,
+            last_wave: member.and_then(last).zip(wave).map(|(last, wave)| (last as u32 + 1).max(wave)),
+            turn,
+            metres: turn.and_then(|_| self.metres(record)),
+            busy_with: releases.map(|release| release.id.to_string()).collect(),
+            area: None,
+        }
+    }
+
+    fn reason(&self, key: ChildKey) -> Option<Why> {
+        why_not(self.strategy, self.state, self.cover.as_ref(), key)?.err()
+    }
+
+    fn functions(&self, at: usize) -> Option<Vec<String>> {
+        let part = self.plan.part(at);
+        let runs = self.strategy.functions.iter().enumerate().filter(|(at, _)| part.has(*at));
+        let names: Vec<String> = runs.map(|(_, function)| function.name.clone()).collect();
+        (names.len() < self.strategy.functions.len()).then_some(names)
+    }
+
+    fn metres(&self, record: &Child) -> Option<f64> {
+        let Order::LocationSequential { start_at: [x, y] } = self.strategy.rollout.as_ref()?.order else {
+            return None;
+        };
+        Some(metres_from(Point { x, y }, &Shape::read(record.area.as_deref()?)?))
+    }
+}

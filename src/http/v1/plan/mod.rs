@@ -1,0 +1,16 @@
+//! What a release would do, before anything happens.
+
+mod form;
+mod make;
+
+use axum::extract::DefaultBodyLimit;
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
+    routes,
+};
+
+use crate::{http::Context, strategy::MAX_STRATEGY_BYTES};
+
+pub fn router() -> OpenApiRouter<Context> {
+    OpenApiRouter::new().routes(routes!(make::handle).layer(DefaultBodyLimit::max(MAX_STRATEGY_BYTES + 4)))
+}

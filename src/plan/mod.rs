@@ -1,0 +1,171 @@
+//! Who takes part in a release, in which wave or order, and why each of the others does not.
+//!
+//! [`plan`] is pure and deterministic: the same strategy over the same children gives the same plan, whoever asks
+//! and whenever. It tells for everybody why: [`why_not`] gives the reason for one child, by the same rules.
+//!
+//! - An area takes part if its inside and the target's share more than a border. Planar, as RFC 7946; places that
+//!   are a turn around the globe apart are the same place.
+//! - A child runs a function if it has the runtimes of both versions; one that reports none has all. Unless the
+//!   target allows parts, it must run all functions.
+//! - Labels of operators win over those that a child reports.
+//! - Agents are what is counted: an agent is one, a child release manager as many as it says.
+//!
+//! Not here: what is offered to whom and when (the heart decides), liveness, whether a child is busy: it is told,
+//! but keeps nobody out.
+
+mod cover;
+mod edges;
+mod index;
+mod order;
+mod shape;
+mod why;
+
+use std::collections::BTreeMap;
+
+pub use cover::{Cover, Lies};
+pub use edges::{Point, Segment};
+pub use index::{AreaIndex, ENTRY_BYTES, Entry, Place};
+pub use order::{Wave, metres_from};
+pub use shape::{Bounds, Shape};
+pub use why::{Part, Why};
+
+use crate::{
+    model::{Capabilities, ChildKey, Cordon},
+    strategy::{Order, Strategy},
+};
+
+/// A child, as far as a plan depends on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    pub id: &'a str,
+    pub cordon: Cordon,
+    /// `None`: it reports nothing, so it has every runtime.
+    pub capabilities: Option<&'a Capabilities>,
+    /// Labels that operators gave.
+    pub labels: Option<&'a BTreeMap<String, String>>,
+    /// GeoJSON.
+    pub area: Option<&'a str>,
+    /// Whether it has a part in another release.
+    pub is_busy: bool,
+}
+
+/// The children, however they are kept.
+pub trait Fleet {
+    /// Each of them is in there.
+    fn areas(&self) -> &AreaIndex;
+    fn candidate(&self, child: ChildKey) -> Option<Candidate<'_>>;
+}
+
+/// Children, agents and square kilometres of some group.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Tally {
+    pub children: u32,
+    pub agents: u64,
+    pub km2: f64,
+}
+
+impl Tally {
+    fn add(&mut self, entry: &Entry) {
+        self.children += 1;
+        self.agents += u64::from(entry.agents);
+        self.km2 += entry.km2();
+    }
+}
+
+/// Who takes part, and how.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// Ascending.
+    pub members: Vec<ChildKey>,
+    pub participants: Tally,
+    /// Participants that have a part in another release, too, and have their turn after that.
+    pub busy: u32,
+    /// Indices of members of whose areas only a part may lie in the target's.
+    pub partly: Vec<u32>,
+    /// For each member the functions that it runs, as a set of indices; empty where everybody runs all.
+    pub parts: Vec<u64>,
+    /// In the order of [`Why`].
+    pub excluded: Vec<(Why, Tally)>,
+    /// For `location_sequential`: indices of `members` in the order of their turns. Else empty.
+    pub sequence: Vec<u32>,
+    /// For `waves`: who has had their turn after each. Waves that would hold nobody are left out. Else empty.
+    pub waves: Vec<Wave>,
+    /// For `waves`: agents of the members before each member. Else empty.
+    pub before: Vec<u32>,
+}
+
+impl Plan {
+    /// The functions that a member runs; `at` is its index in `members`.
+    pub fn part(&self, at: usize) -> Part {
+        self.parts.get(at).map_or(Part::ALL, |set| Part(*set))
+    }
+}
+
+/// Plans a release over all children.
+pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
+    let areas = fleet.areas();
+    let rules = why::Rules::new(strategy);
+    let mut plan = Plan::default();
+    let mut parts = Vec::new();
+    let mut excluded: BTreeMap<Why, Tally> = BTreeMap::new();
+    let (mut outside, mut unknown) = (Tally::default(), Tally::default());
+    let mut judge = |child: ChildKey, entry: &Entry, place: Place| {
+        let Some(candidate) = fleet.candidate(child) else { return };
+        match rules.part(&candidate) {
+            Ok(part) => {
+                if place == Place::Partly {
+                    plan.partly.push(plan.members.len() as u32);
+                }
+                plan.members.push(child);
+                plan.participants.add(entry);
+                plan.busy += u32::from(candidate.is_busy);
+                parts.push(part);
+            }
+            Err(why) => excluded.entry(why).or_default().add(entry),
+        }
+    };
+    match rules.area() {
+        None => areas.iter().for_each(|(child, entry)| judge(child, entry, Place::Inside)),
+        Some(area) => {
+            let text = |child| fleet.candidate(child).and_then(|candidate| candidate.area);
+            areas.place(&areas.cover(&area), text, |child, entry, place| match place {
+                Place::Inside | Place::Partly => judge(child, entry, place),
+                Place::Outside => outside.add(entry),
+                Place::Unknown => unknown.add(entry),
+            });
+        }
+    }
+    if parts.iter().any(|part| *part != Part::ALL) {
+        plan.parts = parts.into_iter().map(|part| part.0).collect();
+    }
+    excluded.insert(Why::Outside, outside);
+    excluded.insert(Why::NoArea, unknown);
+    plan.excluded = excluded.into_iter().filter(|(_, tally)| tally.children > 0).collect();
+    match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
+        Some(Order::LocationSequential { start_at }) => order::by_location(&mut plan, fleet, *start_at),
+        Some(Order::Waves(amounts)) => order::in_waves(&mut plan, areas, amounts),
+        Some(Order::Parallel | Order::GlobalIncremental) | None => {}
+    }
+    plan
+}
+
+/// What a single child would do in a release, by the rules of [`plan`]. For many children prepare the target's
+/// [`Cover`] once.
+pub fn why_not(
+    strategy: &Strategy,
+    fleet: &impl Fleet,
+    cover: Option<&Cover>,
+    child: ChildKey,
+) -> Option<Result<(Part, Place), Why>> {
+    let candidate = fleet.candidate(child)?;
+    let entry = fleet.areas().get(child)?;
+    let place = match cover {
+        None => Place::Inside,
+        Some(cover) => index::place(cover, child, entry, &|_| candidate.area),
+    };
+    Some(match place {
+        Place::Outside => Err(Why::Outside),
+        Place::Unknown => Err(Why::NoArea),
+        Place::Inside | Place::Partly => why::Rules::new(strategy).part(&candidate).map(|part| (part, place)),
+    })
+}

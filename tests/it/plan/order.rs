@@ -1,0 +1,102 @@
+use choirmaster::{
+    plan::{Point, Shape, metres_from, plan},
+    strategy::{Amount, Order, Rollout},
+};
+use proptest::prelude::*;
+
+use super::{Child, Children, planned, rectangle, strategy};
+
+fn agents(id: &str, agents: u32) -> Child {
+    Child { agents, ..Child::nowhere(id) }
+}
+
+#[test]
+fn waves_count_agents_and_spread_a_manager_over_several() {
+    let strategy = strategy("rollout: {order: waves, waves: [1, 10%, 50%, 100%]}");
+    let list = vec![agents("a", 1), agents("rm", 60), agents("b", 1), agents("c", 38)];
+    let (plan, _) = planned(&strategy, list);
+    assert_eq!(plan.waves.iter().map(|wave| wave.agents).collect::<Vec<_>>(), [1, 10, 50, 100]);
+    assert_eq!((0..4).map(|at| plan.wave(at)).collect::<Vec<_>>(), [0, 1, 3, 3]);
+    assert_eq!((0..4).map(|wave| plan.quota(1, 60, wave)).collect::<Vec<_>>(), [0, 9, 49, 60]);
+    assert_eq!((0..4).map(|wave| plan.quota(0, 1, wave)).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    assert_eq!(plan.by_wave(), [(1, 1), (1, 9), (0, 40), (2, 50)]);
+}
+
+#[test]
+fn waves_grow_by_one_at_least_and_empty_ones_are_left_out() {
+    let strategy = strategy("rollout: {order: waves, waves: [1%, 2%, 3%, 100%]}");
+    let plan_of = |count: u32| {
+        let list = (0..count).map(|at| agents(&at.to_string(), 1)).collect();
+        planned(&strategy, list).0.waves.iter().map(|wave| wave.agents).collect::<Vec<_>>()
+    };
+    assert_eq!(plan_of(0), [0; 0]);
+    assert_eq!(plan_of(1), [1]);
+    assert_eq!(plan_of(2), [1, 2]);
+    assert_eq!(plan_of(10), [1, 2, 3, 10]);
+    assert_eq!(plan_of(200), [2, 4, 6, 200]);
+}
+
+#[test]
+fn locations_follow_each_other_by_distance_and_then_by_id() {
+    let strategy = strategy("rollout: {order: location_sequential, start_at: [13.4, 52.5]}");
+    let list = vec![
+        Child::at("far", &rectangle(20.0, 52.0, 21.0, 53.0)),
+        Child::nowhere("unknown"),
+        Child::at("z-around", &rectangle(13.0, 52.0, 14.0, 53.0)),
+        Child::at("west", &rectangle(12.0, 52.0, 12.5, 53.0)),
+        Child::at("a-around", &rectangle(13.3, 52.4, 13.5, 52.6)),
+        Child::at("east", &rectangle(14.2, 52.0, 15.0, 53.0)),
+    ];
+    let (plan, children) = planned(&strategy, list);
+    let turns: Vec<&str> = plan
+        .sequence
+        .iter()
+        .map(|at| children.list[plan.members[*at as usize].0 as usize].id.as_str())
+        .collect();
+    assert_eq!(turns, ["a-around", "z-around", "east", "west", "far", "unknown"]);
+}
+
+#[test]
+fn distances_are_metres_on_the_globe() {
+    let metres = |x: f64, y: f64, area: &str| metres_from(Point { x, y }, &Shape::read(area).unwrap());
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-3, "{found}");
+    let degree = 111_195.0;
+    close(metres(0.0, 0.0, &rectangle(1.0, -1.0, 2.0, 1.0)), degree);
+    close(metres(0.0, 0.0, &rectangle(-1.0, 3.0, 1.0, 4.0)), 3.0 * degree);
+    close(metres(0.0, 60.0, &rectangle(1.0, 59.0, 2.0, 61.0)), degree / 2.0);
+    assert!(metres(1.5, 0.0, &rectangle(1.0, -1.0, 2.0, 1.0)) == 0.0);
+    // Over the antimeridian it is near.
+    close(metres(179.5, 0.0, &rectangle(-179.5, -1.0, -179.0, 1.0)), degree);
+    close(metres(-179.5, 0.0, &rectangle(178.0, -1.0, 179.5, 1.0)), degree);
+    assert!(metres(-175.0, 0.0, &rectangle(184.0, -1.0, 186.0, 1.0)) == 0.0);
+}
+
+proptest! {
+    #[test]
+    fn every_agent_has_its_turn_in_exactly_one_wave(
+        children in prop::collection::vec(0..50_u32, 0..40),
+        shares in prop::collection::btree_set(1..1_000_000_u32, 0..8),
+    ) {
+        let mut strategy = strategy("");
+        let waves = shares.into_iter().map(Amount::Share).chain([Amount::WHOLE]).collect();
+        strategy.rollout = Some(Rollout { order: Order::Waves(waves), ..Rollout::default() });
+        let list: Vec<Child> = children.iter().map(|count| agents("x", *count)).collect();
+        let plan = plan(&strategy, &Children::new(list));
+        let total: u32 = children.iter().sum();
+        let mut last = 0;
+        for (number, wave) in plan.waves.iter().enumerate() {
+            prop_assert!(wave.agents > last || total == 0);
+            let quotas = children.iter().enumerate().map(|(at, count)| plan.quota(at, *count, number));
+            prop_assert_eq!(quotas.sum::<u32>(), wave.agents);
+            last = wave.agents;
+        }
+        prop_assert_eq!(last, total);
+        for (at, count) in children.iter().enumerate() {
+            let first = plan.wave(at);
+            prop_assert!(first < plan.waves.len());
+            prop_assert!(*count == 0 || plan.quota(at, *count, first) > 0);
+            prop_assert!(first == 0 || plan.quota(at, *count, first - 1) == 0);
+        }
+        prop_assert_eq!(plan.by_wave().iter().map(|(children, _)| children).sum::<u32>() as usize, children.len());
+    }
+}
