@@ -8,6 +8,7 @@ mod functions;
 mod poll;
 mod release;
 mod result;
+mod wait;
 
 use axum::{
     body::Bytes,
@@ -15,6 +16,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
+pub use wait::{MAX_WAIT, MAX_WAITERS};
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,
