@@ -256,9 +256,10 @@ fn an_entry_of_the_index_is_small_and_follows_its_child() {
     index.insert(ChildKey(7), Some(&there), 5);
     index.insert(ChildKey(9), None, 2);
     assert_eq!(index.len(), 3);
-    assert_eq!(index.with_same_area(&there).collect::<Vec<_>>(), [ChildKey(7)]);
     index.move_to(ChildKey(3), Some(&there));
-    assert_eq!(index.with_same_area(&there).collect::<Vec<_>>(), [ChildKey(3), ChildKey(7)]);
+    let (keys, all) = ([ChildKey(3), ChildKey(9)], |_| true);
+    assert_eq!(index.youngest_in_same_box(&keys, all), [(ChildKey(3), ChildKey(7))]);
+    assert_eq!(index.youngest_in_same_box(&keys, |child| child < ChildKey(7)), []);
     index.count(ChildKey(7), 8);
     assert_eq!(index.get(ChildKey(7)).unwrap().agents, 8);
     index.remove(ChildKey(7));
