@@ -53,6 +53,7 @@ CREATE TABLE members (
     release_key bigint NOT NULL,
     slice       bigint NOT NULL,
     keys        bytea  NOT NULL,
+    waves       bytea  NOT NULL,
     PRIMARY KEY (release_key, slice)
 );
 

@@ -49,6 +49,7 @@ CREATE TABLE members (
     release_key INTEGER NOT NULL,
     slice       INTEGER NOT NULL,
     keys        BLOB    NOT NULL,
+    waves       BLOB    NOT NULL,
     PRIMARY KEY (release_key, slice)
 ) STRICT;
 

@@ -7,6 +7,7 @@ use crate::{
     release::{
         assignment::Step,
         change::{Arrival, Change, Forgetting, Variant},
+        gate::{ALL_OPEN, Gate},
         state::{End, State},
         summary::Summary,
     },
@@ -70,6 +71,8 @@ enum Event<'a> {
     ReleasePaused {
         release: &'a str,
         reason: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        by_limit: bool,
     },
     ReleaseResumed {
         release: &'a str,
@@ -77,6 +80,29 @@ enum Event<'a> {
     ReleaseAborted {
         release: &'a str,
         reason: &'a str,
+    },
+    /// A limit was passed, or nobody approved in time.
+    ReleaseRolledBack {
+        release: &'a str,
+        reason: &'a str,
+    },
+    GateReached {
+        release: &'a str,
+        gate: String,
+    },
+    GateLeft {
+        release: &'a str,
+    },
+    GateOpened {
+        release: &'a str,
+        gate: String,
+    },
+    ApprovalAsked {
+        release: &'a str,
+        what: &'a str,
+    },
+    ReleaseApproved {
+        release: &'a str,
     },
     ReleaseRetried {
         release: &'a str,
@@ -167,9 +193,32 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             participants: membership.members.len(),
             excluded: &membership.excluded,
         },
-        Change::ReleasePaused { reason, .. } => Event::ReleasePaused { release: release_id, reason },
+        Change::ReleasePaused { reason, by_limit, .. } => {
+            Event::ReleasePaused { release: release_id, reason, by_limit: *by_limit }
+        }
         Change::ReleaseResumed { .. } => Event::ReleaseResumed { release: release_id },
+        Change::ReleaseAborted { reason, end: End::RolledBack, .. } => {
+            Event::ReleaseRolledBack { release: release_id, reason }
+        }
         Change::ReleaseAborted { reason, .. } => Event::ReleaseAborted { release: release_id, reason },
+        Change::GateReached { gate, .. } => {
+            let gate = release.map_or_else(String::new, |release| release.gate_name(*gate));
+            Event::GateReached { release: release_id, gate }
+        }
+        Change::GateLeft { .. } => Event::GateLeft { release: release_id },
+        Change::ApprovalAsked { what, .. } => Event::ApprovalAsked { release: release_id, what },
+        Change::ReleaseApproved { .. } => Event::ReleaseApproved { release: release_id },
+        Change::WavesOpened { to, .. } => {
+            let gate = release.map_or_else(String::new, |release| release.gate_name(Gate::Wave(*to)));
+            Event::GateOpened { release: release_id, gate }
+        }
+        Change::LevelOpened { level, .. } => {
+            let below = release.map_or_else(String::new, |release| match *level {
+                ALL_OPEN => "everything".to_owned(),
+                level => format!("everything before {}", release.gate_name(Gate::Level(level))),
+            });
+            Event::GateOpened { release: release_id, gate: below }
+        }
         Change::ReleaseRetried { .. } => Event::ReleaseRetried { release: release_id },
         Change::StageEnded { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));

@@ -17,6 +17,7 @@ use crate::{
     release::{
         assignment::{Assignment, Heard, Mark, Slot},
         change::{Arrival, Change, Variant},
+        gate::{Gates, Turns},
         state::{Child, Deployment, Known, Profile, Release, State},
     },
     store::{
@@ -151,7 +152,8 @@ fn child(row: ChildRow) -> Result<Child, StoreError> {
 #[derive(Debug)]
 pub(super) struct Building {
     pub release: Release,
-    members: Vec<ChildKey>,
+    /// Each with its wave.
+    members: Vec<(ChildKey, u32)>,
     rows: BTreeMap<ChildKey, Assignment>,
 }
 
@@ -163,6 +165,7 @@ impl Building {
         let strategy = strategy::check(&row.strategy).strategy.ok_or_else(|| {
             bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
         })?;
+        let gates = Gates { stand: detail.stand, ..Gates::new(&strategy) };
         let release = Release {
             key: ReleaseKey(key),
             id: ReleaseId::parse(&row.id).map_err(|e| bad("releases", key, "id", e))?,
@@ -182,6 +185,9 @@ impl Building {
             excluded: detail.excluded,
             assignments: BTreeMap::new(),
             counts: crate::release::state::Counts::default(),
+            turns: Turns::default(),
+            gates,
+            accepted: detail.accepted,
             next_deadline: 0,
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
@@ -189,15 +195,17 @@ impl Building {
 
     pub fn members(&mut self, row: &MembersRow) -> Result<(), StoreError> {
         let key = format!("({}, {})", row.release_key, row.slice);
-        let members =
-            members::unpack(&row.keys).ok_or_else(|| bad("members", key, "keys", "cut or too large"))?;
-        self.members.extend(members);
+        let members = members::unpack(&row.keys)
+            .ok_or_else(|| bad("members", key.clone(), "keys", "cut or too large"))?;
+        let waves = members::unpack_waves(&row.waves, members.len())
+            .ok_or_else(|| bad("members", key, "waves", "not one for each member"))?;
+        self.members.extend(members.into_iter().zip(waves));
         Ok(())
     }
 
     /// Forgets all members but one, if that is a member.
     pub fn keep_member(&mut self, child: ChildKey) {
-        self.members.retain(|member| *member == child);
+        self.members.retain(|(member, _)| *member == child);
     }
 
     /// Forgets all children but the first `limit` after `after`, and answers the last of these if there are more.
@@ -206,14 +214,14 @@ impl Building {
         let is_after = |key: &ChildKey| after.is_none_or(|after| *key > after);
         let mut keys: Vec<ChildKey> = self.rows.keys().copied().filter(is_after).collect();
         let full = keys.len() >= limit;
-        keys.extend(self.members.iter().copied().filter(is_after));
+        keys.extend(self.members.iter().map(|(member, _)| *member).filter(is_after));
         keys.sort_unstable();
         keys.dedup();
         let more = keys.len() > limit || full;
         keys.truncate(limit);
         let last = keys.last().copied();
         let is_kept = |key: &ChildKey| is_after(key) && last.is_some_and(|last| *key <= last);
-        self.members.retain(is_kept);
+        self.members.retain(|(member, _)| is_kept(member));
         self.rows.retain(|key, _| is_kept(key));
         last.filter(|_| more)
     }
@@ -245,6 +253,7 @@ impl Building {
             named: detail.named,
             piece: detail.piece,
             fetched: detail.fetched,
+            wave: detail.wave,
             slot: Slot(small("stage", row.stage)?),
             stage_status,
             since: detail.since,
@@ -283,20 +292,25 @@ impl Building {
     /// The release with all its assignments, every fact folded in.
     pub fn finish(mut self, state: &State) -> Release {
         let strategy = Arc::clone(&self.release.strategy);
+        // Who has not acted is in the last wave that was opened, or in one that is not.
+        let stand = self.release.gates.stand;
+        let since = |wave: u32| if wave < stand.waves { stand.opened } else { self.release.started_at };
         let fresh = Assignment::new(&strategy, self.release.started_at);
         let mut assignments: BTreeMap<ChildKey, Assignment> = self
             .members
             .iter()
-            .filter(|key| self.rows.contains_key(key) || state.children.get(**key).is_some())
-            .map(|key| (*key, fresh.clone()))
+            .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
+            .map(|(key, wave)| (*key, Assignment { wave: *wave, since: since(*wave), ..fresh.clone() }))
             .collect();
         assignments.append(&mut self.rows);
         for assignment in assignments.values_mut() {
             for dated in self.release.facts.iter().skip(usize::from(assignment.facts)) {
-                assignment.fold(dated, &strategy);
+                assignment.fold(dated, &strategy, &self.release.gates.levels);
             }
         }
-        self.release.members = self.members.into();
+        let (members, waves): (Vec<ChildKey>, Vec<u32>) = self.members.into_iter().unzip();
+        self.release.turns = Turns::new(&members, &waves);
+        self.release.members = members.into();
         self.release.assignments = assignments;
         self.release.recount();
         self.release

@@ -48,6 +48,7 @@ pub(super) async fn about_one_child(
         Command::Pause { release, .. }
         | Command::Resume { release }
         | Command::Abort { release, .. }
+        | Command::Approve { release }
         | Command::Retry { release }
         | Command::EndStageNow { release, .. } => (None, release.clone()),
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),

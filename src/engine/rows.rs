@@ -16,8 +16,9 @@ use crate::{
     release::{
         assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, Step, Undo},
         change::{Change, Variant},
+        gate::Stand,
         offer::Piece,
-        state::{Child, Counts, Release, ReleaseClock, ReleaseState, State},
+        state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
         summary::Kept,
     },
     store::rows::{
@@ -52,6 +53,8 @@ pub struct ReleaseDetail {
     pub participants: u32,
     pub excluded: Vec<(Exclusion, u32)>,
     pub counts: Counts,
+    pub stand: Stand,
+    pub accepted: Bad,
 }
 
 /// `assignments.detail`.
@@ -60,6 +63,8 @@ pub(super) struct AssignmentDetail {
     pub named: u16,
     pub piece: Piece,
     pub fetched: bool,
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub wave: u32,
     pub since: ReleaseMs,
     pub stage_since: ReleaseMs,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -88,6 +93,11 @@ pub(super) struct AssignmentDetail {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u8) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_first(wave: &u32) -> bool {
+    *wave == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -166,17 +176,28 @@ impl Touched {
                 self.whole.insert(*release);
                 self.releases.insert(*release);
             }
-            Change::ReleaseSubmitted { release, .. } => {
-                self.releases.insert(*release);
-            }
             Change::ReleaseEnded { release, .. }
             | Change::ReleasePaused { release, .. }
             | Change::ReleaseResumed { release, .. }
             | Change::ReleaseAborted { release, .. }
             | Change::ReleaseRetried { release, .. }
-            | Change::StageEnded { release, .. } => {
+            | Change::StageEnded { release, .. }
+            | Change::LevelOpened { release, .. } => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
+            }
+            Change::ReleaseSubmitted { release, .. }
+            | Change::GateReached { release, .. }
+            | Change::GateLeft { release }
+            | Change::ApprovalAsked { release, .. }
+            | Change::ReleaseApproved { release, .. } => {
+                self.releases.insert(*release);
+            }
+            Change::WavesOpened { release, from, to, .. } => {
+                self.releases.insert(*release);
+                if let Some(found) = state.find(*release) {
+                    self.children.extend(found.turns.between(*from, to + 1));
+                }
             }
             Change::Child { release, child, step, summary, .. } => {
                 self.assignments.insert((*release, *child));
@@ -407,6 +428,8 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         participants: release.members.len() as u32,
         excluded: release.excluded.clone(),
         counts: release.counts,
+        stand: release.gates.stand,
+        accepted: release.accepted,
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
     ReleaseRow {
@@ -426,10 +449,12 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
 }
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
-    release.members.chunks(SLICE_MEMBERS).zip(0..).map(|(keys, slice)| MembersRow {
+    let wave = |key: &ChildKey| release.assignments.get(key).map_or(0, |assignment| assignment.wave);
+    release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
         release_key: release.key.0,
         slice,
         keys: members::pack(keys),
+        waves: members::pack_waves(&keys.iter().map(wave).collect::<Vec<u32>>()),
     })
 }
 
@@ -447,6 +472,7 @@ fn assignment_row(
         named: assignment.named,
         piece: assignment.piece,
         fetched: assignment.fetched,
+        wave: assignment.wave,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,

@@ -8,13 +8,14 @@ use std::{
 
 use super::{
     assignment::{Assignment, Dated, Fact, ReleaseMs, Step},
-    change::{Change, Submitted},
+    change::{Change, Membership, Submitted},
     command::Command,
     deadline,
+    gate::{ALL_OPEN, Reached, Turns},
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
-use crate::model::{ChildKey, ChildStatus, Exclusion, Now, ReleaseKey};
+use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
 
 /// A hash by which areas are compared; equal texts are compared in full afterwards.
 pub(super) fn area_hash(area: &str) -> u64 {
@@ -42,33 +43,41 @@ impl State {
             Change::ChildForgotten { child, .. } => self.forget(*child),
             Change::ReleaseSubmitted { release, submitted, now } => self.submit(*release, submitted, *now),
             Change::ReleaseStarted { release, membership, now } => {
-                self.start(*release, &membership.members, &membership.excluded, *now);
+                self.start(*release, membership, *now);
             }
-            Change::ReleasePaused { release, reason, now } => self.with(*release, |release| {
+            Change::ReleasePaused { release, reason, by_limit, now } => self.with(*release, |release| {
                 release.clock.pause(*now);
-                release.state = ReleaseState::Paused { reason: reason.clone() };
+                release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
             }),
             Change::ReleaseResumed { release, now } => {
+                let level = self.release(*release).map_or(ALL_OPEN, |release| release.gates.stand.level);
                 self.with(*release, |release| {
                     release.clock.resume(*now);
+                    if let ReleaseState::Paused { by_limit: true, .. } = release.state {
+                        release.accepted = release.counts.bad();
+                    }
                     release.state = ReleaseState::Running;
                 });
-                self.fold(*release, Fact::Resumed, *now);
+                self.fold(*release, Fact::Resumed { level }, *now);
             }
             Change::StageEnded { release, stage, now } => {
                 self.fold(*release, Fact::StageEnded { stage: *stage }, *now);
             }
-            Change::ReleaseAborted { release, reason, now } => {
+            Change::ReleaseAborted { release, reason, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
-                    release.state = ReleaseState::RollingBack { reason: reason.clone() };
+                    release.state = ReleaseState::RollingBack { reason: reason.clone(), end: *end };
                 });
                 self.fold(*release, Fact::Aborted, *now);
             }
             Change::ReleaseRetried { release, now } => {
                 self.with(*release, |release| {
+                    if release.state.is_over() {
+                        // Nobody else is in it: those who get another attempt meet the barriers anew.
+                        release.gates.stand.level = release.gates.levels.barrier_from(0);
+                        release.ended = None;
+                    }
                     release.state = ReleaseState::Running;
-                    release.ended = None;
                 });
                 self.fold(*release, Fact::Retried, *now);
             }
@@ -81,6 +90,12 @@ impl State {
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
             }
+            Change::GateReached { .. }
+            | Change::GateLeft { .. }
+            | Change::ApprovalAsked { .. }
+            | Change::ReleaseApproved { .. }
+            | Change::WavesOpened { .. }
+            | Change::LevelOpened { .. } => self.gate(change),
             Change::NewcomersSeen { now } => {
                 self.newcomers_seen = now.served_ms;
                 let old = now.served_ms.saturating_sub(NEWCOMER_FOR.as_millis() as u64);
@@ -189,22 +204,28 @@ impl State {
         }
     }
 
-    fn start(&mut self, key: ReleaseKey, members: &Arc<[ChildKey]>, excluded: &[(Exclusion, u32)], now: Now) {
+    fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         let Some(release) = self.releases.get_mut(&key) else { return };
+        let Membership { members, excluded, waves } = membership;
         release.state = ReleaseState::Running;
         release.started = Some(now);
         release.started_at = release.at(now);
         release.members = Arc::clone(members);
-        release.excluded = excluded.to_vec();
+        release.excluded.clone_from(excluded);
+        release.turns = Turns::new(members, waves);
+        release.gates.stand.opened = release.started_at;
         let fresh = Assignment::new(&release.strategy, release.started_at);
-        release.assignments = members.iter().map(|child| (*child, fresh.clone())).collect();
+        let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
+        let in_wave = |at: usize| Assignment { wave: wave(at), ..fresh.clone() };
+        release.assignments = members.iter().enumerate().map(|(at, child)| (*child, in_wave(at))).collect();
         for assignment in release.assignments.values() {
-            release.counts.add(assignment);
+            release.counts.add(assignment, &release.gates);
         }
         release.next_deadline = if members.is_empty() {
             ReleaseMs::MAX
         } else {
-            deadline::soonest(&fresh, self.settings.deadlines(&release.strategy), &release.strategy)
+            let deadlines = self.settings.deadlines(&release.strategy);
+            deadline::soonest(&fresh, deadlines, &release.strategy, &release.gates)
         };
         for child in members.iter() {
             // A release that waited in the queue may start after one that was submitted later.
@@ -213,6 +234,68 @@ impl State {
             {
                 child.open.insert(at, key);
             }
+        }
+    }
+
+    fn gate(&mut self, change: &Change) {
+        match change {
+            Change::GateReached { release, gate, now } => self.with(*release, |release| {
+                let at = release.at(*now);
+                release.gates.stand.reached = Some(Reached { gate: *gate, at, approved: false });
+                release.next_deadline = release.next_deadline.min(release.gate_due());
+            }),
+            Change::GateLeft { release } => self.with(*release, |release| {
+                release.gates.stand.reached = None;
+                release.state = ReleaseState::Running;
+            }),
+            Change::ApprovalAsked { release, what, now } => self.with(*release, |release| {
+                let since = release.at(*now);
+                release.state = ReleaseState::AwaitingApproval { what: what.clone(), since };
+                release.next_deadline = release.next_deadline.min(release.gate_due());
+            }),
+            Change::ReleaseApproved { release, .. } => self.with(*release, |release| {
+                if let Some(reached) = &mut release.gates.stand.reached {
+                    reached.approved = true;
+                }
+                release.state = ReleaseState::Running;
+            }),
+            Change::WavesOpened { release, to, now, .. } => self.open_waves(*release, *to, *now),
+            Change::LevelOpened { release, level, now } => {
+                self.with(*release, |release| {
+                    release.gates.stand.level = *level;
+                    release.gates.stand.reached = None;
+                    release.state = ReleaseState::Running;
+                    // The fold below takes each child out of the counts as it was and puts it in as it is.
+                    release.recount();
+                });
+                self.fold(*release, Fact::Opened { level: *level }, *now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Costs as much as there are members in the waves that open.
+    fn open_waves(&mut self, key: ReleaseKey, to: u32, now: Now) {
+        let Some(release) = self.releases.get_mut(&key) else { return };
+        let before = release.gates.clone();
+        let at = release.at(now);
+        let stand = &mut release.gates.stand;
+        stand.waves = to + 1;
+        stand.opened = at;
+        stand.reached = None;
+        stand.level = release.gates.levels.barrier_from(0);
+        release.state = ReleaseState::Running;
+        let deadlines = self.settings.deadlines(&release.strategy);
+        for child in release.turns.between(before.stand.waves, to + 1) {
+            let Some(assignment) = release.assignments.get_mut(child) else { continue };
+            release.counts.remove(assignment, &before);
+            assignment.since = at;
+            release.counts.add(assignment, &release.gates);
+            let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
+            release.next_deadline = release.next_deadline.min(soonest);
+        }
+        if release.counts.in_play > 0 && before.stand.level != release.gates.stand.level {
+            release.recount();
         }
     }
 
@@ -226,11 +309,11 @@ impl State {
         let mut next = release.next_deadline;
         for (child, assignment) in &mut release.assignments {
             let was_doing = is_doing(assignment);
-            release.counts.remove(assignment);
-            assignment.fold(&dated, &release.strategy);
-            release.counts.add(assignment);
+            release.counts.remove(assignment, &release.gates);
+            assignment.fold(&dated, &release.strategy, &release.gates.levels);
+            release.counts.add(assignment, &release.gates);
             release.attempt = release.attempt.max(assignment.attempt);
-            next = next.min(deadline::soonest(assignment, deadlines, &release.strategy));
+            next = next.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
             if was_doing && !is_doing(assignment) {
                 freed.push(*child);
             }
@@ -249,7 +332,7 @@ impl State {
         {
             // A member goes on as one after the undo; anybody else has no other part in the release.
             let stand_in = Assignment::stand_in(&release.strategy, at, release.facts.len() as u16);
-            release.counts.add(&stand_in);
+            release.counts.add(&stand_in, &release.gates);
             release.assignments.insert(child, stand_in);
             if let Some(record) = self.children.get_mut(child)
                 && let Err(place) = record.open.binary_search(&key)
@@ -259,12 +342,12 @@ impl State {
         }
         let Some(assignment) = release.assignments.get_mut(&child) else { return };
         let was_doing = is_doing(assignment);
-        release.counts.remove(assignment);
+        release.counts.remove(assignment, &release.gates);
         assignment.apply(step, &release.strategy, at);
-        release.counts.add(assignment);
+        release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
-        let soonest =
-            deadline::soonest(assignment, self.settings.deadlines(&release.strategy), &release.strategy);
+        let deadlines = self.settings.deadlines(&release.strategy);
+        let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.next_deadline.min(soonest);
         if was_doing != is_doing(assignment) {
             let busy = self.is_busy(child);

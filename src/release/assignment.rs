@@ -12,7 +12,10 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::offer::{MAX_UNDO, OfferKind, OfferName, Piece};
+use super::{
+    gate::Levels,
+    offer::{MAX_UNDO, OfferKind, OfferName, Piece},
+};
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus},
     strategy::Strategy,
@@ -221,7 +224,14 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fact")]
 pub enum Fact {
-    Resumed,
+    /// The barriers below `level` are open.
+    Resumed {
+        level: u8,
+    },
+    /// So are those below this level from now on.
+    Opened {
+        level: u8,
+    },
     /// An operator ended this stage for everybody who is in it.
     StageEnded {
         stage: u8,
@@ -252,6 +262,8 @@ pub struct Assignment {
     pub fetched: bool,
     pub slot: Slot,
     pub stage_status: StageStatus,
+    /// In which it has its turn, from 0.
+    pub wave: u32,
     /// When it was offered, fetched, or last reported.
     pub since: ReleaseMs,
     /// When the current stage began.
@@ -303,6 +315,7 @@ impl Assignment {
             named: 1,
             piece: first_piece(strategy),
             fetched: false,
+            wave: 0,
             slot: Slot::stage(0),
             stage_status: StageStatus::Pending,
             since: at,
@@ -472,11 +485,14 @@ impl Assignment {
     }
 
     /// Folds in a fact of the whole release.
-    pub fn fold(&mut self, dated: &Dated, strategy: &Strategy) {
+    pub fn fold(&mut self, dated: &Dated, strategy: &Strategy, levels: &Levels) {
         match dated.fact {
-            Fact::Resumed => {
-                if self.status == ChildStatus::Doing && self.stage_status == StageStatus::SuccessWaiting {
-                    self.apply(&Step::Signalled, strategy, dated.at);
+            Fact::Resumed { level } => self.let_end(level, strategy, levels, dated.at),
+            Fact::Opened { level } => {
+                self.let_end(level, strategy, levels, dated.at);
+                let waits = matches!(self.status, ChildStatus::Todo | ChildStatus::Doing) && !self.fetched;
+                if waits && levels.of_piece(self.piece) < level {
+                    self.since = self.since.max(dated.at);
                 }
             }
             Fact::StageEnded { stage } => {
@@ -492,6 +508,14 @@ impl Assignment {
             }
         }
         self.facts += 1;
+    }
+
+    /// Gives the signal it waits for, if no barrier from `level` on withholds it.
+    fn let_end(&mut self, level: u8, strategy: &Strategy, levels: &Levels, at: ReleaseMs) {
+        let waits = self.status == ChildStatus::Doing && self.stage_status == StageStatus::SuccessWaiting;
+        if waits && levels.may_end(self.slot, level) {
+            self.apply(&Step::Signalled, strategy, at);
+        }
     }
 
     /// Whether it runs this stage and has not been told to end it.
@@ -609,6 +633,7 @@ impl Assignment {
         *self = Self {
             attempt: self.attempt + 1,
             named: self.attempt + 1,
+            wave: self.wave,
             tainted: self.tainted,
             rolled_out: self.rolled_out,
             undo: self.undo.take(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assignment::{Fact, ReleaseMs, Step},
+    assignment::{ReleaseMs, Step},
+    gate::Gate,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
 };
@@ -51,6 +52,8 @@ pub struct Membership {
     /// Ascending.
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
+    /// The wave of each member, from 0, in their order. Empty: all are in the first.
+    pub waves: Vec<u32>,
 }
 
 /// One change of the state. Applying it can't fail.
@@ -102,15 +105,20 @@ pub enum Change {
     ReleasePaused {
         release: ReleaseKey,
         reason: String,
+        /// Too many children ended badly; to go on is to accept that.
+        by_limit: bool,
         now: Now,
     },
     ReleaseResumed {
         release: ReleaseKey,
         now: Now,
     },
+    /// It is taken back: everybody who may run the new version is offered the undo.
     ReleaseAborted {
         release: ReleaseKey,
         reason: String,
+        /// How it ends then: `Aborted` by an operator, `RolledBack` by its own rules.
+        end: End,
         now: Now,
     },
     ReleaseRetried {
@@ -120,6 +128,40 @@ pub enum Change {
     StageEnded {
         release: ReleaseKey,
         stage: u8,
+        now: Now,
+    },
+    /// Nobody has to come to this gate any more; it soaks, or an approval is awaited.
+    GateReached {
+        release: ReleaseKey,
+        gate: Gate,
+        now: Now,
+    },
+    /// Somebody has to come there again: a child got another attempt, or joined.
+    GateLeft {
+        release: ReleaseKey,
+    },
+    /// Somebody must say yes before the gate that is reached opens.
+    ApprovalAsked {
+        release: ReleaseKey,
+        /// What for, in words.
+        what: String,
+        now: Now,
+    },
+    ReleaseApproved {
+        release: ReleaseKey,
+        now: Now,
+    },
+    /// The waves from one number to another are open.
+    WavesOpened {
+        release: ReleaseKey,
+        from: u32,
+        to: u32,
+        now: Now,
+    },
+    /// All barriers below this level are open.
+    LevelOpened {
+        release: ReleaseKey,
+        level: u8,
         now: Now,
     },
     ReleaseEnded {
@@ -206,6 +248,12 @@ impl Change {
             | Self::ReleaseAborted { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
+            | Self::GateReached { release, .. }
+            | Self::GateLeft { release }
+            | Self::ApprovalAsked { release, .. }
+            | Self::ReleaseApproved { release, .. }
+            | Self::WavesOpened { release, .. }
+            | Self::LevelOpened { release, .. }
             | Self::ReleaseEnded { release, .. }
             | Self::DeadlinesSeen { release, .. }
             | Self::Child { release, .. }
@@ -229,17 +277,6 @@ impl Change {
             | Self::Numbers { child, .. }
             | Self::LateKept { child, .. }
             | Self::Deployed { child, .. } => Some(*child),
-            _ => None,
-        }
-    }
-
-    /// The fact that this change folds into every assignment of its release.
-    pub fn fact(&self) -> Option<Fact> {
-        match self {
-            Self::ReleaseResumed { .. } => Some(Fact::Resumed),
-            Self::StageEnded { stage, .. } => Some(Fact::StageEnded { stage: *stage }),
-            Self::ReleaseAborted { .. } => Some(Fact::Aborted),
-            Self::ReleaseRetried { .. } => Some(Fact::Retried),
             _ => None,
         }
     }

@@ -62,6 +62,10 @@ pub enum Command {
         release: String,
         reason: String,
     },
+    /// Opens the gate that waits for somebody to say yes.
+    Approve {
+        release: String,
+    },
     /// Another attempt for every child that failed, timed out, was unreachable or lost.
     Retry {
         release: String,

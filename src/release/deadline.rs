@@ -2,6 +2,7 @@
 
 use super::{
     assignment::{Assignment, ReleaseMs},
+    gate::Gates,
     settings::Deadlines,
 };
 use crate::{
@@ -36,13 +37,20 @@ pub fn of(
     assignment: &Assignment,
     deadlines: Deadlines,
     strategy: &Strategy,
+    gates: &Gates,
 ) -> impl Iterator<Item = Deadline> {
-    undo(assignment, deadlines).into_iter().chain(main(assignment, deadlines, strategy).into_iter().flatten())
+    let main = main(assignment, deadlines, strategy, gates);
+    undo(assignment, deadlines).into_iter().chain(main.into_iter().flatten())
 }
 
 /// The first of them; `MAX` if there is none.
-pub fn soonest(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> ReleaseMs {
-    of(assignment, deadlines, strategy).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
+pub fn soonest(
+    assignment: &Assignment,
+    deadlines: Deadlines,
+    strategy: &Strategy,
+    gates: &Gates,
+) -> ReleaseMs {
+    of(assignment, deadlines, strategy, gates).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
 }
 
 fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
@@ -54,12 +62,21 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     Some(Deadline { at, missed: Missed::Undo, silence_ms: None })
 }
 
-fn main(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> [Option<Deadline>; 2] {
+fn main(
+    assignment: &Assignment,
+    deadlines: Deadlines,
+    strategy: &Strategy,
+    gates: &Gates,
+) -> [Option<Deadline>; 2] {
     let waits_for_fetch = match assignment.status {
         ChildStatus::Todo => true,
         ChildStatus::Doing => !assignment.fetched,
         ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => return [None, None],
     };
+    if waits_for_fetch && gates.holds(assignment) {
+        // It waits for the others, and each of them has a deadline.
+        return [None, None];
+    }
     if waits_for_fetch {
         let at = assignment.since.saturating_add(deadlines.offer_ms);
         return [Some(Deadline { at, missed: Missed::Offer, silence_ms: None }), None];
@@ -70,9 +87,17 @@ fn main(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> [
             .slot
             .stage_index()
             .and_then(|index| strategy.stages.get(index))
-            .is_some_and(|stage| stage.kind == StageKind::AB);
+            .is_some_and(|stage| strategy.offered_kind(stage) == StageKind::AB);
+    let in_charge = strategy.rollout.is_some();
+    // Where the manager is in charge it may withhold the signal for long: that is no fault of the child.
+    let stage_since = if in_charge && assignment.stage_status == StageStatus::ShouldEnd {
+        assignment.since
+    } else {
+        assignment.stage_since
+    };
+    let is_withheld = in_charge && assignment.stage_status == StageStatus::SuccessWaiting;
     let stage = Deadline {
-        at: assignment.stage_since.saturating_add(deadlines.stage_ms),
+        at: stage_since.saturating_add(deadlines.stage_ms),
         missed: Missed::Stage,
         silence_ms: None,
     };
@@ -81,5 +106,5 @@ fn main(assignment: &Assignment, deadlines: Deadlines, strategy: &Strategy) -> [
         missed: Missed::SetUp,
         silence_ms: Some(deadlines.setup_ms),
     };
-    [Some(stage), (!silent_by_nature).then_some(silence)]
+    [(!is_withheld).then_some(stage), (!silent_by_nature).then_some(silence)]
 }

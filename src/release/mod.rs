@@ -21,6 +21,8 @@ pub mod command;
 pub mod deadline;
 pub mod decide;
 mod fleet;
+pub mod gate;
+pub mod lead;
 pub mod offer;
 pub mod settings;
 pub mod settle;

@@ -1,10 +1,11 @@
-//! The consequences of changes: releases end when nobody is awaited any more, the next in the queue starts, and a
+//! The consequences of changes: limits are judged, gates open, releases end when nobody is awaited any more, the next in the queue starts, and a
 //! child that became free is offered what comes next.
 
 use super::{
     assignment::Step,
     change::Change,
     decide::membership,
+    lead,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
 };
@@ -17,7 +18,12 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     touched.sort_unstable();
     touched.dedup();
     for release in touched.iter().filter_map(|key| state.release(*key)) {
-        follow.extend(end(release, now));
+        let judged = lead::judge(state, release, changes, now);
+        if judged.is_empty() {
+            follow.extend(end(release, now).or_else(|| lead::lead(release, now)));
+        } else {
+            follow.extend(judged);
+        }
     }
     let queue_may_move = changes
         .iter()
@@ -36,19 +42,20 @@ fn end(release: &Release, now: Now) -> Option<Change> {
     let end = match release.state {
         ReleaseState::Running if release.counts.failures() > 0 => End::DoneWithFailures,
         ReleaseState::Running => End::Done,
-        ReleaseState::RollingBack { .. } => End::Aborted,
+        ReleaseState::RollingBack { end, .. } => end,
         _ => return None,
     };
     let unconfirmed = release.counts.undo_overdue;
     Some(Change::ReleaseEnded { release: release.key, end, unconfirmed, now })
 }
 
-/// Starts every planned release that nothing earlier stands in the way of.
-fn start_next(state: &State, now: Now) -> Vec<Change> {
+/// Starts every planned release whose time has come and that nothing earlier stands in the way of.
+pub(super) fn start_next(state: &State, now: Now) -> Vec<Change> {
     state
         .releases
         .values()
         .filter(|release| release.state == ReleaseState::Planned)
+        .filter(|release| release.starts_at().is_none_or(|start| start <= now.wall_ms))
         .filter(|release| state.conflicts(&release.strategy, release.key).next().is_none())
         .map(|release| Change::ReleaseStarted {
             release: release.key,

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::{
     assignment::{Assignment, Dated, ReleaseMs},
     change::{Submitted, Variant},
+    gate::{Gates, Turns},
     settings::{NEWCOMER_LOOKS, Settings},
 };
 use crate::{
@@ -152,6 +153,9 @@ impl Children {
 pub enum End {
     Done,
     DoneWithFailures,
+    /// By its own rules: too many children ended badly, or nobody approved in time.
+    RolledBack,
+    /// By an operator, or because another release took its place.
     Aborted,
 }
 
@@ -160,13 +164,18 @@ pub enum End {
 /// ```mermaid
 /// stateDiagram-v2
 ///     [*] --> Planned: submitted
-///     Planned --> Running: nothing it conflicts with runs any more
+///     Planned --> Running: its time has come, and nothing it conflicts with runs any more
 ///     Planned --> Aborted
-///     Running --> Paused: pause
+///     Running --> AwaitingApproval: a gate is reached that somebody must approve of
+///     AwaitingApproval --> Running: approve, or the gate is reached no more
+///     AwaitingApproval --> Paused: pause
+///     AwaitingApproval --> RollingBack: abort, or no approval in time
+///     Running --> Paused: pause, or a limit is passed
 ///     Paused --> Running: resume
-///     Running --> RollingBack: abort
+///     Running --> RollingBack: abort, or a limit is passed
 ///     Paused --> RollingBack: abort
 ///     RollingBack --> Aborted: every undo confirmed or overdue
+///     RollingBack --> RolledBack: likewise, if it was by a limit or for want of an approval
 ///     Running --> Done
 ///     Running --> DoneWithFailures
 ///     DoneWithFailures --> Running: retry
@@ -176,15 +185,40 @@ pub enum End {
 pub enum ReleaseState {
     Planned,
     Running,
-    Paused { reason: String },
-    RollingBack { reason: String },
-    Over { end: End, unconfirmed: u32 },
+    Paused {
+        reason: String,
+        /// Too many children ended badly; to go on is to accept that.
+        by_limit: bool,
+    },
+    AwaitingApproval {
+        /// What for, in words.
+        what: String,
+        since: ReleaseMs,
+    },
+    RollingBack {
+        reason: String,
+        /// How it ends then.
+        end: End,
+    },
+    Over {
+        end: End,
+        unconfirmed: u32,
+    },
 }
 
 impl ReleaseState {
     /// Every name that [`Self::name`] gives.
-    pub const NAMES: [&str; 7] =
-        ["Planned", "Running", "Paused", "RollingBack", "Done", "DoneWithFailures", "Aborted"];
+    pub const NAMES: [&str; 9] = [
+        "Planned",
+        "Running",
+        "Paused",
+        "AwaitingApproval",
+        "RollingBack",
+        "Done",
+        "DoneWithFailures",
+        "RolledBack",
+        "Aborted",
+    ];
 
     /// As shown and stored.
     pub const fn name(&self) -> &'static str {
@@ -192,9 +226,11 @@ impl ReleaseState {
             Self::Planned => "Planned",
             Self::Running => "Running",
             Self::Paused { .. } => "Paused",
+            Self::AwaitingApproval { .. } => "AwaitingApproval",
             Self::RollingBack { .. } => "RollingBack",
             Self::Over { end: End::Done, .. } => "Done",
             Self::Over { end: End::DoneWithFailures, .. } => "DoneWithFailures",
+            Self::Over { end: End::RolledBack, .. } => "RolledBack",
             Self::Over { end: End::Aborted, .. } => "Aborted",
         }
     }
@@ -228,6 +264,16 @@ impl ReleaseClock {
     }
 }
 
+/// Children that ended badly, by what limits there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bad {
+    pub failed: u32,
+    /// Not heard of in time, or their result was lost.
+    pub timed_out: u32,
+    pub unreachable: u32,
+}
+
 /// How many children of a release are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -250,10 +296,19 @@ pub struct Counts {
     pub undo_overdue: u32,
     /// Neither over nor without an undo that is waited for.
     pub awaited: u32,
+    /// Those of them whose wave has begun.
+    #[serde(skip)]
+    pub awaited_now: u32,
+    /// Children whose wave has begun and that have not ended.
+    #[serde(skip)]
+    pub in_play: u32,
+    /// Those of them that have not come to the next barrier.
+    #[serde(skip)]
+    pub behind: u32,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment) -> [Option<&mut u32>; 5] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 8] {
         use crate::model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -279,15 +334,30 @@ impl Counts {
             undo.map(|_| &mut self.undoing),
             undo.filter(|undo| undo.overdue).map(|_| &mut self.undo_overdue),
             assignment.is_awaited().then_some(&mut self.awaited),
+            (assignment.is_awaited() && gates.admits(assignment)).then_some(&mut self.awaited_now),
+            gates.is_in_play(assignment).then_some(&mut self.in_play),
+            gates.waits_for(assignment).then_some(&mut self.behind),
         ]
     }
 
-    pub(super) fn add(&mut self, assignment: &Assignment) {
-        self.slots(assignment).into_iter().flatten().for_each(|count| *count += 1);
+    pub(super) fn add(&mut self, assignment: &Assignment, gates: &Gates) {
+        self.slots(assignment, gates).into_iter().flatten().for_each(|count| *count += 1);
     }
 
-    pub(super) fn remove(&mut self, assignment: &Assignment) {
-        self.slots(assignment).into_iter().flatten().for_each(|count| *count = count.saturating_sub(1));
+    pub(super) fn remove(&mut self, assignment: &Assignment, gates: &Gates) {
+        self.slots(assignment, gates)
+            .into_iter()
+            .flatten()
+            .for_each(|count| *count = count.saturating_sub(1));
+    }
+
+    /// Those that ended badly, as limits count them.
+    pub const fn bad(&self) -> Bad {
+        Bad {
+            failed: self.outcome_failed,
+            timed_out: self.timed_out + self.lost,
+            unreachable: self.unreachable,
+        }
     }
 
     /// Children that ended badly.
@@ -318,6 +388,11 @@ pub struct Release {
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
+    /// Members by their turns.
+    pub turns: Turns,
+    pub gates: Gates,
+    /// What has been accepted of the children that ended badly: by resuming after a limit was passed.
+    pub accepted: Bad,
     /// Members and stand-ins.
     pub assignments: BTreeMap<ChildKey, Assignment>,
     pub counts: Counts,
@@ -344,6 +419,9 @@ impl Release {
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
+            turns: Turns::default(),
+            gates: Gates::new(&submitted.strategy),
+            accepted: Bad::default(),
             assignments: BTreeMap::new(),
             counts: Counts::default(),
             next_deadline: ReleaseMs::MAX,
@@ -354,13 +432,21 @@ impl Release {
     pub fn recount(&mut self) {
         self.counts = Counts::default();
         for assignment in self.assignments.values() {
-            self.counts.add(assignment);
+            self.counts.add(assignment, &self.gates);
         }
     }
 
     /// Whether children are offered what comes next.
     pub fn is_running(&self) -> bool {
         self.state == ReleaseState::Running
+    }
+
+    /// Whether it has begun and may yet end well.
+    pub const fn is_under_way(&self) -> bool {
+        matches!(
+            self.state,
+            ReleaseState::Running | ReleaseState::Paused { .. } | ReleaseState::AwaitingApproval { .. }
+        )
     }
 
     /// Whether it must stay in memory.
@@ -371,6 +457,11 @@ impl Release {
     /// Whether both change one of the same functions.
     pub fn shares_function_with(&self, other: &Strategy) -> bool {
         self.strategy.functions.iter().any(|f| other.functions.iter().any(|g| f.name == g.name))
+    }
+
+    /// The instant before which it does not start, in milliseconds since 1970.
+    pub fn starts_at(&self) -> Option<i64> {
+        self.strategy.rollout.as_ref().and_then(|rollout| rollout.start_ms)
     }
 
     /// The instant on the clock of this release.
@@ -462,7 +553,17 @@ impl State {
             });
         // One past the instant at which it becomes a ghost: the tick looks for those born strictly before.
         let ghosts = self.newborn.first().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
-        deadlines.chain(ghosts).chain(self.next_look_at_newcomers()).min()
+        deadlines.chain(ghosts).chain(self.next_look_at_newcomers()).chain(self.next_start(now)).min()
+    }
+
+    /// The serving time at which a release is to start that waits for nothing else. The wall may be turned: it is asked
+    /// again whenever the shell wakes.
+    fn next_start(&self, now: Now) -> Option<u64> {
+        let planned = self.releases.values().filter(|release| release.state == ReleaseState::Planned);
+        let free = planned.filter(|release| self.conflicts(&release.strategy, release.key).next().is_none());
+        let starts = free.filter_map(Release::starts_at);
+        let after = |start: i64| u64::try_from(start.saturating_sub(now.wall_ms)).unwrap_or_default();
+        starts.map(|start| now.served_ms.saturating_add(after(start))).min()
     }
 
     /// The serving time at which one of the newcomers reaches an age at which it is looked at again.

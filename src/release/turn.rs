@@ -2,7 +2,7 @@
 //!
 //! What a child has in hand comes first, then undos, oldest release first, then a release between two of whose
 //! offers it is, then the others in order of submission. A child has one thing in hand at a time; a release that is
-//! paused before the child began lets the next one pass.
+//! paused before the child began, or whose wave of this child is not open, lets the next one pass.
 
 use super::{
     assignment::Assignment,
@@ -50,10 +50,14 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
     };
     // Between two offers of a release no other may come, not even one that was submitted before and started later.
     if let Some(begun) = open().find(|(_, assignment)| assignment.status == ChildStatus::Doing) {
-        return if begun.0.is_running() { offer(begun) } else { Turn::Idle };
+        let may = begun.0.is_running() && !begun.0.gates.holds(begun.1);
+        return if may { offer(begun) } else { Turn::Idle };
     }
     open()
-        .find(|(release, assignment)| assignment.status == ChildStatus::Todo && release.is_running())
+        .find(|(release, assignment)| {
+            let may = release.is_running() && !release.gates.holds(assignment);
+            assignment.status == ChildStatus::Todo && may
+        })
         .map_or(Turn::Idle, offer)
 }
 

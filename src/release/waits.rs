@@ -9,6 +9,7 @@ use super::{
     assignment::{Assignment, Undo},
     command::Seen,
     deadline::{self, Missed},
+    gate::{ALL_OPEN, Gate},
     offer::OfferName,
     state::{Release, ReleaseState, State},
     turn::{Turn, turn},
@@ -87,8 +88,14 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     }
 
     fn to_fetch(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
-        if let ReleaseState::Paused { reason } = &release.state {
+        if let ReleaseState::Paused { reason, .. } = &release.state {
             return format!("the release is paused: {reason}");
+        }
+        if !release.gates.admits(assignment) {
+            return format!("has its turn in {}", release.gate_name(Gate::Wave(assignment.wave)));
+        }
+        if release.gates.holds(assignment) {
+            return format!("is held before {}: {}", stage_name(release, assignment), gate(release));
         }
         let behind = match turn(self.state, key) {
             Turn::Offer { release: offered, .. } if offered == release.key => None,
@@ -118,12 +125,15 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     fn in_hand(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         let what = stage_name(release, assignment);
         let paused = match &release.state {
-            ReleaseState::Paused { reason } => Some(format!("the release is paused: {reason}")),
+            ReleaseState::Paused { reason, .. } => Some(format!("the release is paused: {reason}")),
             _ => None,
         };
         let mut line = match (assignment.stage_status, paused) {
             (StageStatus::SuccessWaiting, Some(paused)) => {
                 format!("is ready to end {what}; {paused}")
+            }
+            (StageStatus::SuccessWaiting, None) if !release.gates.may_end(assignment.slot) => {
+                format!("is ready to end {what}, which waits: {}", gate(release))
             }
             (StageStatus::SuccessWaiting, None) => format!("is ready to end {what}; waits for the signal"),
             (StageStatus::ShouldEnd, _) => format!("runs {what}; was told to end it, its result is awaited"),
@@ -174,7 +184,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         };
         other(&mut line, "its place was taken by", assignment.successor);
         other(&mut line, "it stands in for", assignment.predecessor);
-        if let ReleaseState::RollingBack { reason } = &release.state
+        if let ReleaseState::RollingBack { reason, .. } = &release.state
             && self.state.assignment(release.key, key).is_some()
             && assignment.outcome.is_none()
         {
@@ -207,7 +217,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         }
         let deadlines = self.state.settings.deadlines(&release.strategy);
         let at = release.at(self.now);
-        let due = deadline::of(assignment, deadlines, &release.strategy)
+        let due = deadline::of(assignment, deadlines, &release.strategy, &release.gates)
             .map(|deadline| match (deadline.silence_ms, self.seen.last_call(key)) {
                 // Silence counts from the last call on.
                 (Some(silence), Some(called)) => {
@@ -231,6 +241,25 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     }
 }
 
+/// What the next gate waits for.
+fn gate(release: &Release) -> String {
+    let stand = &release.gates.stand;
+    match (&release.state, stand.reached) {
+        (ReleaseState::AwaitingApproval { what, .. }, _) => format!("somebody must approve of {what}"),
+        (_, Some(reached)) => {
+            format!("{} soaks until then", release.gate_name(reached.gate))
+        }
+        _ => {
+            let behind = release.counts.behind;
+            let (children, have) = if behind == 1 { ("child", "has") } else { ("children", "have") };
+            format!(
+                "{behind} {children} {have} to come before {} begins",
+                release.gate_name(Gate::Level(stand.level))
+            )
+        }
+    }
+}
+
 fn stage_name(release: &Release, assignment: &Assignment) -> String {
     let stage = assignment.slot.stage_index().map(|index| release.strategy.stages.get(index));
     match stage {
@@ -243,14 +272,38 @@ fn stage_name(release: &Release, assignment: &Assignment) -> String {
     }
 }
 
+/// Which gate comes next, and what it waits for; empty where nothing is led.
+fn gates(release: &Release, now: Now) -> String {
+    let stand = &release.gates.stand;
+    let mut line = String::new();
+    if release.turns.waves() > 1 {
+        let _ = write!(line, "; {}", release.gate_name(Gate::Wave(stand.waves.saturating_sub(1))));
+    }
+    if let Some(reached) = stand.reached {
+        let left = Span(release.gate_due().saturating_sub(release.at(now)));
+        let _ = write!(line, "; soaks for another {left}, then {}", release.gate_name(reached.gate));
+    } else if stand.level != ALL_OPEN && release.counts.behind > 0 {
+        let (behind, next) = (release.counts.behind, release.gate_name(Gate::Level(stand.level)));
+        let _ = write!(line, "; {next} begins when the {behind} that are behind have come");
+    }
+    line
+}
+
 /// What a release waits for; `None` once it is over.
-pub fn release(state: &State, release: &Release) -> Option<String> {
+pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
         ReleaseState::Planned => {
             let earlier: Vec<&str> =
                 state.conflicts(&release.strategy, release.key).map(|other| other.id.as_str()).collect();
-            format!("waits behind release {}, which changes the same functions", earlier.join(", "))
+            let left = release.starts_at().map_or(0, |start| start.saturating_sub(now.wall_ms));
+            match (u64::try_from(left), earlier.is_empty()) {
+                (Ok(left), true) => format!("starts in {}", Span(left)),
+                (Ok(left), false) if left > 0 => {
+                    format!("starts in {}, behind release {}", Span(left), earlier.join(", "))
+                }
+                _ => format!("waits behind release {}, which changes the same functions", earlier.join(", ")),
+            }
         }
         ReleaseState::Running => {
             let ended = counts.done + counts.failed + counts.no;
@@ -264,10 +317,15 @@ pub fn release(state: &State, release: &Release) -> Option<String> {
                     let _ = write!(line, ", {count} {what}");
                 }
             }
-            line
+            line + &gates(release, now)
         }
-        ReleaseState::Paused { reason } => format!("is paused ({reason}): resume or abort it"),
-        ReleaseState::RollingBack { reason } => {
+        ReleaseState::AwaitingApproval { what, since } => {
+            let due = release.gate_due().saturating_sub(release.at(now));
+            let asked = Span(release.at(now).saturating_sub(*since));
+            format!("waits for approval of {what}: asked {asked} ago, rolls back in {}", Span(due))
+        }
+        ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
+        ReleaseState::RollingBack { reason, .. } => {
             format!("rolls back ({reason}): {} children have not confirmed it", counts.awaited)
         }
         ReleaseState::Over { .. } => return None,

@@ -67,6 +67,9 @@ pub struct MembersRow {
     /// Child keys, ascending, packed by the engine.
     #[serde(with = "base64_text")]
     pub keys: Vec<u8>,
+    /// The wave of each of them, packed likewise; empty where all are in the first.
+    #[serde(with = "base64_text", default)]
+    pub waves: Vec<u8>,
 }
 
 /// `assignments`: a child in a release, from the moment it acts. Primary key `(release_key, child_key)`.

@@ -41,7 +41,7 @@ table!(RELEASES, release_columns, "releases", key 1,
     "release_key", "id", "state", "open", "digest", "archive", "strategy", "functions", "submitted_ms",
     "updated_ms", "ended_ms", "detail");
 table!(ARCHIVES, archive_columns, "archives", key 1, "digest", "bytes");
-table!(MEMBERS, member_columns, "members", key 2, "release_key", "slice", "keys");
+table!(MEMBERS, member_columns, "members", key 2, "release_key", "slice", "keys", "waves");
 table!(ASSIGNMENTS, assignment_columns, "assignments", key 2,
     "release_key", "child_key", "status", "outcome", "attempt", "stage", "stage_status", "updated_ms", "detail");
 table!(STAGE_RESULTS, stage_result_columns, "stage_results", key 4,
@@ -189,7 +189,7 @@ impl FromRow for ArchiveRow {
 impl FromRow for MembersRow {
     const TABLE: &'static Table = &MEMBERS;
     fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { release_key: row.int(0)?, slice: row.int(1)?, keys: row.bytes(2)? })
+        Ok(Self { release_key: row.int(0)?, slice: row.int(1)?, keys: row.bytes(2)?, waves: row.bytes(3)? })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The graph of stages: what follows what.
 
-use super::{Action, Metric, Stage, Statistic, Strategy};
+use super::{Action, Metric, Stage, StageKind, Statistic, Strategy};
 
 impl Strategy {
     /// The stages from the first along `on_success`.
@@ -48,6 +48,11 @@ impl Strategy {
                 stage.on_failure == Action::Rollback
                     && !stage.conditions.iter().any(|c| c.metric.is_quantile())
             })
+    }
+
+    /// What a stage is handed out as: where the manager is in charge every stage waits for its signal.
+    pub fn offered_kind(&self, stage: &Stage) -> StageKind {
+        if self.rollout.is_some() { StageKind::WaitForSignal } else { stage.kind }
     }
 
     /// What follows a stage.

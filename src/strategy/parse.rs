@@ -62,7 +62,8 @@ pub(super) struct Draft {
 pub(super) struct Blocks {
     /// The target, if it allows parts.
     pub partial: Option<At>,
-    pub rollout: Option<At>,
+    /// What a `rollout` asks for.
+    pub rollout: Option<(&'static str, At)>,
 }
 
 pub(super) struct DraftFunction {
@@ -104,6 +105,9 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let target = fields.filled("target", "{labels: {tier: edge}}", findings);
     let target = target.and_then(|e| target::read(e, findings));
     let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
+    let rollout = fields.filled("rollout", "{order: parallel}", findings);
+    let rollout = rollout.and_then(|e| rollout::read(e, findings));
+    let not_yet = rollout.as_ref().and_then(|draft| draft.not_yet);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -121,13 +125,8 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         },
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
         target,
-        rollout: fields
-            .filled("rollout", "{order: parallel}", findings)
-            .and_then(|e| rollout::read(e, findings)),
-        blocks: Blocks {
-            partial: fields.place("target").filter(|_| allows_parts),
-            rollout: fields.place("rollout"),
-        },
+        rollout,
+        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), rollout: not_yet },
     })
 }
 

@@ -59,7 +59,8 @@ pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
 pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str, then: Then) -> String {
     let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.function)?)));
     let Some((stage, function)) = found else { return withdrawn(strategy, offer_id) };
-    single(strategy, offer_id, (function, &function.new), (stage, &judged(stage)), then)
+    let offered = Stage { kind: strategy.offered_kind(stage), ..stage.clone() };
+    single(strategy, offer_id, (function, &function.new), (&offered, &judged(stage)), then)
 }
 
 /// An unconditional stage that ends in the roll-out of the function. All calls already go to the new version,

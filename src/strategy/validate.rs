@@ -15,12 +15,11 @@ use super::{
 /// Refuses, at the submission of a release, the blocks that are read and checked already but that no release can be
 /// led by yet.
 pub(super) fn not_yet_available(blocks: Blocks, findings: &mut Findings<'_>) {
-    for (name, at) in [("partial: allow", blocks.partial), ("rollout", blocks.rollout)] {
-        if let Some(at) = at {
-            findings
-                .error(at, "not-available", format!("{name} is not yet available in this version"))
-                .fix(format!("leave {name} out"));
-        }
+    let partial = blocks.partial.map(|at| ("partial: allow", at));
+    for (name, at) in [partial, blocks.rollout].into_iter().flatten() {
+        findings
+            .error(at, "not-available", format!("{name} is not yet available in this version"))
+            .fix(format!("leave {name} out"));
     }
 }
 

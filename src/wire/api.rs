@@ -51,9 +51,10 @@ pub struct Diagnostic {
 pub struct Release {
     pub id: String,
     pub name: String,
-    /// `Planned`, `Running`, `Paused`, `RollingBack`, `Done`, `DoneWithFailures`, `Aborted`.
+    /// `Planned`, `Running`, `Paused`, `AwaitingApproval`, `RollingBack`, `Done`, `DoneWithFailures`, `RolledBack`,
+    /// `Aborted`.
     pub state: String,
-    /// Why it is paused or rolled back.
+    /// Why it is paused or rolled back, or what an approval is awaited for.
     pub reason: Option<String>,
     /// One line: what it waits for. `None` once it is over.
     pub waits_for: Option<String>,
@@ -126,6 +127,9 @@ pub struct ReleaseChild {
     /// One line: what it waits for, or how it ended.
     pub waits_for: String,
     pub attempt: u16,
+    /// In which it has its turn, from 1.
+    #[serde(default)]
+    pub wave: u32,
     /// The offer it has or is to get.
     pub offer: Option<String>,
     pub stage: Option<String>,

@@ -1,4 +1,4 @@
-//! `choirmaster release pause|resume|abort|retry|end-stage`.
+//! `choirmaster release pause|resume|abort|approve|retry|end-stage`.
 
 use std::io::Write;
 
@@ -46,6 +46,14 @@ pub struct Resume {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: choirmaster release abort canary --note 'wrong folder'")]
 pub struct Abort {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Say yes to the wave, the stage or the roll-out that a release waits for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: choirmaster release approve canary --note 'the first wave looks good'")]
+pub struct Approve {
     #[command(flatten)]
     pub target: Target,
 }

@@ -18,7 +18,8 @@ use crate::{
 #[command(after_help = "Examples:\n  choirmaster release list --state Running\n  \
                         choirmaster release list --function sieve --json | jq -r '.[].id'")]
 pub struct Args {
-    /// Only releases in this state: Planned, Running, Paused, RollingBack, Done, DoneWithFailures, Aborted
+    /// Only releases in this state: Planned, Running, Paused, AwaitingApproval,
+    /// RollingBack, Done, DoneWithFailures, RolledBack, Aborted
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Only releases that change this function

@@ -145,7 +145,9 @@ fn bar(done: u32, all: u32) -> String {
 fn coloured(line: &str) -> String {
     let words = [
         ("DoneWithFailures", Color::Red),
+        ("RolledBack", Color::Red),
         ("Aborted", Color::Red),
+        ("AwaitingApproval", Color::Yellow),
         ("RollingBack", Color::Yellow),
         ("Paused", Color::Yellow),
         ("Running", Color::Cyan),

@@ -33,6 +33,7 @@ enum Command {
     Pause(act::Pause),
     Resume(act::Resume),
     Abort(act::Abort),
+    Approve(act::Approve),
     Retry(act::Retry),
     EndStage(act::EndStage),
 }
@@ -47,6 +48,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Pause(args) => act::run(&args.target, "pause", "paused", out).await,
         Command::Resume(args) => act::run(&args.target, "resume", "resumed", out).await,
         Command::Abort(args) => act::run(&args.target, "abort", "aborted", out).await,
+        Command::Approve(args) => act::run(&args.target, "approve", "approved", out).await,
         Command::Retry(args) => act::run(&args.target, "retry", "tried again where it failed", out).await,
         Command::EndStage(args) => act::end_stage(&args, out).await,
     }

@@ -81,7 +81,7 @@ pub fn form(piece: Piece, strategy: &Strategy) -> Form {
 }
 
 /// Whether the agent may roll out by itself when this stage, offered alone, succeeds: nothing is left for the
-/// manager to judge, and no other function to be rolled out with it.
+/// manager to judge or to decide, and no other function to be rolled out with it.
 pub(super) fn rolls_out_itself(strategy: &Strategy, stage: usize) -> bool {
     let judged_here = |stage: &Stage| {
         stage
@@ -90,5 +90,6 @@ pub(super) fn rolls_out_itself(strategy: &Strategy, stage: usize) -> bool {
             .any(|condition| matches!(condition.metric, Metric::ResponseTime(Statistic::Quantile(_))))
     };
     strategy.functions.len() == 1
+        && strategy.rollout.is_none()
         && strategy.stages.get(stage).is_some_and(|s| s.on_success == Action::Rollout && !judged_here(s))
 }

@@ -15,6 +15,7 @@ mod tick;
 mod walk;
 
 pub use fetch::form;
+pub(super) use operate::roll_back;
 pub use submit::membership;
 
 use super::{
@@ -40,6 +41,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Pause { release, reason } => operate::pause(state, release, reason, now),
         Command::Resume { release } => operate::resume(state, release, now),
         Command::Abort { release, reason } => operate::abort(state, release, reason, now),
+        Command::Approve { release } => operate::approve(state, release, now),
         Command::Retry { release } => operate::retry(state, release, now),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now),
         Command::Forget { child, even_if_it_owes } => children::forget(state, child, *even_if_it_owes, now),

@@ -36,12 +36,12 @@ pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Decision
         Err(refusal) => return Decision::refused(refusal),
     };
     match release.state {
-        ReleaseState::Running => {
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
             if let Some(refused) = too_many_facts(release) {
                 return refused;
             }
             let (release, reason) = (release.key, reason.to_owned());
-            Decision::new(vec![Change::ReleasePaused { release, reason, now }], Reply::Done)
+            Decision::new(vec![Change::ReleasePaused { release, reason, by_limit: false, now }], Reply::Done)
         }
         ReleaseState::Paused { .. } => Decision::unchanged(Reply::Done),
         _ => wrong(release, "only a running release can be paused"),
@@ -57,7 +57,7 @@ pub(super) fn resume(state: &State, id: &str, now: Now) -> Decision {
         ReleaseState::Paused { .. } => {
             Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done)
         }
-        ReleaseState::Running => Decision::unchanged(Reply::Done),
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Decision::unchanged(Reply::Done),
         _ => wrong(release, "only a paused release can be resumed"),
     }
 }
@@ -68,20 +68,30 @@ pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Decision
         Err(refusal) => return Decision::refused(refusal),
     };
     match release.state {
-        ReleaseState::Planned | ReleaseState::Running | ReleaseState::Paused { .. } => {
-            Decision::new(roll_back(state, release, reason, now), Reply::Done)
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Paused { .. } => {
+            Decision::new(roll_back(state, release, reason, End::Aborted, now), Reply::Done)
         }
-        ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted, .. } => {
+        ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } => {
             Decision::unchanged(Reply::Done)
         }
         ReleaseState::Over { .. } => wrong(release, "what is over can't be aborted; release the old version"),
     }
 }
 
-/// Aborts a release that is not over. Everybody who may run the new version is offered the undo, except where a later
+/// Takes back a release that is not over. Everybody who may run the new version is offered the undo, except where a later
 /// release changed the function (it did, if this one was over before and was retried) and where the child is gone.
-pub(super) fn roll_back(state: &State, release: &Release, reason: &str, now: Now) -> Vec<Change> {
-    let mut changes = vec![Change::ReleaseAborted { release: release.key, reason: reason.to_owned(), now }];
+pub(in crate::release) fn roll_back(
+    state: &State,
+    release: &Release,
+    reason: &str,
+    end: End,
+    now: Now,
+) -> Vec<Change> {
+    let reason = reason.to_owned();
+    let mut changes = vec![Change::ReleaseAborted { release: release.key, reason, end, now }];
     if matches!(release.state, ReleaseState::Planned) {
         return changes;
     }
@@ -91,7 +101,7 @@ pub(super) fn roll_back(state: &State, release: &Release, reason: &str, now: Now
             continue;
         }
         let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
-        walk.assignment.fold(&fact, &release.strategy);
+        walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
         if walk.assignment.undo != assignment.undo {
             walk.trim_undo();
             changes.append(&mut walk.changes);
@@ -100,13 +110,32 @@ pub(super) fn roll_back(state: &State, release: &Release, reason: &str, now: Now
     changes
 }
 
+pub(super) fn approve(state: &State, id: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    match release.state {
+        ReleaseState::AwaitingApproval { .. } => {
+            Decision::new(vec![Change::ReleaseApproved { release: release.key, now }], Reply::Done)
+        }
+        // Said twice.
+        ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
+            Decision::unchanged(Reply::Done)
+        }
+        _ => wrong(release, "it does not wait for an approval"),
+    }
+}
+
 pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
     let release = match find(state, id) {
         Ok(release) => release,
         Err(refusal) => return Decision::refused(refusal),
     };
     match release.state {
-        ReleaseState::Running | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
+        ReleaseState::Running
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
         _ => return wrong(release, "only a release that runs or ended with failures can be retried"),
     }
     if release.attempt >= MAX_ATTEMPT {
@@ -161,7 +190,7 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Decis
         let (offer, stage) = (id.to_owned(), stage.to_owned());
         return Decision::refused(Refusal::UnknownStage { offer, stage });
     };
-    if release.strategy.stages[index].kind != StageKind::WaitForSignal {
+    if release.strategy.offered_kind(&release.strategy.stages[index]) != StageKind::WaitForSignal {
         return wrong(release, "a stage of type A/B ends by itself");
     }
     if !release.assignments.values().any(|assignment| assignment.is_in(index)) {

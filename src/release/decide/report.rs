@@ -314,7 +314,7 @@ fn confirm_by_late_result(walk: &mut Walk<'_>, function: usize) {
 fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
     let stage = slot.stage_index().and_then(|index| walk.strategy().stages.get(index));
     if let Some(stage) = stage
-        && stage.kind != StageKind::WaitForSignal
+        && walk.strategy().offered_kind(stage) != StageKind::WaitForSignal
     {
         return Err(Refusal::DoesNotWait { stage: stage.name.clone() });
     }
@@ -324,7 +324,7 @@ fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
         return Ok(());
     }
     walk.step_with(Step::Waiting { slot }, Some(kept));
-    if walk.release.is_running() {
+    if walk.release.is_running() && walk.release.gates.may_end(slot) {
         walk.step(Step::Signalled);
     }
     Ok(())

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::operate::roll_back;
 use crate::{
     model::{Exclusion, Now, ReleaseId, ReleaseKey},
-    plan,
+    plan::{self, Plan},
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
         offer::OfferName,
-        state::{Release, ReleaseState, State},
+        state::{End, Release, ReleaseState, State},
     },
     strategy::{OnConflict, Strategy},
 };
@@ -37,7 +37,7 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
         let reason = format!("superseded by release {}", submitted.id);
         let not_yet = |earlier: &&Release| !matches!(earlier.state, ReleaseState::RollingBack { .. });
         for earlier in state.conflicts(&submitted.strategy, key).filter(not_yet) {
-            changes.extend(roll_back(state, earlier, &reason, now));
+            changes.extend(roll_back(state, earlier, &reason, End::Aborted, now));
         }
     }
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
@@ -82,5 +82,20 @@ pub fn membership(state: &State, strategy: &Strategy) -> Membership {
     for (why, tally) in &plan.excluded {
         *excluded.entry(why.exclusion()).or_default() += tally.children;
     }
-    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect() }
+    let waves = waves(&plan);
+    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect(), waves }
+}
+
+/// The wave of each member; a location is a wave of one.
+fn waves(plan: &Plan) -> Vec<u32> {
+    if !plan.waves.is_empty() {
+        return (0..plan.members.len()).map(|at| plan.wave(at) as u32).collect();
+    }
+    let mut waves = vec![0; plan.sequence.len()];
+    for (wave, at) in (0..).zip(&plan.sequence) {
+        if let Some(place) = waves.get_mut(*at as usize) {
+            *place = wave;
+        }
+    }
+    waves
 }

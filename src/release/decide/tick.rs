@@ -9,6 +9,7 @@ use crate::{
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
         settings::{GHOST_AFTER, MAX_DUE_PER_TICK},
+        settle::start_next,
         state::{Release, ReleaseState, State},
         turn,
     },
@@ -32,6 +33,7 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
             overdue(state, seen, release, &ghosts, now, &mut changes);
         }
     }
+    changes.extend(start_next(state, now));
     changes.push(Change::NewcomersSeen { now });
     Decision::new(changes, Reply::Done)
 }
@@ -56,7 +58,8 @@ fn overdue(
 ) {
     let at = release.at(now);
     let deadlines = state.settings.deadlines(&release.strategy);
-    let mut next = ReleaseMs::MAX;
+    // What is due of this now the consequences of this look bring about.
+    let mut next = Some(release.gate_due()).filter(|due| *due > at).unwrap_or(ReleaseMs::MAX);
     let mut missed = 0;
     for (child, assignment) in &release.assignments {
         if ghosts.binary_search(child).is_ok() {
@@ -64,7 +67,7 @@ fn overdue(
             next = 0;
             continue;
         }
-        for deadline in deadline::of(assignment, deadlines, &release.strategy) {
+        for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
             let due = postponed(state, seen, release, *child, &deadline, now);
             if due > at || missed >= MAX_DUE_PER_TICK {
                 next = next.min(due);
@@ -73,7 +76,8 @@ fn overdue(
             missed += 1;
             let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
             miss(&mut walk, deadline.missed);
-            next = next.min(deadline::soonest(&walk.assignment, deadlines, &release.strategy));
+            let soonest = deadline::soonest(&walk.assignment, deadlines, &release.strategy, &release.gates);
+            next = next.min(soonest);
             changes.append(&mut walk.changes);
             // One consequence at a time: what follows from it has deadlines of its own.
             break;

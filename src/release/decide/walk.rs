@@ -5,7 +5,7 @@ use crate::{
     release::{
         assignment::{Assignment, FunctionSet, ReleaseMs, Step},
         change::{Change, Variant},
-        state::{Deployment, Release, ReleaseState, State},
+        state::{Deployment, Release, State},
         summary::Kept,
         turn::{self, Turn},
     },
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
         if !was_at_work {
             return self.offer_undo();
         }
-        let goes_on = matches!(self.release.state, ReleaseState::Running | ReleaseState::Paused { .. });
+        let goes_on = self.release.is_under_way();
         if !goes_on || self.has_another_in_hand() {
             return self.give_up(Outcome::Lost);
         }

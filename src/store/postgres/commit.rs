@@ -80,9 +80,9 @@ const RELEASE: &str = "INSERT INTO releases
         functions = excluded.functions, submitted_ms = excluded.submitted_ms, updated_ms = excluded.updated_ms,
         ended_ms = excluded.ended_ms, detail = excluded.detail";
 const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
-const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys)
-    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[])
-    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys";
+const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys, waves)
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[])
+    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys, waves = excluded.waves";
 const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[])";
 const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id = ANY ($1::bigint[])";
@@ -302,7 +302,8 @@ fn members(writes: &Writes) -> Bound<'_> {
     sqlx::query(MEMBERS)
         .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
         .bind(rows.clone().map(|row| i64::from(row.slice)).bind_iter())
-        .bind(rows.map(|row| &row.keys[..]).bind_iter())
+        .bind(rows.clone().map(|row| &row.keys[..]).bind_iter())
+        .bind(rows.map(|row| &row.waves[..]).bind_iter())
 }
 
 fn outbox(writes: &Writes) -> Bound<'_> {

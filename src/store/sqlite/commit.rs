@@ -51,8 +51,8 @@ const RELEASE: &str = "INSERT INTO releases
         functions = excluded.functions, submitted_ms = excluded.submitted_ms, updated_ms = excluded.updated_ms,
         ended_ms = excluded.ended_ms, detail = excluded.detail";
 const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES (?1, ?2) ON CONFLICT (digest) DO NOTHING";
-const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys) VALUES (?1, ?2, ?3)
-    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys";
+const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys, waves) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys, waves = excluded.waves";
 const ASSIGNMENTS: &str = "INSERT INTO assignments
     (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
     SELECT value->>'release_key', value->>'child_key', value->>'status', value->>'outcome', value->>'attempt',
@@ -166,8 +166,9 @@ async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), Store
     for ArchiveRow { digest, bytes } in &writes.archives {
         one(conn, sqlx::query(ARCHIVE).bind(&digest[..]).bind(&bytes[..])).await?;
     }
-    for MembersRow { release_key, slice, keys } in &writes.members {
-        one(conn, sqlx::query(MEMBERS).bind(release_key).bind(slice).bind(&keys[..])).await?;
+    for MembersRow { release_key, slice, keys, waves } in &writes.members {
+        let query = sqlx::query(MEMBERS).bind(release_key).bind(slice).bind(&keys[..]).bind(&waves[..]);
+        one(conn, query).await?;
     }
     many(conn, ASSIGNMENTS, &writes.assignments).await?;
     many(conn, STAGE_RESULTS, &writes.stage_results).await?;

@@ -60,6 +60,7 @@ fn the_help_of_release_names_every_verb() {
       resume     Let a paused release go on
       abort      End a release and bring every child that may run the new version back to the base
                  version
+      approve    Say yes to the wave, the stage or the roll-out that a release waits for
       retry      Offer a release that is over again to the children that failed
       end-stage  Tell all children that run a stage to end it now
       help       Print this message or the help of the given subcommand(s)

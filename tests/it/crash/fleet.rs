@@ -38,6 +38,18 @@ async fn release(
     set: &[&str],
     end: Duration,
 ) -> (String, FleetReport) {
+    release_text(place, name, &sample(name, &format!("{name}-1")), config, set, end).await
+}
+
+/// The same for a text, which has `name-1` for its id.
+async fn release_text(
+    place: &Place,
+    name: &str,
+    text: &str,
+    config: FleetConfig,
+    set: &[&str],
+    end: Duration,
+) -> (String, FleetReport) {
     let mut start = Start::on(place);
     start.set = set.iter().map(|set| (*set).to_owned()).collect();
     let server = start.listening().await;
@@ -53,7 +65,7 @@ async fn release(
         sleep(Duration::from_millis(20)).await;
     }
     let registered = began.elapsed();
-    let answer = world.submit(&sample(name, &format!("{name}-1"))).await.unwrap().unwrap();
+    let answer = world.submit(text).await.unwrap().unwrap();
     assert_eq!(answer.status, 201, "{}", answer.text());
     let quiet = until_quiet(place, end).await;
     let shown = world.get(&format!("/api/v1/releases/{name}-1")).await.unwrap().unwrap().json();
@@ -143,6 +155,54 @@ async fn two_functions_end_with_both_new_versions_everywhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_release_leaves_the_base_version_everywhere() {
     comes_out("bad", "DoneWithFailures", &[("sieve", "fns/sieve_base")]).await;
+}
+
+/// A text with the manager in charge: the state, and what each agent runs in the end.
+async fn led(name: &str, text: &str, state: &str, runs: &str) {
+    Place::with(Kind::Sqlite, async |place| {
+        let (ended, report) = release_text(place, name, text, fleet(), &[], END).await;
+        assert_eq!(ended, state);
+        assert_eq!(live(&report, "sieve"), BTreeMap::from([(runs.to_owned(), 8)]));
+        assert_eq!(report.last_error, None);
+    })
+    .await;
+}
+
+fn sample_led(name: &str, rollout: &str) -> String {
+    sample(name, &format!("{name}-1")) + &format!("\nrollout: {{{rollout}}}\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_led_in_parallel_ends_with_the_new_version_everywhere() {
+    led("two-stage", &sample_led("two-stage", "order: parallel"), "Done", "fns/sieve_new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stage_by_stage_over_all_agents_ends_with_the_new_version_everywhere() {
+    led("global", &sample("global", "global-1"), "Done", "fns/sieve_new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn location_after_location_ends_with_the_new_version_everywhere() {
+    led("nearest", &sample("nearest", "nearest-1"), "Done", "fns/sieve_new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn growing_waves_end_with_the_new_version_everywhere() {
+    let text = sample_led("canary", "order: waves, waves: [1, 25%, 50%, 100%], soak: 200ms");
+    led("canary", &text, "Done", "fns/sieve_new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_release_is_rolled_back_before_most_have_seen_it() {
+    Place::with(Kind::Sqlite, async |place| {
+        let text = sample_led("bad", "order: waves, waves: [1, 50%, 100%]");
+        let (ended, report) = release_text(place, "bad", &text, fleet(), &[], END).await;
+        assert_eq!(ended, "RolledBack");
+        let found = live(&report, "sieve");
+        assert_eq!(found, BTreeMap::from([("fns/sieve_base".to_owned(), 1), ("untouched".to_owned(), 7)]));
+    })
+    .await;
 }
 
 /// Agents that die in the middle come back under another id, with what they left; a first answer is lost now and then.

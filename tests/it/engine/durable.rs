@@ -8,7 +8,11 @@ use choirmaster::{
     functions,
     http::context::PATIENCE,
     model::ReleaseId,
-    release::{change::Submitted, command::Reply},
+    release::{
+        change::Submitted,
+        command::{Command, Reply},
+        state::Release,
+    },
     strategy,
 };
 use serde_json::{Value, json};
@@ -111,6 +115,55 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
     manager.stop().await.unwrap();
 }
 
+/// What is in memory of the releases; the bound of the next deadline is found anew.
+async fn releases(manager: &Manager) -> Vec<Release> {
+    let all = manager.engine.query(PATIENCE, |state| state.releases.values().cloned().collect::<Vec<_>>());
+    let blank = |release| Release { next_deadline: 0, ..release };
+    all.await.unwrap().into_iter().map(blank).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waves_barriers_and_approvals_are_after_a_restart_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "{}\nrollout: {{order: waves, waves: [1, 2, 100%], approval: before_rollout, max_failed: 50%}}\n",
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml")).unwrap()
+    );
+    let stage = strategy::check(&text).strategy.unwrap().stages[0].name.clone();
+    let mut manager = start(folder.path()).await;
+    let mut children = Vec::new();
+    for _ in 0..4 {
+        let child = poll(&manager, "").await.0;
+        poll(&manager, &child).await;
+        children.push(child);
+    }
+    submit(&manager, &text).await;
+    let by = || By { actor: Actor::Operator("test".to_owned()), note: None };
+    let approve = || Command::Approve { release: "canary".to_owned() };
+    // One fails, the next goes on to its roll-out; the last two have not had their turn.
+    for (place, child) in children[..2].iter().enumerate() {
+        assert_eq!(poll(&manager, child).await.1, "canary");
+        get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
+        let status = if place == 0 { 5 } else { 2 };
+        let body = json!({"id": child, "release_id": "canary", "stage_summaries": [summary(&stage, status)], "next_stage": ""});
+        assert_eq!(post(&manager, "/result", body).await.0, 200);
+        let before = releases(&manager).await;
+        manager.stop().await.unwrap();
+        manager = start(folder.path()).await;
+        assert_eq!(before, releases(&manager).await);
+    }
+    let ask = json!({"id": children[1], "strategy_id": "canary", "stage_name": stage});
+    assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":false}\n".to_owned()));
+    assert_eq!(poll(&manager, &children[2]).await.1, "");
+    manager.engine.call(approve(), by(), PATIENCE).await.unwrap();
+    let before = releases(&manager).await;
+    manager.stop().await.unwrap();
+    let manager = start(folder.path()).await;
+    assert_eq!(before, releases(&manager).await);
+    assert_eq!(post(&manager, "/end_stage", ask).await, (200, "{\"end_stage\":true}\n".to_owned()));
+    manager.stop().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +171,7 @@ async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let forgotten = poll(&manager, "").await.0;
     let key = manager.engine.view().child(&forgotten).unwrap().key;
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };
-    let forget = choirmaster::release::command::Command::Forget { child: forgotten, even_if_it_owes: true };
+    let forget = Command::Forget { child: forgotten, even_if_it_owes: true };
     manager.engine.call(forget, by, PATIENCE).await.unwrap();
     manager.stop().await.unwrap();
     let manager = start(folder.path()).await;

@@ -55,6 +55,7 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/releases
     GET /api/v1/releases/{id}
     POST /api/v1/releases/{id}/abort
+    POST /api/v1/releases/{id}/approve
     GET /api/v1/releases/{id}/children
     POST /api/v1/releases/{id}/pause
     POST /api/v1/releases/{id}/resume

@@ -1,6 +1,7 @@
 //! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
 mod frozen;
+mod gates;
 mod model;
 mod properties;
 mod rules;

@@ -9,10 +9,12 @@ use choirmaster::{
         command::{Command, Form, Reply, Seen as _},
         deadline::{self, Missed},
         decide,
-        state::{Counts, Release, ReleaseState, State},
+        offer::Piece,
+        state::{Counts, End, Release, ReleaseState, State},
         turn::{Turn, turn},
         waiting_offer,
     },
+    strategy::Order,
 };
 
 use super::world::World;
@@ -48,6 +50,7 @@ impl Model {
             assert!(release.is_open(), "{} is over and owes nothing, yet it is in memory", release.id);
             check_counts(release);
             check_deadline(world, release);
+            check_gates(release);
             for (child, assignment) in &release.assignments {
                 self.check_course(*key, *child, assignment);
                 check_undo(state, release, *child, assignment);
@@ -111,7 +114,7 @@ fn check_deadline(world: &World, release: &Release) {
     let deadlines = state.settings.deadlines(&release.strategy);
     for (child, assignment) in &release.assignments {
         let mut waits = false;
-        for deadline in deadline::of(assignment, deadlines, &release.strategy) {
+        for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
             waits = true;
             // A call moves a deadline of silence on, and what waits behind another release is not offered yet.
             let spoke = deadline.silence_ms.is_some() && world.calls.last_call(*child).is_some();
@@ -121,7 +124,8 @@ fn check_deadline(world: &World, release: &Release) {
             let overlooked = release.next_deadline > deadline.at && !spoke && !behind;
             assert!(!overlooked, "{}: {deadline:?} of {child:?} is overlooked: {assignment:?}", release.id);
         }
-        assert!(waits || !assignment.is_awaited(), "{}: {child:?} may wait for ever", release.id);
+        let held = !assignment.fetched && release.gates.holds(assignment);
+        assert!(waits || held || !assignment.is_awaited(), "{}: {child:?} may wait for ever", release.id);
     }
     if !release.state.is_over() && release.counts.awaited == 0 {
         let waits = matches!(release.state, ReleaseState::Planned | ReleaseState::Paused { .. });
@@ -129,11 +133,48 @@ fn check_deadline(world: &World, release: &Release) {
     }
 }
 
+/// No barrier opens early, and nobody begins before their wave. For straight strategies whose stages no operator cuts.
+fn check_gates(release: &Release) {
+    let Some(rollout) = &release.strategy.rollout else { return };
+    for (child, assignment) in &release.assignments {
+        let is_open = assignment.wave < release.gates.stand.waves;
+        assert!(is_open || !assignment.has_begun(), "{}: {child:?} began before its wave", release.id);
+    }
+    if rollout.order != Order::GlobalIncremental {
+        return;
+    }
+    let place = |assignment: &Assignment| match assignment.piece {
+        Piece::Stage(stage) => usize::from(stage),
+        Piece::Whole | Piece::Rollout(_) => release.strategy.stages.len(),
+    };
+    let parts = || release.assignments.values().filter(|a| a.status != ChildStatus::No);
+    // How far anybody has come, and was told to go.
+    let begun = parts()
+        .filter(|a| a.attempt == 1 && a.fetched)
+        .map(|assignment| place(assignment) + usize::from(assignment.stage_status == StageStatus::ShouldEnd));
+    let furthest = begun.max().unwrap_or_default().min(release.strategy.stages.len());
+    for assignment in parts().filter(|a| a.attempt == 1 && !a.status.is_over()) {
+        let is_ready = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
+        let come = place(assignment) + usize::from(is_ready);
+        assert!(
+            come >= furthest,
+            "{}: the barrier before {furthest} opened early: {assignment:?}",
+            release.id
+        );
+    }
+}
+
 /// A roll-back is offered to every child that may run the new version, until it is confirmed or superseded.
 fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &Assignment) {
-    let taken_back = matches!(release.state, ReleaseState::RollingBack { .. });
+    let taken_back = matches!(
+        release.state,
+        ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. }
+    );
+    // With the manager in charge nobody keeps the new version but by a roll-out.
+    let led = release.strategy.rollout.is_some() && assignment.status == ChildStatus::Failed;
     let gone = matches!(assignment.outcome, Some(Outcome::Lost | Outcome::TimedOut));
-    let owed = assignment.status.is_over() && (taken_back || gone) && !assignment.may_run_new().is_empty();
+    let owed =
+        assignment.status.is_over() && (taken_back || gone || led) && !assignment.may_run_new().is_empty();
     let excused = assignment.successor.is_some() || state.children.get(child).is_none();
     let changed_later = assignment.may_run_new().iter().any(|function| {
         let name = &release.strategy.functions[function].name;

@@ -51,6 +51,7 @@ enum Deed {
     Submit(usize),
     Pause(usize),
     Resume(usize),
+    Approve(usize),
     Abort(usize),
     Retry(usize),
     EndStage(usize, usize),
@@ -74,7 +75,20 @@ fn texts() -> Vec<String> {
         two_functions("r3", "a", "b"),
         canary("r4", "c"),
         superseding,
+        led("r6", "order: global_incremental, soak: 1m, max_failed: 1, approval: before_rollout"),
+        led(
+            "r7",
+            "order: waves, waves: [1, 50%, 100%], soak: 1m, on_failure: pause, approval: before_each_wave",
+        ),
+        led("r8", "order: location_sequential, start_at: [0, 0], on_failure: continue"),
     ]
+}
+
+/// Two stages of a function of their own, which no operator cuts, with the manager in charge.
+fn led(id: &str, rollout: &str) -> String {
+    let stages =
+        [["Small", "A/B", "c", "Large", "rollback"], ["Large", "WaitForSignal", "c", "rollout", "rollback"]];
+    strategy_text(id, &format!("rollout: {{{rollout}}}\n"), &["c"], &stages)
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -85,7 +99,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         Just(StageStatus::Error),
     ];
     let child = 0..CHILDREN;
-    let release = 0..6_usize;
+    let release = 0..9_usize;
     let time = prop_oneof![Just(1), Just(3), Just(30), Just(61), Just(300), Just(901), Just(90_000)];
     let cordon = prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)];
     prop_oneof![
@@ -102,6 +116,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => release.clone().prop_map(Deed::Submit),
         1 => release.clone().prop_map(Deed::Pause),
         2 => release.clone().prop_map(Deed::Resume),
+        3 => release.clone().prop_map(Deed::Approve),
         1 => release.clone().prop_map(Deed::Abort),
         2 => release.clone().prop_map(Deed::Retry),
         1 => (release, 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
@@ -233,6 +248,7 @@ impl Run {
                 self.command(Command::Pause { release: release(*index), reason: String::new() });
             }
             Deed::Resume(index) => self.command(Command::Resume { release: release(*index) }),
+            Deed::Approve(index) => self.command(Command::Approve { release: release(*index) }),
             Deed::Abort(index) => {
                 self.command(Command::Abort { release: release(*index), reason: String::new() });
             }
@@ -283,12 +299,12 @@ impl Run {
 
     /// With everybody silent, time alone brings every release to its end.
     fn let_all_end(&mut self) {
-        let paused: Vec<String> =
-            self.world.state.releases.values().map(|release| release.id.as_str().to_owned()).collect();
-        for release in paused {
-            self.command(Command::Resume { release });
-        }
-        for _ in 0..200 {
+        for _ in 0..400 {
+            let all = self.world.state.releases.values();
+            let all: Vec<String> = all.map(|release| release.id.as_str().to_owned()).collect();
+            for release in all {
+                self.command(Command::Resume { release });
+            }
             let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
             let wait = due.saturating_sub(self.world.now.served_ms) + 1;
             self.world.pass(Duration::from_millis(wait));

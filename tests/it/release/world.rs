@@ -16,6 +16,7 @@ use choirmaster::{
         settings::Settings,
         state::{Profile, Release, State},
         summary::{Histogram, Summary, Times},
+        waits::{self, Look},
     },
     strategy::{self, Strategy},
 };
@@ -210,6 +211,10 @@ impl World {
         self.command(&Command::Resume { release: release.to_owned() }).unwrap();
     }
 
+    pub fn approve(&mut self, release: &str) -> Result<(), Refusal> {
+        self.command(&Command::Approve { release: release.to_owned() }).map(|_| ())
+    }
+
     pub fn abort(&mut self, release: &str) {
         let (release, reason) = (release.to_owned(), "bad".to_owned());
         self.command(&Command::Abort { release, reason }).unwrap();
@@ -230,6 +235,26 @@ impl World {
 
     pub fn cordon(&mut self, child: &str, cordon: Cordon) {
         self.command(&Command::Cordon { child: child.to_owned(), cordon }).unwrap();
+    }
+
+    /// The child runs the stage of this name, of the offer that waits for it, until it is ready to end it.
+    pub fn get_ready(&mut self, child: &str, stage: &str) -> String {
+        let (offer, _) = self.take(child);
+        self.report(child, &offer, summary(stage, StageStatus::SuccessWaiting)).unwrap();
+        offer
+    }
+
+    /// What the release waits for, in one line.
+    pub fn waits(&self, release: &str) -> String {
+        waits::release(&self.state, self.release(release), self.now).unwrap_or_default()
+    }
+
+    /// What a child in it waits for.
+    pub fn waits_child(&self, release: &str, child: &str) -> String {
+        let look = Look { state: &self.state, seen: &self.calls, now: self.now, since: 0 };
+        let key = self.state.children.key(child).unwrap();
+        let release = self.release(release);
+        look.child(release, key, &release.assignments[&key])
     }
 
     /// Where the child stands in a release.

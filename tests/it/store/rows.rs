@@ -175,7 +175,10 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
             writes.releases = releases;
             let archive = |(digest, bytes)| ArchiveRow { digest, bytes: Bytes::from(bytes) };
             writes.archives = archives.into_iter().map(archive).collect();
-            let members_row = |(release_key, slice, keys)| MembersRow { release_key, slice, keys };
+            let members_row = |(release_key, slice, keys): (u32, u32, Vec<u8>)| {
+                let waves = keys.iter().rev().copied().collect();
+                MembersRow { release_key, slice, keys, waves }
+            };
             writes.members = members.into_iter().map(members_row).collect();
             writes.outbox = outbox;
             writes.outbox_done = done;

@@ -41,6 +41,7 @@ pub fn child<S: Seen + ?Sized>(
         outcome: assignment.outcome.map(|outcome| outcome.name().to_owned()),
         waits_for: look.child(release, key, assignment),
         attempt: assignment.attempt,
+        wave: assignment.wave + 1,
         offer: offer.map(|name| name.id(release.id.as_str())),
         stage: stage_name(&release.strategy, assignment.slot).map(str::to_owned),
         stage_status: assignment.stage_status.name().to_owned(),

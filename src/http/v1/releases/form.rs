@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// A release in memory.
-pub fn release(state: &State, release: &Release) -> api::Release {
+pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
     api::Release {
         id: release.id.to_string(),
         name: release.strategy.name.clone(),
         state: release.state.name().to_owned(),
         reason: reason(&release.state),
-        waits_for: waits::release(state, release),
+        waits_for: waits::release(state, release, now),
         functions: function_names(&release.strategy),
         attempt: release.attempt,
         submitted: rfc3339(release.submitted.wall_ms),
@@ -34,7 +34,7 @@ pub fn release(state: &State, release: &Release) -> api::Release {
 }
 
 /// A release in memory, with its strategy.
-pub fn detail(state: &State, found: &Release) -> api::ReleaseDetail {
+pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
     let mut stages = stages(&found.strategy);
     for assignment in found.assignments.values() {
         let stage = assignment.slot.stage_index().and_then(|index| stages.get_mut(index));
@@ -43,7 +43,7 @@ pub fn detail(state: &State, found: &Release) -> api::ReleaseDetail {
         }
     }
     api::ReleaseDetail {
-        release: release(state, found),
+        release: release(state, found, now),
         strategy: found.text.as_ref().to_owned(),
         stages,
         excluded: excluded(&found.excluded),
@@ -102,7 +102,10 @@ fn wall(at: Now) -> String {
 
 fn reason(state: &ReleaseState) -> Option<String> {
     match state {
-        ReleaseState::Paused { reason } | ReleaseState::RollingBack { reason } => Some(reason.clone()),
+        ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
+            Some(reason.clone())
+        }
+        ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),
         ReleaseState::Planned | ReleaseState::Running | ReleaseState::Over { .. } => None,
     }
 }

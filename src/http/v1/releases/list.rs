@@ -50,11 +50,12 @@ pub(super) async fn handle(
     let rows = ctx.engine.reader().releases(&filter).await?;
     let open: Vec<ReleaseKey> =
         rows.iter().filter(|row| row.open).map(|row| ReleaseKey(row.release_key)).collect();
+    let now = ctx.engine.clock().now();
     let mut in_memory: HashMap<ReleaseKey, Release> = ctx
         .engine
         .query(PATIENCE, move |state| {
             let open = open.into_iter().filter_map(|key| state.release(key));
-            open.map(|release| (release.key, form::release(state, release))).collect()
+            open.map(|release| (release.key, form::release(state, release, now))).collect()
         })
         .await?;
     let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.release_key.to_string());

@@ -2,6 +2,7 @@
 
 mod abort;
 mod act;
+mod approve;
 mod child_form;
 mod children;
 mod end_stage;
@@ -28,6 +29,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(pause::handle))
         .routes(routes!(resume::handle))
         .routes(routes!(abort::handle))
+        .routes(routes!(approve::handle))
         .routes(routes!(retry::handle))
         .routes(routes!(end_stage::handle))
         .route_layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES))

@@ -21,11 +21,11 @@ pub(super) async fn handle(
 
 /// A release with its strategy, from memory or from the store.
 pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Problem> {
-    let wanted = id.to_owned();
+    let (wanted, now) = (id.to_owned(), ctx.engine.clock().now());
     let found = ctx
         .engine
         .query(PATIENCE, move |state| {
-            state.release_by_id(&wanted).map(|release| form::detail(state, release))
+            state.release_by_id(&wanted).map(|release| form::detail(state, release, now))
         })
         .await?;
     if let Some(found) = found {

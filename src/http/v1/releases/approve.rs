@@ -1,0 +1,32 @@
+//! `POST /api/v1/releases/{id}/approve`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Says yes to the wave, the stage or the roll-out that waits for it.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/approve", operation_id = "approve_release", tag = "releases",
+    params(("id" = String, Path, description = "The id of the strategy.")),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "It goes on, or did so already."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "It waits for no approval."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::Approve { release: id.clone() };
+    act(&ctx, &id, command, by).await
+}

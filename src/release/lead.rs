@@ -1,0 +1,271 @@
+//! What the manager in charge does by itself: it judges limits, opens gates, and asks for approval.
+//!
+//! Looked at after every change of a release, and when a soak or an approval's time is over. One step at a time: what
+//! follows from it is looked at next.
+
+use std::fmt::Write as _;
+
+use super::{
+    assignment::{Assignment, ReleaseMs, Step},
+    change::Change,
+    decide::roll_back,
+    gate::{Gate, Reached},
+    state::{Bad, End, Release, ReleaseState, State},
+    summary::Kept,
+};
+use crate::{
+    model::{ChildKey, Now, Outcome, ReleaseKey},
+    strategy::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round},
+};
+
+impl Release {
+    /// The gate that nobody has to come to any more.
+    pub fn gate_reached(&self) -> Option<Gate> {
+        let stand = &self.gates.stand;
+        if self.counts.awaited_now == 0 {
+            let next = self.next_wave();
+            return next.map(Gate::Wave);
+        }
+        let reached = self.counts.in_play > 0 && self.counts.behind == 0 && stand.level <= self.top();
+        reached.then_some(Gate::Level(stand.level))
+    }
+
+    fn top(&self) -> u8 {
+        self.gates.levels.rollout()
+    }
+
+    /// The first wave that is not open and in which somebody is awaited: one all of whose members are gone is passed
+    /// over.
+    fn next_wave(&self) -> Option<u32> {
+        let is_awaited = |child: &ChildKey| self.assignments.get(child).is_some_and(Assignment::is_awaited);
+        (self.gates.stand.waves..self.turns.waves())
+            .find(|wave| self.turns.between(*wave, wave + 1).iter().any(is_awaited))
+    }
+
+    /// When what is reached has soaked, or its approval is overdue; `MAX`: nothing is reached.
+    pub fn gate_due(&self) -> ReleaseMs {
+        let Some(rollout) = &self.strategy.rollout else { return ReleaseMs::MAX };
+        let ms = |time: std::time::Duration| time.as_millis() as u64;
+        match (&self.state, self.gates.stand.reached) {
+            (ReleaseState::AwaitingApproval { since, .. }, _) => {
+                let timeout = rollout.approval.as_ref().map_or(0, |approval| ms(approval.timeout));
+                since.saturating_add(timeout)
+            }
+            (ReleaseState::Running, Some(reached)) => {
+                reached.at.saturating_add(ms(soak(rollout, reached.gate)))
+            }
+            _ => ReleaseMs::MAX,
+        }
+    }
+
+    /// What opens with a gate, in words: `wave 2 of 4`, `stage Second`, `the roll-out`.
+    pub fn gate_name(&self, gate: Gate) -> String {
+        match gate {
+            Gate::Wave(wave) => {
+                let (number, of) = (wave + 1, self.turns.waves());
+                match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
+                    Some(Order::LocationSequential { .. }) => format!("location {number} of {of}"),
+                    _ => format!("wave {number} of {of}"),
+                }
+            }
+            Gate::Level(level) if level == self.top() => "the roll-out".to_owned(),
+            Gate::Level(level) => {
+                let stages = self.gates.levels.stages_at(level);
+                let names: Vec<&str> =
+                    stages.filter_map(|stage| Some(self.strategy.stages.get(stage)?.name.as_str())).collect();
+                format!("stage {}", names.join(", "))
+            }
+        }
+    }
+
+    fn wants_approval(&self, gate: Gate) -> bool {
+        match gate {
+            Gate::Level(level) => self.gates.levels.wants_approval(level),
+            Gate::Wave(_) => {
+                let approval = self.strategy.rollout.as_ref().and_then(|rollout| rollout.approval.as_ref());
+                approval.is_some_and(|approval| approval.of == ApprovalOf::Waves)
+            }
+        }
+    }
+
+    /// What opens a gate.
+    pub(super) fn opening(&self, gate: Gate, now: Now) -> Change {
+        match gate {
+            Gate::Wave(to) => {
+                let from = self.gates.stand.waves;
+                Change::WavesOpened { release: self.key, from, to, now }
+            }
+            Gate::Level(level) => {
+                let level = self.gates.levels.barrier_from(level + 1);
+                Change::LevelOpened { release: self.key, level, now }
+            }
+        }
+    }
+}
+
+/// Where every wave waits only for the one before, it is the wave that soaks; else it is the stage.
+fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
+    match (&rollout.order, gate) {
+        (Order::GlobalIncremental, Gate::Level(level)) if level > 0 => rollout.soak,
+        (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Wave(_)) => rollout.soak,
+        _ => std::time::Duration::ZERO,
+    }
+}
+
+/// What follows for a release from `changes`, limits first.
+pub(super) fn judge(state: &State, release: &Release, changes: &[Change], now: Now) -> Vec<Change> {
+    let Some(rollout) = &release.strategy.rollout else { return Vec::new() };
+    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+        return Vec::new();
+    }
+    if let Some(passed) = passed(release, rollout) {
+        let reason = evidence(state, release, &passed, changes);
+        return match rollout.on_failure {
+            OnLimit::Rollback => roll_back(state, release, &reason, End::RolledBack, now),
+            OnLimit::Pause => {
+                vec![Change::ReleasePaused { release: release.key, reason, by_limit: true, now }]
+            }
+            OnLimit::Continue => Vec::new(),
+        };
+    }
+    if let ReleaseState::AwaitingApproval { what, .. } = &release.state
+        && release.at(now) >= release.gate_due()
+    {
+        let reason = format!("nobody approved of {what} in time");
+        return roll_back(state, release, &reason, End::RolledBack, now);
+    }
+    Vec::new()
+}
+
+/// Brings a release one step towards its next gate, if it can.
+pub(super) fn lead(release: &Release, now: Now) -> Option<Change> {
+    let rollout = release.strategy.rollout.as_ref()?;
+    let is_asking = matches!(release.state, ReleaseState::AwaitingApproval { .. });
+    if release.state != ReleaseState::Running && !is_asking {
+        return None;
+    }
+    let key = release.key;
+    let Some(gate) = release.gate_reached() else {
+        return release.gates.stand.reached.map(|_| Change::GateLeft { release: key });
+    };
+    let wants_approval = release.wants_approval(gate);
+    match release.gates.stand.reached {
+        Some(reached) if reached.gate != gate => Some(Change::GateLeft { release: key }),
+        None if soak(rollout, gate).is_zero() && !wants_approval => Some(release.opening(gate, now)),
+        None => Some(Change::GateReached { release: key, gate, now }),
+        Some(_) if is_asking || release.at(now) < release.gate_due() => None,
+        Some(Reached { approved: false, .. }) if wants_approval => {
+            let what = release.gate_name(gate);
+            Some(Change::ApprovalAsked { release: key, what, now })
+        }
+        Some(_) => Some(release.opening(gate, now)),
+    }
+}
+
+/// A limit that is passed.
+struct Passed {
+    key: &'static str,
+    limit: Amount,
+    most: u32,
+    count: u32,
+    accepted: u32,
+    is_counted: fn(Outcome) -> bool,
+}
+
+/// A limit by its name, the children it counts, and whether an outcome is one of theirs.
+type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
+
+fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
+    let planned = release.members.len() as u32;
+    let (bad, accepted) = (release.counts.bad(), release.accepted);
+    let limits: [Limit; 3] = [
+        ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),
+        (
+            "max_timed_out",
+            rollout.max_timed_out,
+            |bad| bad.timed_out,
+            |outcome| matches!(outcome, Outcome::TimedOut | Outcome::Lost),
+        ),
+        (
+            "max_unreachable",
+            rollout.max_unreachable,
+            |bad| bad.unreachable,
+            |outcome| outcome == Outcome::Unreachable,
+        ),
+    ];
+    limits.into_iter().find_map(|(key, limit, of, is_counted)| {
+        let most = limit.of(planned, Round::Down);
+        let (count, accepted) = (of(bad), of(accepted));
+        let passed = count.saturating_sub(accepted) > most;
+        passed.then_some(Passed { key, limit, most, count, accepted, is_counted })
+    })
+}
+
+/// Which child it was, in which stage, with which numbers, and which limit: `agent-3 failed in stage Canary (errors
+/// 12.5 %, median 31 ms): 2 failed, max_failed is 1`.
+fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change]) -> String {
+    let mut text = String::new();
+    let last = changes.iter().rev().find_map(|change| match change {
+        Change::Child { release: of, child, step: Step::Ended { outcome, .. }, .. }
+            if *of == release.key && (passed.is_counted)(*outcome) =>
+        {
+            Some((*child, *outcome))
+        }
+        _ => None,
+    });
+    if let Some((child, outcome)) = last {
+        let id = state.children.get(child).map_or("a child", |record| record.id.as_str());
+        let _ = write!(text, "{id} {}", verb(outcome));
+        if let Some(assignment) = release.assignments.get(&child) {
+            let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
+            let _ = match stage {
+                Some(stage) => write!(text, " in stage {}", stage.name),
+                None => write!(text, " in the roll-out"),
+            };
+        }
+        if let Some(numbers) = numbers(release.key, child, changes) {
+            let _ = write!(text, " ({numbers})");
+        }
+        text.push_str(": ");
+    }
+    let what = passed.key.trim_start_matches("max_").replace('_', " ");
+    let _ = write!(text, "{} {what}", passed.count);
+    if passed.accepted > 0 {
+        let _ = write!(text, ", {} of them accepted before", passed.accepted);
+    }
+    let _ = write!(text, ", {} is {}", passed.key, passed.limit);
+    if let Amount::Share(_) = passed.limit {
+        let _ = write!(text, " ({})", passed.most);
+    }
+    text
+}
+
+const fn verb(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::TimedOut => "was not heard of in time",
+        Outcome::Lost => "lost its result",
+        Outcome::Unreachable => "never fetched its offer",
+        _ => "failed",
+    }
+}
+
+/// What the child reported of the new version in the stage that ended badly.
+fn numbers(release: ReleaseKey, child: ChildKey, changes: &[Change]) -> Option<String> {
+    let (kept, why) = changes.iter().rev().find_map(|change| match change {
+        Change::Child { release: of, child: by, step: Step::Reported { why, .. }, summary, .. }
+            if *of == release && *by == child =>
+        {
+            Some((summary.as_deref()?, why))
+        }
+        _ => None,
+    })?;
+    if let Some(why) = why {
+        return Some(why.clone());
+    }
+    let Kept { json, .. } = kept;
+    let summary: serde_json::Value = serde_json::from_str(json).ok()?;
+    let errors = summary.get("f2_err_rate")?.as_f64()? * 100.0;
+    let median = summary.get("f2_times_summary")?.get("median")?.as_f64()?;
+    let median = if median < 0.0 { "no call".to_owned() } else { format!("median {median:.1} ms") };
+    Some(format!("errors {errors:.1} %, {median}"))
+}
