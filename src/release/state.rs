@@ -392,6 +392,8 @@ pub struct Release {
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
+    /// Children that joined later.
+    pub joined: u32,
     /// Members by their turns.
     pub turns: Turns,
     pub gates: Gates,
@@ -423,6 +425,7 @@ impl Release {
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
+            joined: 0,
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy),
             accepted: Bad::default(),
@@ -438,6 +441,11 @@ impl Release {
         for assignment in self.assignments.values() {
             self.counts.add(assignment, &self.gates);
         }
+    }
+
+    /// Children that it was planned for, or that joined.
+    pub fn participants(&self) -> u32 {
+        self.members.len() as u32 + self.joined
     }
 
     /// Whether children are offered what comes next.

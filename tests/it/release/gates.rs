@@ -504,3 +504,39 @@ fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_aga
     let gone = Command::SkipChild { release: "7".to_owned(), child: children[1].clone() };
     assert!(world.command(&gone).is_ok(), "said twice");
 }
+
+#[test]
+fn who_comes_late_joins_where_that_is_wanted_and_no_barrier_that_has_begun_waits_for_them() {
+    let text = led("order: global_incremental, late_joiners: include", 2);
+    let (mut world, children) = world_of(1, &text);
+    world.get_ready(&children[0], "One");
+    end(&mut world, &children[0], "7", "One");
+    let late = world.child("late");
+    assert_eq!(world.poll(&late), "7");
+    world.get_ready(&children[0], "Two");
+    end(&mut world, &children[0], "7.2", "Two");
+    roll_out(&mut world, &children[0]);
+    // Everything is open for the late one.
+    world.get_ready(&late, "One");
+    end(&mut world, &late, "7", "One");
+    world.get_ready(&late, "Two");
+    end(&mut world, &late, "7.2", "Two");
+    roll_out(&mut world, &late);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn who_comes_late_stays_out_unless_the_release_is_extended_and_comes_last_then() {
+    let (mut world, children) = world_of(2, &led("order: location_sequential, start_at: [0, 0]", 1));
+    let late = world.child("late");
+    assert_eq!(world.poll(&late), "");
+    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    insta::assert_snapshot!(world.waits_child("7", &late), @"has its turn in location 3 of 3");
+    for child in [&children[0], &children[1], &late] {
+        assert_eq!(world.get_ready(child, "One"), "7");
+        end(&mut world, child, "7", "One");
+        roll_out(&mut world, child);
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
