@@ -219,6 +219,8 @@ fn the_part_within_the_target_is_measured_where_it_lies() {
     let child = shape(&rectangle(5.0, -5.0, 15.0, 5.0));
     let common = shape(&rectangle(5.0, 0.0, 10.0, 5.0)).km2();
     assert!((cover.km2_of(&child) / common - 1.0).abs() < 1e-5);
+    assert_eq!(cover.clip(&child).0.len(), 1);
+    assert!(cover.clip(&shape(&rectangle(10.0, 0.0, 20.0, 10.0))).0.is_empty());
     assert!(cover.km2_of(&shape(&rectangle(20.0, 0.0, 21.0, 1.0))).abs() < 1e-9);
     let beyond = Cover::anywhere(&target(&rectangle(-180.0, 0.0, -175.0, 5.0)));
     let across = shape(&rectangle(175.0, 0.0, 185.0, 5.0));
