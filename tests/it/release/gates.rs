@@ -64,7 +64,7 @@ fn global_incremental_moves_all_together() {
     let (mut world, children) = world_of(2, &led("order: global_incremental", 2));
     let [one, two] = [&children[0], &children[1]];
     world.get_ready(one, "One");
-    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 are at it; stage Two begins when the 1 that are behind have come");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 at work; stage Two begins when the 1 that are behind have come");
     insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, last call 0s ago, gives up in 15m unless it calls");
     assert_eq!(world.may_end(one, "7", "One"), Ok(false));
     world.get_ready(two, "One");
@@ -304,7 +304,7 @@ fn a_stage_soaks_before_the_next_and_a_retry_of_somebody_begins_the_soak_anew() 
     world.get_ready(&children[0], "One");
     world.pass(6 * MINUTE);
     world.report(&children[0], "7", summary("One", SuccessWaiting)).unwrap();
-    insta::assert_snapshot!(world.waits("7"), @"1 of 2 children have ended, 1 are at it; soaks for another 4m, then stage Two");
+    insta::assert_snapshot!(world.waits("7"), @"1 of 2 children have ended, 1 at work; soaks for another 4m, then stage Two");
     world.retry("7").unwrap();
     world.pass(6 * MINUTE);
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));

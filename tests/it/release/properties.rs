@@ -8,6 +8,7 @@ use choirmaster::{
         command::Command,
         offer::{OfferKind, OfferName},
         settings::GHOST_AFTER,
+        state::ReleaseState,
     },
     strategy::{self, render},
 };
@@ -330,6 +331,10 @@ impl Run {
             let all: Vec<String> = all.map(|release| release.id.as_str().to_owned()).collect();
             for release in all {
                 self.command(Command::Resume { release });
+            }
+            // To go on after a pause by hand may show that a limit was passed meanwhile.
+            if self.world.state.releases.values().any(|r| matches!(r.state, ReleaseState::Paused { .. })) {
+                continue;
             }
             let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
             let wait = due.saturating_sub(self.world.now.served_ms) + 1;
