@@ -4,11 +4,10 @@ use choirmaster::{
     model::{ChildKey, Now, StageStatus},
     release::{
         self,
-        assignment::Step,
+        assignment::{Assignment, Step},
         change::Change,
         command::{Command, Form, Refusal, Reply, Seen},
         decide,
-        gate::Gate,
         settle, state::State, waiting_offer,
     },
 };
@@ -78,31 +77,13 @@ pub fn advance(
 fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
     match flaw {
         Flaw::StatusGoesBack => {
-            let back = changes.iter().find_map(|change| match change {
-                Change::Child { release, child, step: Step::Waiting { slot }, at, .. } => {
-                    let step = Step::Reported {
-                        slot: *slot,
-                        status: StageStatus::InProgress,
-                        digest: 0,
-                        shows: choirmaster::release::assignment::Shows::Nothing,
-                        why: None,
-                    };
-                    Some((*release, *child, step, *at))
-                }
-                _ => None,
+            let is_tick = changes.iter().any(|change| matches!(change, Change::NewcomersSeen { .. }));
+            let waits = state.releases.values().filter(|_| is_tick).find_map(|release| {
+                let waits = |part: &Assignment| part.stage_status == StageStatus::SuccessWaiting;
+                let (child, part) = release.assignments.iter().find(|(_, part)| waits(part))?;
+                Some((release.key, *child, Step::StageBegan { slot: part.slot }, release.at(now)))
             });
-            // It is seen as waiting first; at its next word it is taken back.
-            if let Some((release, child, step, at)) = back {
-                changes.push(Change::Child { release, child, step, at, summary: None });
-            }
-            let numbers = changes.iter().find_map(|change| match change {
-                Change::Child { release, child, step: Step::Signalled, at, .. } => Some((*release, *child, *at)),
-                _ => None,
-            });
-            if let Some((release, child, at)) = numbers
-                && let Some(part) = state.assignment(release, child)
-            {
-                let step = Step::StageBegan { slot: part.slot };
+            if let Some((release, child, step, at)) = waits {
                 changes.push(Change::Child { release, child, step, at, summary: None });
             }
         }
@@ -165,7 +146,6 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         }
         Flaw::ForgetsCommits | Flaw::NoTick | Flaw::RollsOutAtOnce | Flaw::RefusesWithdrawn => {}
     }
-    let _ = Gate::Wave(0);
 }
 
 fn bend_answer(flaw: Flaw, answer: Result<Reply, Refusal>) -> Result<Reply, Refusal> {

@@ -104,10 +104,6 @@ impl Manager {
         self.state.release(key).or_else(|| self.stored.get(&key))
     }
 
-    pub fn releases(&self) -> impl Iterator<Item = &Release> {
-        self.stored.values().filter(|r| self.state.release(r.key).is_none()).chain(self.state.releases.values())
-    }
-
     /// Takes a call in; its answer waits for the commit. Says what is wrong if the same call once more would change
     /// something.
     pub fn take(&mut self, caller: Caller, call: u64, request: Request, at: u64) -> Result<(), String> {

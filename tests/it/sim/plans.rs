@@ -34,6 +34,7 @@ pub enum Size {
 }
 
 impl Size {
+    /// How many of `all` have had their turn after this wave.
     pub const fn of(self, all: usize) -> usize {
         match self {
             Self::Count(count) => count as usize,

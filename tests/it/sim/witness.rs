@@ -9,7 +9,7 @@ use choirmaster::{
     model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
     release::{
         assignment::{Assignment, Slot},
-        change::{Change, Forgetting},
+        change::Change,
         command::{Command, Form, Reply},
         offer::OfferName,
         state::{End, Release, ReleaseState},
@@ -168,9 +168,8 @@ impl Witness {
     pub fn committed(&mut self, manager: &Manager, changes: &[Change], at: u64) {
         for change in changes {
             match change {
-                Change::ChildForgotten { id, why, .. } => {
+                Change::ChildForgotten { id, .. } => {
                     self.forgotten.insert(id.as_str().to_owned());
-                    let _ = *why == Forgetting::Ghost;
                 }
                 Change::ReleaseRetried { release, .. } => {
                     self.retried.insert(*release);
@@ -334,6 +333,14 @@ impl Witness {
         if wave == 0 || self.begun.contains(&(release.key, wave)) {
             return;
         }
+        let mut most = 0;
+        for size in led.waves.iter().take(wave as usize) {
+            most = size.of(release.members.len()).max(most + 1);
+        }
+        let before = release.members.iter().filter(|member| release.assignments[member].wave < wave).count();
+        if led.order == "waves" && before > most {
+            return self.wrong(3, format!("{}: {before} have their turn before wave {wave}", release.id));
+        }
         let mut last = 0;
         for member in release.members.iter() {
             let part = &release.assignments[member];
@@ -386,6 +393,12 @@ impl Witness {
         if self.opened.contains(&(release.key, wave, stage)) {
             return;
         }
+        // Who was told by hand to end the stage counts as having come; when, only the manager knows.
+        let before = release.strategy.stages[stage - 1].name.clone();
+        if self.cut.contains(&(release.id.as_str().to_owned(), before)) {
+            self.opened.insert((release.key, wave, stage));
+            return;
+        }
         let mut last = 0;
         for (member, part) in &release.assignments {
             let Some(record) = manager.state.children.get(*member).filter(|_| part.wave == wave) else { continue };
@@ -408,15 +421,6 @@ impl Witness {
         if approved {
             let gates = self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages).count();
             self.check_approvals(release, gates);
-        }
-    }
-
-    /// Whether a release stands still for a reason, or is over and owes nothing to anybody who calls.
-    pub fn is_at_rest(release: &Release) -> bool {
-        match &release.state {
-            ReleaseState::Over { .. } => release.counts.undoing == 0,
-            ReleaseState::Paused { reason, .. } => !reason.is_empty(),
-            _ => false,
         }
     }
 
