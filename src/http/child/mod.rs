@@ -16,11 +16,11 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-pub use wait::{MAX_WAIT, MAX_WAITERS};
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,
 };
+pub use wait::{MAX_WAIT, MAX_WAITERS};
 
 use super::{
     Context,

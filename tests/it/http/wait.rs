@@ -182,7 +182,9 @@ async fn a_wait_that_is_no_duration_is_refused_in_one_line() {
     let world = World::start().await;
     let child = world.child().await;
     let mut seen = String::new();
-    for query in ["wait=", "wait=30", "wait=-1s", "wait=1w", "wait=s", "wait=%00", "wait=1s&wait=2s", "wait=%FF"] {
+    for query in
+        ["wait=", "wait=30", "wait=-1s", "wait=1w", "wait=s", "wait=%00", "wait=1s&wait=2s", "wait=%FF"]
+    {
         let answered = soon(begin(&world, &format!("/poll?{query}"), &json!({"id": child}))).await;
         let body = json!({"id": child, "strategy_id": "a", "stage_name": STAGE});
         let question = soon(begin(&world, &format!("/end_stage?{query}"), &body)).await;
@@ -286,7 +288,8 @@ async fn whoever_goes_away_waits_no_longer() {
         let mut connection = TcpStream::connect(world.manager.address).await.unwrap();
         let body = json!({"id": child, "geographic_area": serde_json::from_str::<Value>(AREA).unwrap()});
         let body = body.to_string();
-        let head = format!("POST /poll?wait={LONG} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        let head =
+            format!("POST /poll?wait={LONG} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
         connection.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         connections.push(connection);
     }

@@ -228,7 +228,8 @@ impl Agent {
                 self.ask(work, run)
             }
             (Step::Asking(work, run), Input::Answered(response)) => {
-                let told = matches!(&response, Response::Heart(answer) if **answer == Ok(Reply::EndStage(true)));
+                let told =
+                    matches!(&response, Response::Heart(answer) if **answer == Ok(Reply::EndStage(true)));
                 if told {
                     deeds.push(self.deed(&work, What::ToldToEnd));
                     return self.judge(work, run, dice, deeds);
@@ -428,8 +429,12 @@ fn read(offer: Offer, id: String) -> Work {
             let at = usize::from(stage);
             (strategy.stages[at].function, vec![Part { on_success, ..one(at) }])
         }
-        Form::Rollout { function } => (usize::from(function), vec![unconditional(render::ROLLOUT_STAGE, Then::Rollout)]),
-        Form::Undo { function } => (usize::from(function), vec![unconditional(render::UNDO_STAGE, Then::Rollback)]),
+        Form::Rollout { function } => {
+            (usize::from(function), vec![unconditional(render::ROLLOUT_STAGE, Then::Rollout)])
+        }
+        Form::Undo { function } => {
+            (usize::from(function), vec![unconditional(render::UNDO_STAGE, Then::Rollback)])
+        }
         Form::Withdrawn => (0, Vec::new()),
     };
     let function = strategy.functions[function].name.clone();

@@ -7,8 +7,9 @@ use choirmaster::{
         assignment::{Assignment, Step},
         change::Change,
         command::{Command, Form, Refusal, Reply, Seen},
-        decide,
-        settle, state::State, waiting_offer,
+        decide, settle,
+        state::State,
+        waiting_offer,
     },
 };
 
@@ -92,7 +93,9 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 release.is_running() && release.counts.behind == 1 && release.counts.in_play > 1
             });
             if let Some(release) = early
-                && changes.iter().any(|change| matches!(change, Change::Child { step: Step::Waiting { .. }, .. }))
+                && changes
+                    .iter()
+                    .any(|change| matches!(change, Change::Child { step: Step::Waiting { .. }, .. }))
             {
                 let top = release.gates.levels.rollout();
                 let stand = release.gates.stand.level;
@@ -113,7 +116,8 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             for change in changes.iter_mut() {
                 if let Change::ReleaseStarted { membership, .. } = change {
                     let all: Vec<ChildKey> = state.children.iter().map(|(key, _)| key).collect();
-                    membership.waves = if membership.waves.is_empty() { Vec::new() } else { vec![0; all.len()] };
+                    membership.waves =
+                        if membership.waves.is_empty() { Vec::new() } else { vec![0; all.len()] };
                     membership.members = all.into();
                     membership.excluded.clear();
                 }

@@ -152,7 +152,8 @@ impl Manager {
 
     /// A duplicate changes nothing more; polls count, and preliminary numbers are refreshed.
     fn once_more(&self, command: &Command, at: u64) -> Result<(), String> {
-        let is_call = matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
+        let is_call =
+            matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
         if !is_call {
             return Ok(());
         }
@@ -230,7 +231,9 @@ impl Manager {
 /// Whose sign of life a command is, polls aside.
 fn caller(command: &Command) -> Option<&str> {
     match command {
-        Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. } => Some(child),
+        Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. } => {
+            Some(child)
+        }
         _ => None,
     }
 }

@@ -106,7 +106,8 @@ fn draw_led(dice: &mut Dice, extra: &mut String) -> Led {
         let _ = write!(extra, ", soak: {}s", led.soak_ms / 1_000);
     }
     if dice.chance(0.4) {
-        let approval = if order == "waves" && dice.chance(0.5) { "before_each_wave" } else { "before_rollout" };
+        let approval =
+            if order == "waves" && dice.chance(0.5) { "before_each_wave" } else { "before_rollout" };
         led.approval = Some(approval);
         let _ = write!(extra, ", approval: {approval}, approval_timeout: 60s");
     }

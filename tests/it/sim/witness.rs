@@ -50,6 +50,9 @@ struct Glimpse {
 
 type Stage = (ReleaseKey, String, usize);
 
+/// What is seen at a commit was decided at most so long before.
+const LONGEST_COMMIT_MS: u64 = 2_000;
+
 #[derive(Debug, Default)]
 pub struct Witness {
     pub planned: BTreeMap<String, Planned>,
@@ -90,7 +93,9 @@ impl Witness {
 
     /// An answer leaves the manager.
     pub fn answered(&mut self, manager: &Manager, pending: &Pending) {
-        let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else { return };
+        let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else {
+            return;
+        };
         let Ok(reply) = &**answer else { return };
         let key = |child: &str| manager.state.children.key(child);
         let named = |offer: &str| {
@@ -234,7 +239,9 @@ impl Witness {
             wrong = Some("an attempt or a result vanished".to_owned());
         } else if part.attempt == before.attempt {
             let stage = before.slots.get(&part.slot).copied().unwrap_or(StageStatus::Pending);
-            if rank(part.status) < rank(before.status) || (rank(before.status) == 3 && part.status != before.status) {
+            if rank(part.status) < rank(before.status)
+                || (rank(before.status) == 3 && part.status != before.status)
+            {
                 wrong = Some(format!("went from {} to {}", before.status, part.status));
             } else if part.stage_status < stage || (stage.is_over() && part.stage_status != stage) {
                 wrong = Some(format!("its stage went from {stage} to {}", part.stage_status));
@@ -315,7 +322,10 @@ impl Witness {
             }
             What::RolledOut => {
                 if planned.led.is_some() && !matches!(deed.form, Form::Rollout { .. }) {
-                    self.wrong(10, format!("{} rolled out by {}, which is no roll-out", deed.child, deed.offer));
+                    self.wrong(
+                        10,
+                        format!("{} rolled out by {}, which is no roll-out", deed.child, deed.offer),
+                    );
                 }
             }
             What::Took | What::Began | What::RolledBack | What::Refused => {}
@@ -324,7 +334,9 @@ impl Witness {
 
     /// 3. and 4. Whoever is in an earlier wave has ended before.
     fn check_wave(&mut self, manager: &Manager, release: &Release, planned: &Planned, deed: &Deed, at: u64) {
-        let Some(led) = planned.led.as_ref().filter(|led| matches!(led.order, "waves" | "location_sequential")) else {
+        let Some(led) =
+            planned.led.as_ref().filter(|led| matches!(led.order, "waves" | "location_sequential"))
+        else {
             return;
         };
         let Some(key) = manager.state.children.key(&deed.child) else { return };
@@ -344,16 +356,19 @@ impl Witness {
         let mut last = 0;
         for member in release.members.iter() {
             let part = &release.assignments[member];
-            let Some(record) = manager.state.children.get(*member).filter(|_| part.wave < wave) else { continue };
+            let Some(record) = manager.state.children.get(*member).filter(|_| part.wave < wave) else {
+                continue;
+            };
             match self.over.get(&(release.key, record.id.as_str().to_owned())) {
                 Some(over) => last = last.max(*over),
                 None => {
-                    let text = format!("{} begins {} in wave {wave} before {}", deed.child, deed.offer, record.id);
+                    let text =
+                        format!("{} begins {} in wave {wave} before {}", deed.child, deed.offer, record.id);
                     return self.wrong(3, text);
                 }
             }
         }
-        if !self.retried.contains(&release.key) && at < last + led.soak_ms {
+        if !self.retried.contains(&release.key) && at + LONGEST_COMMIT_MS < last + led.soak_ms {
             return self.wrong(3, format!("{}: wave {wave} did not wait for the soak", release.id));
         }
         self.begun.insert((release.key, wave));
@@ -401,7 +416,9 @@ impl Witness {
         }
         let mut last = 0;
         for (member, part) in &release.assignments {
-            let Some(record) = manager.state.children.get(*member).filter(|_| part.wave == wave) else { continue };
+            let Some(record) = manager.state.children.get(*member).filter(|_| part.wave == wave) else {
+                continue;
+            };
             let id = record.id.as_str().to_owned();
             if self.over.contains_key(&(release.key, id.clone())) {
                 continue;
@@ -409,7 +426,8 @@ impl Witness {
             match self.ready.get(&(release.key, id.clone(), stage - 1)) {
                 Some(ready) => last = last.max(*ready),
                 None => {
-                    let what = format!("the barrier before {stage} of {} opened for {}", release.id, deed.child);
+                    let what =
+                        format!("the barrier before {stage} of {} opened for {}", release.id, deed.child);
                     return self.wrong(3, format!("{what}, and {id} has not come there"));
                 }
             }
@@ -419,27 +437,51 @@ impl Witness {
         }
         self.opened.insert((release.key, wave, stage));
         if approved {
-            let gates = self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages).count();
+            let gates =
+                self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages).count();
             self.check_approvals(release, gates);
         }
     }
 
-    /// 6. and 10. by what runs at the end on a machine whose agent was `id` when it last settled.
-    pub fn check_machine(&mut self, manager: &Manager, id: &str, release: ReleaseKey, function: &str) {
-        let Some(found) = manager.release(release) else { return };
-        let led = found.strategy.rollout.is_some();
+    /// 6. and 10. by what runs at the end on a machine whose agent was `id` when it rolled out, and is `now` another.
+    pub fn check_machine(
+        &mut self,
+        manager: &Manager,
+        id: &str,
+        now: &str,
+        release: ReleaseKey,
+        function: &str,
+    ) {
+        // Whom an operator has forgotten nobody can tell to go back.
+        let (Some(found), false) = (manager.release(release), self.forgotten.contains(id)) else { return };
         let Some(key) = manager.state.children.key(id) else { return };
         let part = found.assignments.get(&key);
-        let succeeded = part.is_some_and(|part| part.outcome == Some(Outcome::Succeeded));
-        match found.state {
-            ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } | ReleaseState::RollingBack { .. } => {
-                let text = format!("{} is {} and {id} still runs {function}: {part:?}", found.id, found.state.name());
-                self.wrong(6, text);
+        let outcome = part.and_then(|part| part.outcome);
+        let taken_back = matches!(
+            found.state,
+            ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } | ReleaseState::RollingBack { .. }
+        );
+        // A machine that had nothing in hand when its agent was started again, longer ago than anybody counts as a
+        // newcomer, is known to nobody as the one that rolled out.
+        let born = manager.state.children.by_id(now).map(|(_, record)| record.born.served_ms);
+        let undo = part.and_then(|part| part.undo.as_deref());
+        let asked = undo.map_or(0, |undo| undo.asked + found.clock.paused_ms);
+        let unknown = id != now && born.is_some_and(|born| asked > born);
+        if taken_back && !unknown {
+            let text = format!(
+                "{} is {} and {id}, now {now}, still runs {function}: {part:?}",
+                found.id,
+                found.state.name()
+            );
+            self.wrong(6, text);
+        } else if found.state.is_over() && !taken_back && found.strategy.rollout.is_some() {
+            let kept = matches!(outcome, Some(Outcome::Succeeded));
+            if !kept && !unknown {
+                self.wrong(
+                    10,
+                    format!("{} is over and {id}, now {now}, keeps its {function}: {part:?}", found.id),
+                );
             }
-            ReleaseState::Over { .. } if led && !succeeded => {
-                self.wrong(10, format!("{} is over and {id} keeps its {function}: {part:?}", found.id));
-            }
-            _ => {}
         }
     }
 }

@@ -18,11 +18,12 @@ use super::{
 };
 use crate::release::world::submission;
 
-/// Events that are shown of a failing seed.
+/// Events that are shown of a failing seed, unless it is run alone.
 const SHOWN: usize = 60;
+const SHOWN_ALONE: usize = 5_000;
 
 /// After the storm everybody calls again, and for so long, in milliseconds, things may go on.
-const LONGEST_CALM_MS: u64 = 4 * 3_600_000;
+const LONGEST_CALM_MS: u64 = 3_600_000;
 
 /// Once all releases are at rest, undos have so long.
 const AFTERMATH_MS: u64 = 6 * 60_000;
@@ -36,16 +37,44 @@ const LOST_MS: u64 = 5_000;
 #[derive(Debug)]
 enum Event {
     /// A call comes to a manager.
-    Call { manager: usize, caller: Caller, call: u64, request: Request },
+    Call {
+        manager: usize,
+        caller: Caller,
+        call: u64,
+        request: Request,
+    },
     /// An answer comes to an agent.
-    Answer { index: usize, process: u32, call: u64, response: Response },
-    Wake { index: usize, process: u32, nap: u64 },
-    Start { index: usize },
-    Die { index: usize },
-    Commit { manager: usize, life: u32 },
-    Tick { manager: usize, life: u32 },
-    Kill { manager: usize },
-    Boot { manager: usize },
+    Answer {
+        index: usize,
+        process: u32,
+        call: u64,
+        response: Response,
+    },
+    Wake {
+        index: usize,
+        process: u32,
+        nap: u64,
+    },
+    Start {
+        index: usize,
+    },
+    Die {
+        index: usize,
+    },
+    Commit {
+        manager: usize,
+        life: u32,
+    },
+    Tick {
+        manager: usize,
+        life: u32,
+    },
+    Kill {
+        manager: usize,
+    },
+    Boot {
+        manager: usize,
+    },
     Operate,
     Calm,
     Look,
@@ -87,6 +116,7 @@ pub struct World {
     witness: Witness,
     /// `None` until a run failed and is done again to be told.
     story: Option<VecDeque<String>>,
+    shown: usize,
 }
 
 impl World {
@@ -117,6 +147,7 @@ impl World {
             submitted: 0,
             witness: Witness::default(),
             story: None,
+            shown: SHOWN,
         };
         world.schedule();
         world
@@ -152,7 +183,7 @@ impl World {
 
     fn tell(&mut self, text: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
-            if story.len() == SHOWN {
+            if story.len() == self.shown {
                 story.pop_front();
             }
             story.push_back(format!("{:>9.3} s  {}", self.at as f64 / 1_000.0, text()));
@@ -160,7 +191,7 @@ impl World {
     }
 
     /// Until all is at rest, or something is wrong. Then once more, to tell how it came to that.
-    pub fn run(self) -> Report {
+    pub fn run(self, is_alone: bool) -> Report {
         let (seed, flaw) = (self.seed, self.managers[0].flaw);
         let (violation, _) = self.go();
         if violation.is_none() || flaw.is_some() {
@@ -168,6 +199,7 @@ impl World {
         }
         let mut again = Self::new(seed, flaw);
         again.story = Some(VecDeque::new());
+        again.shown = if is_alone { SHOWN_ALONE } else { SHOWN };
         let (violation, story) = again.go();
         Report { violation, last: story.into_iter().flatten().collect() }
     }
@@ -238,14 +270,21 @@ impl World {
         let next = agent.go_on(input, self.at, &mut self.dice, &mut deeds);
         let (manager, process, place) = (agent.parent, agent.process, agent.place);
         for deed in deeds {
-            self.tell(|| format!("agent {index} as {} with {}: {:?} {:?}", deed.child, deed.offer, deed.what, deed.form));
+            self.tell(|| {
+                format!(
+                    "agent {index} as {} with {}: {:?} {:?}",
+                    deed.child, deed.offer, deed.what, deed.form
+                )
+            });
             self.witness.did(&self.managers[manager], &deed, place, self.at);
         }
         self.calls += 1;
         let call = self.calls;
         self.awaited[index] = call;
         match next {
-            Next::Sleep(nap) => self.plan(self.at.saturating_add(nap), Event::Wake { index, process, nap: call }),
+            Next::Sleep(nap) => {
+                self.plan(self.at.saturating_add(nap), Event::Wake { index, process, nap: call })
+            }
             Next::Call(request) => self.send(manager, Caller::Agent { index, process }, call, request),
             Next::Exit => {
                 self.tell(|| format!("agent {index} exits"));
@@ -264,7 +303,11 @@ impl World {
     // The network.
 
     fn delay(&mut self) -> u64 {
-        if self.dice.chance(self.weather.slow) { self.dice.between(500, 8_000) } else { self.dice.between(1, 40) }
+        if self.dice.chance(self.weather.slow) {
+            self.dice.between(500, 8_000)
+        } else {
+            self.dice.between(1, 40)
+        }
     }
 
     fn send(&mut self, manager: usize, caller: Caller, call: u64, request: Request) {
@@ -311,7 +354,8 @@ impl World {
     }
 
     fn plan_commit(&mut self, manager: usize) {
-        let at = self.at + if self.dice.chance(0.02) { self.dice.between(50, 2_000) } else { self.dice.between(1, 15) };
+        let at = self.at
+            + if self.dice.chance(0.02) { self.dice.between(50, 2_000) } else { self.dice.between(1, 15) };
         let life = self.managers[manager].life;
         self.plan(at, Event::Commit { manager, life });
     }
@@ -352,7 +396,10 @@ impl World {
     }
 
     fn tick(&mut self, manager: usize, life: u32) {
-        if !self.managers[manager].is_up || self.managers[manager].life != life || self.tick_at[manager] != self.at {
+        if !self.managers[manager].is_up
+            || self.managers[manager].life != life
+            || self.tick_at[manager] != self.at
+        {
             return;
         }
         self.tick_at[manager] = u64::MAX;
@@ -400,7 +447,8 @@ impl World {
         self.submitted += 1;
         let planned = plans::draw(&mut self.dice, self.submitted, self.agents.len());
         let checked = strategy::check(&planned.text);
-        let strategy = checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
+        let strategy =
+            checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
         let command = submission(strategy, &planned.text);
         self.tell(|| planned.text.clone());
         self.witness.planned.insert(planned.id.clone(), planned);
@@ -414,7 +462,11 @@ impl World {
 
     fn meddle(&mut self) -> Option<Command> {
         let manager = &self.managers[0];
-        let asking = manager.state.releases.values().find(|r| matches!(r.state, ReleaseState::AwaitingApproval { .. }));
+        let asking = manager
+            .state
+            .releases
+            .values()
+            .find(|r| matches!(r.state, ReleaseState::AwaitingApproval { .. }));
         if let Some(release) = asking.map(|release| release.id.as_str().to_owned())
             && self.dice.chance(0.7)
         {
@@ -484,8 +536,8 @@ impl World {
         let waiting = manager.state.releases.values().find(|release| match &release.state {
             ReleaseState::Over { .. } => false,
             ReleaseState::Paused { reason, .. } => reason.is_empty(),
-            ReleaseState::Planned => !paused,
-            _ => true,
+            // What is paused may hold a child between two offers, and what changes the same functions.
+            _ => !paused,
         });
         match waiting {
             Some(release) if self.at > self.weather.until + LONGEST_CALM_MS => {
@@ -499,7 +551,8 @@ impl World {
             None => {
                 let since = *self.rest_since.get_or_insert(self.at);
                 let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle());
-                if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS) {
+                if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
+                {
                     return self.plan(self.at + LOOK_MS, Event::Look);
                 }
                 self.judge();
@@ -514,7 +567,13 @@ impl World {
             for (function, live) in &agent.live {
                 if let Live::New(release) = live {
                     let id = &agent.settled_as[function];
-                    self.witness.check_machine(&self.managers[agent.parent], id, *release, function);
+                    self.witness.check_machine(
+                        &self.managers[agent.parent],
+                        id,
+                        &agent.id,
+                        *release,
+                        function,
+                    );
                 }
             }
         }
