@@ -49,6 +49,10 @@ pub(super) async fn about_one_child(
         | Command::Resume { release }
         | Command::Abort { release, .. }
         | Command::Approve { release }
+        | Command::Promote { release }
+        | Command::Extend { release }
+        | Command::SkipChild { release, .. }
+        | Command::RetryChild { release, .. }
         | Command::Retry { release }
         | Command::EndStageNow { release, .. } => (None, release.clone()),
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),

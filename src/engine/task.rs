@@ -455,6 +455,7 @@ async fn publish(
     for key in releases.iter().chain(closed.keys()) {
         view.publish_release(state, *key);
     }
+    view.publish_places(state);
     for key in children {
         view.publish_child(state, *key);
     }

@@ -55,6 +55,8 @@ pub enum Mode {
     InHand = 2,
     /// Only the engine knows what to answer.
     Ask = 3,
+    /// It waits for a place; where there is one, the engine gives it.
+    Queued = 4,
 }
 
 /// A child's turn, unpacked.
@@ -100,6 +102,7 @@ impl Published {
                 0 => Mode::Idle,
                 1 => Mode::Offer,
                 2 => Mode::InHand,
+                4 => Mode::Queued,
                 _ => Mode::Ask,
             },
             release: ReleaseKey((word >> 36) as u32),
@@ -122,6 +125,13 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
     }
     let published = match turn(state, key) {
         Turn::Idle => return IDLE,
+        Turn::Queued { release } => Published {
+            mode: Mode::Queued,
+            release,
+            name: OfferName { attempt: 1, kind: OfferKind::First },
+            slot: Slot(0),
+            stage_status: StageStatus::Pending,
+        },
         Turn::Offer { release, name } => {
             Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
         }
@@ -196,6 +206,8 @@ pub struct ReleaseEntry {
     pub id: ReleaseId,
     pub strategy: Arc<Strategy>,
     pub archive: [u8; 32],
+    /// Whether one more child may be shown its offer.
+    has_place: AtomicBool,
     /// Rendered offers.
     texts: HashMap<(OfferName, Form), Bytes>,
 }
@@ -207,8 +219,14 @@ impl ReleaseEntry {
             id: release.id.clone(),
             strategy: Arc::clone(&release.strategy),
             archive: release.archive,
+            has_place: AtomicBool::new(release.has_place()),
             texts: HashMap::new(),
         }
+    }
+
+    /// Whether one more child may be shown its offer.
+    pub fn has_place(&self) -> bool {
+        self.has_place.load(Ordering::Relaxed)
     }
 
     /// The text of an offer, rendered once.
@@ -504,6 +522,16 @@ impl View {
             }
             None => {
                 releases.remove(&key.0);
+            }
+        }
+    }
+
+    /// Tells where there are places, of the releases that limit how many are in progress.
+    pub(super) fn publish_places(&self, state: &State) {
+        let limited = state.releases.values().filter(|release| release.gates.levels.at_once.is_some());
+        for release in limited {
+            if let Some(entry) = self.releases.pin().get(&release.key.0) {
+                entry.has_place.store(release.has_place(), Ordering::Relaxed);
             }
         }
     }

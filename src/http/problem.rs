@@ -38,6 +38,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::UnknownChild(_) => (StatusCode::NOT_FOUND, "unknown-child"),
         Refusal::UnknownRelease(_) => (StatusCode::NOT_FOUND, "unknown-release"),
         Refusal::NeverOffered { .. } => (StatusCode::NOT_FOUND, "never-offered"),
+        Refusal::NoPart { .. } => (StatusCode::NOT_FOUND, "no-part"),
         Refusal::NotAReport(_) => (StatusCode::BAD_REQUEST, "bad-request"),
         Refusal::UnknownStage { .. } => (StatusCode::CONFLICT, "unknown-stage"),
         Refusal::NotStarted { .. }
@@ -233,6 +234,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "conflict" => "Unfinished releases are in the way",
         "wrong-state" => "Not in this state",
         "nothing-to-retry" => "Nothing to retry",
+        "no-part" => "No part in the release",
         "limit" => "A limit is reached",
         "busy" => "Busy",
         "stopping" => "Stopping",

@@ -163,6 +163,8 @@ pub enum Exclusion {
     Label,
     /// It was forgotten.
     Forgotten,
+    /// An operator took it out.
+    Skipped,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
     Successor,
 }
@@ -178,6 +180,7 @@ impl fmt::Display for Exclusion {
             Self::NoArea => "its area is not known",
             Self::Label => "has not all labels of the target",
             Self::Forgotten => "forgotten",
+            Self::Skipped => "skipped by an operator",
             Self::Successor => "successor of a child that vanished",
         })
     }

@@ -157,6 +157,8 @@ pub enum Shows {
 pub enum Step {
     /// Its turn has come: nothing else keeps the child busy.
     Offered,
+    /// It was given a place: its offer is shown from now on.
+    Admitted,
     Fetched,
     /// It met the minima of a `WaitForSignal` stage and waits.
     Waiting {
@@ -184,6 +186,8 @@ pub enum Step {
         status: ChildStatus,
         outcome: Outcome,
     },
+    /// An operator gave it alone another attempt.
+    Retried,
     /// It polled although it should be busy.
     PolledWhileBusy,
     /// Another child took its place; `at_work`: that alone ended what it had begun.
@@ -264,6 +268,10 @@ pub struct Assignment {
     pub stage_status: StageStatus,
     /// In which it has its turn, from 0.
     pub wave: u32,
+    /// For one that joined when the release was under way: the lowest barrier that waits for it.
+    pub joined: Option<u8>,
+    /// Whether it has one of the places that `max_in_progress` gives; its next offer is shown then.
+    pub admitted: bool,
     /// When it was offered, fetched, or last reported.
     pub since: ReleaseMs,
     /// When the current stage began.
@@ -316,6 +324,8 @@ impl Assignment {
             piece: first_piece(strategy),
             fetched: false,
             wave: 0,
+            joined: None,
+            admitted: false,
             slot: Slot::stage(0),
             stage_status: StageStatus::Pending,
             since: at,
@@ -411,6 +421,11 @@ impl Assignment {
     pub fn apply(&mut self, step: &Step, strategy: &Strategy, at: ReleaseMs) {
         match step {
             Step::Offered => self.since = at,
+            Step::Admitted => {
+                self.admitted = true;
+                self.since = at;
+            }
+            Step::Retried => self.retry(strategy, at),
             Step::Fetched => self.fetch(strategy, at),
             Step::Waiting { .. } => {
                 self.stage_status = self.stage_status.max(StageStatus::SuccessWaiting);
@@ -490,6 +505,8 @@ impl Assignment {
             Fact::Resumed { level } => self.let_end(level, strategy, levels, dated.at),
             Fact::Opened { level } => {
                 self.let_end(level, strategy, levels, dated.at);
+                // Behind a barrier all set up anew: not all at once.
+                self.admitted = false;
                 let waits = matches!(self.status, ChildStatus::Todo | ChildStatus::Doing) && !self.fetched;
                 if waits && levels.of_piece(self.piece) < level {
                     self.since = self.since.max(dated.at);
@@ -634,6 +651,7 @@ impl Assignment {
             attempt: self.attempt + 1,
             named: self.attempt + 1,
             wave: self.wave,
+            joined: self.joined.map(|_| 0),
             tainted: self.tainted,
             rolled_out: self.rolled_out,
             undo: self.undo.take(),

@@ -66,6 +66,24 @@ pub enum Command {
     Approve {
         release: String,
     },
+    /// Opens everything that is held back, at once.
+    Promote {
+        release: String,
+    },
+    /// Takes in every child that could take part and was not there when the release started.
+    Extend {
+        release: String,
+    },
+    /// Takes one child out.
+    SkipChild {
+        release: String,
+        child: String,
+    },
+    /// Another attempt for one child.
+    RetryChild {
+        release: String,
+        child: String,
+    },
     /// Another attempt for every child that failed, timed out, was unreachable or lost.
     Retry {
         release: String,
@@ -188,6 +206,8 @@ pub enum Refusal {
     Conflict(Vec<ReleaseId>),
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
+    #[error("child {child} has no part in release {release}")]
+    NoPart { child: String, release: ReleaseId },
     #[error("no child of release {0} can be retried")]
     NothingToRetry(ReleaseId),
     #[error(

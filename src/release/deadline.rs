@@ -79,7 +79,9 @@ fn main(
     }
     if waits_for_fetch {
         let at = assignment.since.saturating_add(deadlines.offer_ms);
-        return [Some(Deadline { at, missed: Missed::Offer, silence_ms: None }), None];
+        // Who waits for a place is not at fault as long as it calls.
+        let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
+        return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None];
     }
     // Agents in an A/B stage are silent until it ends: there only the stage itself has a deadline.
     let silent_by_nature = assignment.stage_status == StageStatus::InProgress

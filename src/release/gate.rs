@@ -49,6 +49,8 @@ pub struct Levels {
     rollout: u8,
     barriers: LevelSet,
     approvals: LevelSet,
+    /// Most children that have something to do at once; `None`: all.
+    pub at_once: Option<u32>,
 }
 
 impl Levels {
@@ -75,7 +77,8 @@ impl Levels {
         let global =
             strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
         let all = if global { (1..=rollout).fold(0, |set, level| set | bit(level)) } else { 0 };
-        Self { stages, after, rollout, barriers: all | approvals, approvals }
+        let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
+        Self { stages, after, rollout, barriers: all | approvals, approvals, at_once }
     }
 
     pub fn of_piece(&self, piece: Piece) -> u8 {
@@ -203,12 +206,24 @@ impl Gates {
 
     /// Whether the next barrier has to wait for this child: it takes part, and has not come there.
     pub fn waits_for(&self, assignment: &Assignment) -> bool {
-        self.is_in_play(assignment) && !self.is_there(assignment)
+        let is_awaited = assignment.joined.is_none_or(|from| from <= self.stand.level);
+        is_awaited && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
     /// Whether it takes part at present.
     pub fn is_in_play(&self, assignment: &Assignment) -> bool {
         self.admits(assignment) && !assignment.status.is_over()
+    }
+
+    /// Whether its next offer is shown only once it has a place.
+    pub fn queues(&self, assignment: &Assignment) -> bool {
+        self.levels.at_once.is_some() && !assignment.admitted
+    }
+
+    /// Whether it takes one of the places. One that has come to a barrier only goes on testing: if it kept its place,
+    /// the others would never come.
+    pub fn takes_place(&self, assignment: &Assignment) -> bool {
+        assignment.admitted && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
     fn is_there(&self, assignment: &Assignment) -> bool {
@@ -224,9 +239,9 @@ impl Gates {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Turns {
     /// Empty where all are in the first wave.
-    order: Arc<[ChildKey]>,
+    order: Vec<ChildKey>,
     /// After each wave, how many of them have had their turn. Empty likewise.
-    ends: Arc<[u32]>,
+    ends: Vec<u32>,
 }
 
 impl Turns {
@@ -239,6 +254,24 @@ impl Turns {
         order.sort_unstable();
         let ends = (0..=last).map(|wave| order.partition_point(|(of, _)| *of <= wave) as u32);
         Self { ends: ends.collect(), order: order.into_iter().map(|(_, child)| child).collect() }
+    }
+
+    /// Lets one more have its turn after all others: with the last wave, or in one of its own.
+    pub fn join(&mut self, members: &[ChildKey], child: ChildKey, alone: bool) -> u32 {
+        if self.order.is_empty() && !alone {
+            return 0;
+        }
+        if self.order.is_empty() {
+            self.order = members.to_vec();
+            self.ends = vec![members.len() as u32];
+        }
+        self.order.push(child);
+        let all = self.order.len() as u32;
+        match self.ends.last_mut() {
+            Some(last) if !alone => *last = all,
+            _ => self.ends.push(all),
+        }
+        self.waves() - 1
     }
 
     /// Waves in all.

@@ -176,7 +176,7 @@ struct Passed {
 type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
 
 fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
-    let planned = release.members.len() as u32;
+    let planned = release.participants();
     let (bad, accepted) = (release.counts.bad(), release.accepted);
     let limits: [Limit; 3] = [
         ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),

@@ -77,7 +77,13 @@ pub fn advance(
     }
     state.let_go_of_closed(command, &changes);
     let answer = decision.answer.map(|reply| match reply {
-        Reply::Polled { child, key, .. } => Reply::Polled { child, key, offer: waiting_offer(state, key) },
+        Reply::Polled { child, key, .. } => {
+            if let Some(change) = settle::admit(state, key, now) {
+                state.apply(&change);
+                changes.push(change);
+            }
+            Reply::Polled { child, key, offer: waiting_offer(state, key) }
+        }
         other => other,
     });
     (changes, answer)
@@ -87,6 +93,6 @@ pub fn advance(
 pub fn waiting_offer(state: &State, child: crate::model::ChildKey) -> Option<String> {
     match turn::turn(state, child) {
         turn::Turn::Offer { release, name } => Some(name.id(state.release(release)?.id.as_str())),
-        turn::Turn::Idle | turn::Turn::Busy { .. } => None,
+        turn::Turn::Idle | turn::Turn::Queued { .. } | turn::Turn::Busy { .. } => None,
     }
 }

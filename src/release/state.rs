@@ -305,10 +305,13 @@ pub struct Counts {
     /// Those of them that have not come to the next barrier.
     #[serde(skip)]
     pub behind: u32,
+    /// Places of `max_in_progress` that are taken.
+    #[serde(skip)]
+    pub in_progress: u32,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 8] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 9] {
         use crate::model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -337,6 +340,7 @@ impl Counts {
             (assignment.is_awaited() && gates.admits(assignment)).then_some(&mut self.awaited_now),
             gates.is_in_play(assignment).then_some(&mut self.in_play),
             gates.waits_for(assignment).then_some(&mut self.behind),
+            gates.takes_place(assignment).then_some(&mut self.in_progress),
         ]
     }
 
@@ -388,6 +392,8 @@ pub struct Release {
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
+    /// Children that joined later.
+    pub joined: u32,
     /// Members by their turns.
     pub turns: Turns,
     pub gates: Gates,
@@ -419,6 +425,7 @@ impl Release {
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
+            joined: 0,
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy),
             accepted: Bad::default(),
@@ -436,9 +443,19 @@ impl Release {
         }
     }
 
+    /// Children that it was planned for, or that joined.
+    pub fn participants(&self) -> u32 {
+        self.members.len() as u32 + self.joined
+    }
+
     /// Whether children are offered what comes next.
     pub fn is_running(&self) -> bool {
         self.state == ReleaseState::Running
+    }
+
+    /// Whether one more child may be shown its offer; always where there is no limit.
+    pub fn has_place(&self) -> bool {
+        self.gates.levels.at_once.is_none_or(|most| self.counts.in_progress < most)
     }
 
     /// Whether it has begun and may yet end well.

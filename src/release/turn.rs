@@ -18,6 +18,8 @@ pub enum Turn {
     Idle,
     /// It has downloaded this and not ended it.
     Busy { release: ReleaseKey, undo: bool },
+    /// An offer of this release follows as soon as there is a place for one more.
+    Queued { release: ReleaseKey },
     /// This waits to be fetched.
     Offer { release: ReleaseKey, name: OfferName },
 }
@@ -44,9 +46,11 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
     if let Some((release, undo)) = undos().next() {
         return Turn::Offer { release, name: OfferName::undo(undo.number) };
     }
-    let offer = |(release, assignment): (&Release, &Assignment)| Turn::Offer {
-        release: release.key,
-        name: assignment.offer_name(),
+    let offer = |(release, assignment): (&Release, &Assignment)| {
+        if release.gates.queues(assignment) {
+            return Turn::Queued { release: release.key };
+        }
+        Turn::Offer { release: release.key, name: assignment.offer_name() }
     };
     // Between two offers of a release no other may come, not even one that was submitted before and started later.
     if let Some(begun) = open().find(|(_, assignment)| assignment.status == ChildStatus::Doing) {
@@ -80,8 +84,10 @@ pub fn is_next(state: &State, release: ReleaseKey, child: ChildKey, name: OfferN
 pub fn is_behind_another(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
     match turn(state, child) {
         Turn::Idle => true,
-        Turn::Offer { release: first, .. } if first == release => false,
-        Turn::Offer { release: first, .. } | Turn::Busy { release: first, .. } => {
+        Turn::Offer { release: first, .. } | Turn::Queued { release: first } if first == release => false,
+        Turn::Offer { release: first, .. }
+        | Turn::Queued { release: first }
+        | Turn::Busy { release: first, .. } => {
             let undo = state.assignment(first, child).and_then(Assignment::pending_undo);
             undo.is_none_or(|undo| !undo.overdue)
         }

@@ -63,7 +63,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     /// What waits for a child or what it has in hand, over all releases.
     pub fn doing(&self, key: ChildKey) -> String {
         let release = match turn(self.state, key) {
-            Turn::Offer { release, .. } | Turn::Busy { release, .. } => Some(release),
+            Turn::Offer { release, .. } | Turn::Queued { release } | Turn::Busy { release, .. } => {
+                Some(release)
+            }
             Turn::Idle => None,
         };
         let found = release
@@ -98,8 +100,12 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             return format!("is held before {}: {}", stage_name(release, assignment), gate(release));
         }
         let behind = match turn(self.state, key) {
-            Turn::Offer { release: offered, .. } if offered == release.key => None,
-            Turn::Offer { release: other, .. } | Turn::Busy { release: other, .. } => Some(other),
+            Turn::Offer { release: first, .. } | Turn::Queued { release: first } if first == release.key => {
+                None
+            }
+            Turn::Offer { release: other, .. }
+            | Turn::Queued { release: other }
+            | Turn::Busy { release: other, .. } => Some(other),
             Turn::Idle => self.state.children.get(key).and_then(|child| {
                 child.open.iter().copied().find(|open| {
                     let other = self.state.assignment(*open, key);
@@ -110,6 +116,11 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         if let Some(other) = behind.and_then(|other| self.state.release(other)) {
             let paused = if other.clock.paused_since.is_some() { ", which is paused" } else { "" };
             return format!("waits behind release {}{paused}", other.id);
+        }
+        if let Some(most) = release.gates.levels.at_once.filter(|_| release.gates.queues(assignment)) {
+            let mut line = format!("waits for a place among the {most} in progress{}", self.called(key));
+            self.gives_up(&mut line, release, key, assignment);
+            return line;
         }
         let what = match assignment.offer_name() {
             OfferName { attempt: 1, kind: super::offer::OfferKind::First } => String::new(),
@@ -230,7 +241,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             .min_by_key(|(due, _)| *due);
         match due {
             Some((due, _)) if due <= at => line.push_str(", gives up now"),
-            Some((due, Missed::SetUp)) => {
+            Some((due, missed)) if missed == Missed::SetUp || release.gates.queues(assignment) => {
                 let _ = write!(line, ", gives up in {} unless it calls", Span(due - at));
             }
             Some((due, _)) => {
@@ -310,7 +321,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
             let mut line = format!("{ended} of {} children have ended", release.assignments.len());
             for (count, what) in [
                 (counts.todo, "have not fetched their offer"),
-                (counts.doing, "are at it"),
+                (counts.doing, "at work"),
                 (counts.undoing, "are to go back to the base version"),
             ] {
                 if count > 0 {

@@ -1,4 +1,4 @@
-//! `choirmaster release pause|resume|abort|approve|retry|end-stage`.
+//! `choirmaster release pause|resume|abort|approve|promote|extend|skip|retry|end-stage`.
 
 use std::io::Write;
 
@@ -58,11 +58,38 @@ pub struct Approve {
     pub target: Target,
 }
 
+/// Open what is left of waves, stages, soaks and approvals at once; limits hold
+#[derive(Debug, clap::Args)]
+pub struct Promote {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Take in the children that could take part and were not there when a release started
+#[derive(Debug, clap::Args)]
+pub struct Extend {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Take one child out of a release: nobody waits for it any more
+#[derive(Debug, clap::Args)]
+pub struct Skip {
+    #[command(flatten)]
+    target: Target,
+    /// Id of the child
+    #[arg(value_name = "CHILD")]
+    child: String,
+}
+
 /// Offer a release that is over again to the children that failed.
 #[derive(Debug, clap::Args)]
 pub struct Retry {
     #[command(flatten)]
-    pub target: Target,
+    target: Target,
+    /// Only this child, while the others go on
+    #[arg(long, value_name = "CHILD")]
+    child: Option<String>,
 }
 
 /// Tell all children that run a stage to end it now.
@@ -81,6 +108,21 @@ pub struct EndStage {
 pub async fn run(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
     let path = ["api", "v1", "releases", &target.id, verb];
     act(target, &path, &format!("{}: {done}", target.id), out).await
+}
+
+pub async fn skip(args: &Skip, out: &mut impl Write) -> Result<u8, Failure> {
+    let (id, child) = (&args.target.id, &args.child);
+    let path = ["api", "v1", "releases", id, "children", child, "skip"];
+    act(&args.target, &path, &format!("{id}: {child} is taken out"), out).await
+}
+
+pub async fn retry(args: &Retry, out: &mut impl Write) -> Result<u8, Failure> {
+    let Some(child) = &args.child else {
+        return run(&args.target, "retry", "tried again where it failed", out).await;
+    };
+    let id = &args.target.id;
+    let path = ["api", "v1", "releases", id, "children", child, "retry"];
+    act(&args.target, &path, &format!("{id}: {child} gets another attempt"), out).await
 }
 
 pub async fn end_stage(args: &EndStage, out: &mut impl Write) -> Result<u8, Failure> {

@@ -34,6 +34,9 @@ enum Command {
     Resume(act::Resume),
     Abort(act::Abort),
     Approve(act::Approve),
+    Promote(act::Promote),
+    Extend(act::Extend),
+    Skip(act::Skip),
     Retry(act::Retry),
     EndStage(act::EndStage),
 }
@@ -49,7 +52,10 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Resume(args) => act::run(&args.target, "resume", "resumed", out).await,
         Command::Abort(args) => act::run(&args.target, "abort", "aborted", out).await,
         Command::Approve(args) => act::run(&args.target, "approve", "approved", out).await,
-        Command::Retry(args) => act::run(&args.target, "retry", "tried again where it failed", out).await,
+        Command::Promote(args) => act::run(&args.target, "promote", "everything is open", out).await,
+        Command::Extend(args) => act::run(&args.target, "extend", "extended", out).await,
+        Command::Skip(args) => act::skip(&args, out).await,
+        Command::Retry(args) => act::retry(&args, out).await,
         Command::EndStage(args) => act::end_stage(&args, out).await,
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     engine::{
         By, EngineError,
         stats::Stats,
-        view::{ChildEntry, Mode},
+        view::{ChildEntry, Mode, ReleaseEntry},
     },
     http::{Context, context::PATIENCE},
     model::{ChildId, ChildKind, area},
@@ -124,7 +124,11 @@ async fn until_offer(ctx: &Context, id: &str, wait: Duration) -> Result<Option<S
         };
         match turn.mode {
             Mode::Offer => return Ok(ctx.view().offer_id(turn.release, turn.name)),
-            Mode::Idle => {}
+            // A place is given at a poll, to whoever comes first.
+            Mode::Queued if ctx.view().with_release(turn.release, ReleaseEntry::has_place) == Some(true) => {
+                return Ok(None);
+            }
+            Mode::Idle | Mode::Queued => {}
             Mode::InHand if kind == ChildKind::Rm => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
             // again: here the manager waits for the child's next call, not the other way round.
@@ -151,6 +155,10 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
         Mode::Idle => Some(Answered::nothing(&child.id)),
         Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
+        Mode::Queued => {
+            let has_place = ctx.view().with_release(turn.release, ReleaseEntry::has_place);
+            (has_place == Some(false)).then(|| Answered::nothing(&child.id))
+        }
         Mode::InHand | Mode::Ask => None,
     }
 }

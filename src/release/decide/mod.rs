@@ -6,6 +6,7 @@
 mod children;
 mod end_stage;
 mod fetch;
+mod lead;
 mod operate;
 mod poll;
 mod report;
@@ -41,7 +42,11 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Pause { release, reason } => operate::pause(state, release, reason, now),
         Command::Resume { release } => operate::resume(state, release, now),
         Command::Abort { release, reason } => operate::abort(state, release, reason, now),
-        Command::Approve { release } => operate::approve(state, release, now),
+        Command::Approve { release } => lead::approve(state, release, now),
+        Command::Promote { release } => lead::promote(state, release, now),
+        Command::Extend { release } => lead::extend(state, release, now),
+        Command::SkipChild { release, child } => lead::skip_child(state, release, child, now),
+        Command::RetryChild { release, child } => lead::retry_child(state, release, child, now),
         Command::Retry { release } => operate::retry(state, release, now),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now),
         Command::Forget { child, even_if_it_owes } => children::forget(state, child, *even_if_it_owes, now),

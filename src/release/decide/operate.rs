@@ -13,7 +13,7 @@ use crate::{
     strategy::StageKind,
 };
 
-fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
+pub(super) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
     let known = state.known.get(id).ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
     state.release(known.key).ok_or(Refusal::NotInMemory(known.key))
 }
@@ -21,12 +21,12 @@ fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
 /// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.
 const MAX_FACTS: usize = 10_000;
 
-fn too_many_facts(release: &Release) -> Option<Decision> {
+pub(super) fn too_many_facts(release: &Release) -> Option<Decision> {
     let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
     (release.facts.len() >= MAX_FACTS).then(|| Decision::refused(refusal))
 }
 
-fn wrong(release: &Release, why: &'static str) -> Decision {
+pub(super) fn wrong(release: &Release, why: &'static str) -> Decision {
     Decision::refused(Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why })
 }
 
@@ -108,23 +108,6 @@ pub(in crate::release) fn roll_back(
         }
     }
     changes
-}
-
-pub(super) fn approve(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
-    match release.state {
-        ReleaseState::AwaitingApproval { .. } => {
-            Decision::new(vec![Change::ReleaseApproved { release: release.key, now }], Reply::Done)
-        }
-        // Said twice.
-        ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
-            Decision::unchanged(Reply::Done)
-        }
-        _ => wrong(release, "it does not wait for an approval"),
-    }
 }
 
 pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {

@@ -183,6 +183,12 @@ async fn stage_by_stage_over_all_agents_ends_with_the_new_version_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_few_places_all_have_their_turn_all_the_same() {
+    let text = sample_led("canary", "order: global_incremental, max_in_progress: 3");
+    led("canary", &text, "Done", "fns/sieve_new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn location_after_location_ends_with_the_new_version_everywhere() {
     led("nearest", &sample("nearest", "nearest-1"), "Done", "fns/sieve_new").await;
 }

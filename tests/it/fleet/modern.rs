@@ -129,7 +129,7 @@ async fn it_lets_the_manager_wait_where_it_has_nothing_else_to_do() {
             "/end_stage" => "",
             _ => continue,
         };
-        assert_eq!(call.query, expected, "{} after {announced}: {call:?}", place);
+        assert_eq!(call.query, expected, "{place} after {announced}: {call:?}");
     }
     assert!(count(&calls[announced..], "/end_stage") > 0);
     // Nobody waits so long for an answer that the connection is given up.

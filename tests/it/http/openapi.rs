@@ -57,7 +57,11 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/abort
     POST /api/v1/releases/{id}/approve
     GET /api/v1/releases/{id}/children
+    POST /api/v1/releases/{id}/children/{child}/retry
+    POST /api/v1/releases/{id}/children/{child}/skip
+    POST /api/v1/releases/{id}/extend
     POST /api/v1/releases/{id}/pause
+    POST /api/v1/releases/{id}/promote
     POST /api/v1/releases/{id}/resume
     POST /api/v1/releases/{id}/retry
     POST /api/v1/releases/{id}/stages/{stage}/end

@@ -391,6 +391,28 @@ fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
     assert_eq!(world.runs(&new, "a"), "new of 8");
 }
 
+/// The machine was restarted when nothing was to be taken back yet.
+#[test]
+fn an_undo_that_nobody_fetches_goes_to_whoever_calls_with_the_same_area() {
+    let area = r#"{"type":"Polygon","coordinates":[[[13,52],[14,52],[14,53],[13,53],[13,52]]]}"#;
+    let mut world = World::new();
+    let (old, other) = (world.child(area), world.child("south"));
+    world.submit(&canary("7", "a"));
+    world.take(&old);
+    world.report(&old, "7", summary("Canary", Completed)).unwrap();
+    world.take(&other);
+    let new = world.child(area);
+    world.pass(6 * MINUTE);
+    world.abort("7");
+    world.pass(14 * MINUTE);
+    let calls_until_offered = (0..40).take_while(|_| {
+        world.pass(SOON);
+        world.poll(&new).is_empty()
+    });
+    assert_eq!(calls_until_offered.count(), 19, "not before the undo is overdue");
+    assert_eq!(world.take(&new).0, "7.undo");
+}
+
 #[test]
 fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
     let mut world = World::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use choirmaster::{
     model::{ChildStatus, Outcome, StageStatus},
-    release::command::{Form, Refusal},
+    release::command::{Command, Form, Refusal},
     strategy::render::{ROLLOUT_STAGE, UNDO_STAGE},
 };
 
@@ -64,7 +64,7 @@ fn global_incremental_moves_all_together() {
     let (mut world, children) = world_of(2, &led("order: global_incremental", 2));
     let [one, two] = [&children[0], &children[1]];
     world.get_ready(one, "One");
-    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 are at it; stage Two begins when the 1 that are behind have come");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 at work; stage Two begins when the 1 that are behind have come");
     insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, last call 0s ago, gives up in 15m unless it calls");
     assert_eq!(world.may_end(one, "7", "One"), Ok(false));
     world.get_ready(two, "One");
@@ -304,7 +304,7 @@ fn a_stage_soaks_before_the_next_and_a_retry_of_somebody_begins_the_soak_anew() 
     world.get_ready(&children[0], "One");
     world.pass(6 * MINUTE);
     world.report(&children[0], "7", summary("One", SuccessWaiting)).unwrap();
-    insta::assert_snapshot!(world.waits("7"), @"1 of 2 children have ended, 1 are at it; soaks for another 4m, then stage Two");
+    insta::assert_snapshot!(world.waits("7"), @"1 of 2 children have ended, 1 at work; soaks for another 4m, then stage Two");
     world.retry("7").unwrap();
     world.pass(6 * MINUTE);
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));
@@ -414,6 +414,128 @@ fn a_failure_after_the_signal_leads_to_another_stage_only_when_its_barrier_is_op
     assert_eq!(world.get_ready(&children[0], "Careful"), "7.2");
     for (child, offer, stage) in [(&children[0], "7.2", "Careful"), (&children[1], "7", "Bold")] {
         end(&mut world, child, offer, stage);
+        roll_out(&mut world, child);
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn no_more_are_in_progress_than_there_are_places() {
+    let (mut world, children) = world_of(3, &led("order: parallel, max_in_progress: 1", 1));
+    let [one, two, three] = [&children[0], &children[1], &children[2]];
+    assert_eq!(world.poll(two), "7");
+    assert_eq!((world.poll(one), world.poll(three)), (String::new(), String::new()));
+    insta::assert_snapshot!(world.waits_child("7", one), @"waits for a place among the 1 in progress, last call 0s ago, gives up in 15m unless it calls");
+    // An offer once shown is shown again, and fetched.
+    world.get_ready(two, "One");
+    end(&mut world, two, "7", "One");
+    roll_out(&mut world, two);
+    assert_eq!(world.poll(three), "7");
+    assert_eq!(world.poll(one), "");
+    // Who calls is waited for, however long it takes until there is a place; who doesn't is not.
+    world.fetch(three, "7").unwrap();
+    for _ in 0..20 {
+        world.pass(MINUTE);
+        assert_eq!(world.poll(one), "");
+        world.report(three, "7", summary("One", SuccessWaiting)).unwrap();
+        if world.assignment("7", three).status.is_over() {
+            break;
+        }
+    }
+    assert_eq!(world.assignment("7", one).outcome, None);
+    world.pass(40 * MINUTE);
+    assert_eq!(world.assignment("7", one).outcome, Some(Outcome::Unreachable));
+}
+
+#[test]
+fn who_has_come_to_a_barrier_makes_room_for_those_behind() {
+    let (mut world, children) = world_of(2, &led("order: global_incremental, max_in_progress: 1", 2));
+    for stage in ["One", "Two"] {
+        let offer = world.get_ready(&children[0], stage);
+        assert_eq!(world.get_ready(&children[1], stage), offer);
+        for child in &children {
+            end(&mut world, child, &offer, stage);
+        }
+        // They set up the next one after the other.
+        let next = if stage == "One" { "7.2" } else { "7.rollout" };
+        assert_eq!((world.poll(&children[0]), world.poll(&children[1])), (next.to_owned(), String::new()));
+    }
+    roll_out(&mut world, &children[0]);
+    roll_out(&mut world, &children[1]);
+    assert_eq!(world.state_of("7"), "over");
+}
+
+#[test]
+fn who_promotes_a_release_opens_all_that_is_left() {
+    let text = led("order: waves, waves: [1, 2, 100%], soak: 10m, approval: before_rollout", 1);
+    let (mut world, children) = world_of(4, &text);
+    world.get_ready(&children[0], "One");
+    assert_eq!(world.state_of("7"), "AwaitingApproval");
+    world.command(&Command::Promote { release: "7".to_owned() }).unwrap();
+    end(&mut world, &children[0], "7", "One");
+    roll_out(&mut world, &children[0]);
+    for child in &children[1..] {
+        world.get_ready(child, "One");
+        end(&mut world, child, "7", "One");
+        roll_out(&mut world, child);
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_again_alone() {
+    let text = led("order: global_incremental, on_failure: continue", 1);
+    let (mut world, children) = world_of(3, &text);
+    world.get_ready(&children[0], "One");
+    world.take(&children[1]);
+    world.take(&children[2]);
+    world.report(&children[2], "7", summary("One", Failure)).unwrap();
+    let about = |child: &String| ("7".to_owned(), child.clone());
+    let (release, child) = about(&children[2]);
+    world.command(&Command::RetryChild { release, child }).unwrap();
+    let (release, child) = about(&children[1]);
+    world.command(&Command::SkipChild { release, child }).unwrap();
+    insta::assert_snapshot!(world.waits_child("7", &children[1]), @"waits for its undo 7.undo to be fetched: offered 0s ago, last call 0s ago, gives up in 15m");
+    // Its test runs on by itself, and is taken back.
+    assert_eq!(world.may_end(&children[1], "7", "One"), Ok(true));
+    assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));
+    assert_eq!(world.get_ready(&children[2], "One"), "7.r2");
+    assert_eq!(world.may_end(&children[0], "7", "One"), Ok(true));
+    let gone = Command::SkipChild { release: "7".to_owned(), child: children[1].clone() };
+    assert!(world.command(&gone).is_ok(), "said twice");
+}
+
+#[test]
+fn who_comes_late_joins_where_that_is_wanted_and_no_barrier_that_has_begun_waits_for_them() {
+    let text = led("order: global_incremental, late_joiners: include", 2);
+    let (mut world, children) = world_of(1, &text);
+    world.get_ready(&children[0], "One");
+    end(&mut world, &children[0], "7", "One");
+    let late = world.child("late");
+    assert_eq!(world.poll(&late), "7");
+    world.get_ready(&children[0], "Two");
+    end(&mut world, &children[0], "7.2", "Two");
+    roll_out(&mut world, &children[0]);
+    // Everything is open for the late one.
+    world.get_ready(&late, "One");
+    end(&mut world, &late, "7", "One");
+    world.get_ready(&late, "Two");
+    end(&mut world, &late, "7.2", "Two");
+    roll_out(&mut world, &late);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn who_comes_late_stays_out_unless_the_release_is_extended_and_comes_last_then() {
+    let (mut world, children) = world_of(2, &led("order: location_sequential, start_at: [0, 0]", 1));
+    let late = world.child("late");
+    assert_eq!(world.poll(&late), "");
+    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    insta::assert_snapshot!(world.waits_child("7", &late), @"has its turn in location 3 of 3");
+    for child in [&children[0], &children[1], &late] {
+        assert_eq!(world.get_ready(child, "One"), "7");
+        end(&mut world, child, "7", "One");
         roll_out(&mut world, child);
     }
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);

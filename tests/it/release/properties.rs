@@ -8,6 +8,7 @@ use choirmaster::{
         command::Command,
         offer::{OfferKind, OfferName},
         settings::GHOST_AFTER,
+        state::ReleaseState,
     },
     strategy::{self, render},
 };
@@ -52,6 +53,10 @@ enum Deed {
     Pause(usize),
     Resume(usize),
     Approve(usize),
+    Promote(usize),
+    Extend(usize),
+    SkipChild(usize, usize),
+    RetryChild(usize, usize),
     Abort(usize),
     Retry(usize),
     EndStage(usize, usize),
@@ -81,6 +86,10 @@ fn texts() -> Vec<String> {
             "order: waves, waves: [1, 50%, 100%], soak: 1m, on_failure: pause, approval: before_each_wave",
         ),
         led("r8", "order: location_sequential, start_at: [0, 0], on_failure: continue"),
+        led(
+            "r9",
+            "order: global_incremental, max_in_progress: 1, late_joiners: include, on_failure: continue",
+        ),
     ]
 }
 
@@ -99,7 +108,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         Just(StageStatus::Error),
     ];
     let child = 0..CHILDREN;
-    let release = 0..9_usize;
+    let release = 0..10_usize;
     let time = prop_oneof![Just(1), Just(3), Just(30), Just(61), Just(300), Just(901), Just(90_000)];
     let cordon = prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)];
     prop_oneof![
@@ -117,6 +126,10 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => release.clone().prop_map(Deed::Pause),
         2 => release.clone().prop_map(Deed::Resume),
         3 => release.clone().prop_map(Deed::Approve),
+        1 => (7..9_usize).prop_map(Deed::Promote),
+        2 => release.clone().prop_map(Deed::Extend),
+        1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::SkipChild(release, child)),
+        1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::RetryChild(release, child)),
         1 => release.clone().prop_map(Deed::Abort),
         2 => release.clone().prop_map(Deed::Retry),
         1 => (release, 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
@@ -249,6 +262,20 @@ impl Run {
             }
             Deed::Resume(index) => self.command(Command::Resume { release: release(*index) }),
             Deed::Approve(index) => self.command(Command::Approve { release: release(*index) }),
+            Deed::Promote(index) => self.command(Command::Promote { release: release(*index) }),
+            Deed::Extend(index) => self.command(Command::Extend { release: release(*index) }),
+            Deed::SkipChild(index, child) => {
+                self.command(Command::SkipChild {
+                    release: release(*index),
+                    child: self.ids[*child].clone(),
+                });
+            }
+            Deed::RetryChild(index, child) => {
+                self.command(Command::RetryChild {
+                    release: release(*index),
+                    child: self.ids[*child].clone(),
+                });
+            }
             Deed::Abort(index) => {
                 self.command(Command::Abort { release: release(*index), reason: String::new() });
             }
@@ -304,6 +331,10 @@ impl Run {
             let all: Vec<String> = all.map(|release| release.id.as_str().to_owned()).collect();
             for release in all {
                 self.command(Command::Resume { release });
+            }
+            // To go on after a pause by hand may show that a limit was passed meanwhile.
+            if self.world.state.releases.values().any(|r| matches!(r.state, ReleaseState::Paused { .. })) {
+                continue;
             }
             let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
             let wait = due.saturating_sub(self.world.now.served_ms) + 1;

@@ -6,12 +6,16 @@ mod approve;
 mod child_form;
 mod children;
 mod end_stage;
+mod extend;
 mod form;
 mod list;
 mod pause;
+mod promote;
 mod resume;
 mod retry;
+mod retry_child;
 mod show;
+mod skip_child;
 mod strategy;
 mod submit;
 mod upload;
@@ -30,6 +34,10 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(resume::handle))
         .routes(routes!(abort::handle))
         .routes(routes!(approve::handle))
+        .routes(routes!(promote::handle))
+        .routes(routes!(extend::handle))
+        .routes(routes!(skip_child::handle))
+        .routes(routes!(retry_child::handle))
         .routes(routes!(retry::handle))
         .routes(routes!(end_stage::handle))
         .route_layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES))

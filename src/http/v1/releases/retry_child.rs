@@ -1,0 +1,36 @@
+//! `POST /api/v1/releases/{id}/children/{child}/retry`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Gives one child that ended badly another attempt.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/children/{child}/retry", operation_id = "retry_child",
+    tag = "releases",
+    params(
+        ("id" = String, Path, description = "The id of the strategy."),
+        ("child" = String, Path, description = "The id of the child."),
+    ),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "It begins anew."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "It can't be retried, or the release is not under way."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path((id, child)): Path<(String, String)>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::RetryChild { release: id.clone(), child };
+    act(&ctx, &id, command, by).await
+}

@@ -1,0 +1,36 @@
+//! `POST /api/v1/releases/{id}/children/{child}/skip`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Takes a child out of a release: nobody waits for it, and what it runs of the new version is undone.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/children/{child}/skip", operation_id = "skip_child",
+    tag = "releases",
+    params(
+        ("id" = String, Path, description = "The id of the strategy."),
+        ("child" = String, Path, description = "The id of the child."),
+    ),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "It has no part any more."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "It has ended its part."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path((id, child)): Path<(String, String)>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::SkipChild { release: id.clone(), child };
+    act(&ctx, &id, command, by).await
+}
