@@ -336,7 +336,7 @@ impl State {
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);
         let deadlines = self.settings.deadlines(&release.strategy);
-        let mut freed = Vec::new();
+        let mut turned = Vec::new();
         let mut next = release.next_deadline;
         for (child, assignment) in &mut release.assignments {
             let was_doing = is_doing(assignment);
@@ -345,12 +345,13 @@ impl State {
             release.counts.add(assignment, &release.gates);
             release.attempt = release.attempt.max(assignment.attempt);
             next = next.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
-            if was_doing && !is_doing(assignment) {
-                freed.push(*child);
+            // Both ways: one that was done owes an undo after an abort.
+            if was_doing != is_doing(assignment) {
+                turned.push(*child);
             }
         }
         release.next_deadline = next;
-        for child in freed {
+        for child in turned {
             let busy = self.is_busy(child);
             self.mark_busy(child, busy);
         }

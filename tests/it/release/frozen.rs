@@ -547,3 +547,18 @@ fn a_child_that_goes_back_before_a_retry_has_no_outcome_meanwhile() {
     assert_eq!(world.assignment("7", &child).outcome, None);
     assert_eq!(world.take(&child).0, "7.r2");
 }
+
+#[test]
+fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
+    let mut world = World::new();
+    let (child, other) = (world.child("north"), world.child("south"));
+    world.submit(&canary("7", "a"));
+    world.take(&child);
+    world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    assert_eq!(world.runs(&child, "a"), "new of 7");
+    world.take(&other);
+    world.abort("7");
+    world.pass(MINUTE);
+    let (_, offer) = world.poll_as("", "north", None);
+    assert_eq!(offer, "7.undo");
+}
