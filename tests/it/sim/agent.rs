@@ -284,25 +284,20 @@ impl Agent {
 
     fn fetched(&mut self, id: String, response: Response, deeds: &mut Vec<Deed>) -> Next {
         let Response::Heart(answer) = response else { return Next::Exit };
-        match *answer {
-            Ok(Reply::Offer(offer)) => {
-                let work = Box::new(read(offer, id));
-                self.step = Step::Unpacking(work);
-                Next::Call(Request::Functions)
-            }
-            // 4.
-            _ => {
-                deeds.push(Deed {
-                    child: self.id.clone(),
-                    offer: id,
-                    release: ReleaseKey(0),
-                    form: Form::Withdrawn,
-                    stage: None,
-                    what: What::Refused,
-                });
-                Next::Exit
-            }
+        if let Ok(Reply::Offer(offer)) = *answer {
+            self.step = Step::Unpacking(Box::new(read(offer, id)));
+            return Next::Call(Request::Functions);
         }
+        // 4.
+        deeds.push(Deed {
+            child: self.id.clone(),
+            offer: id,
+            release: ReleaseKey(0),
+            form: Form::Withdrawn,
+            stage: None,
+            what: What::Refused,
+        });
+        Next::Exit
     }
 
     fn begin(&mut self, work: Box<Work>, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {

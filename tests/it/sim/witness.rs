@@ -133,7 +133,7 @@ impl Witness {
         }
     }
 
-    /// 1. What was promised holds.
+    /// Invariant 1: what was promised holds.
     pub fn check_promises(&mut self, manager: &Manager) {
         let broken = self.promises.iter().find(|promise| !self.holds(manager, promise));
         if let Some(broken) = broken {
@@ -189,7 +189,7 @@ impl Witness {
         }
     }
 
-    /// 2. and 7. Nothing moves backwards, what is over stays over, and no result counts twice.
+    /// Invariants 2 and 7: nothing moves backwards, what is over stays over, and no result counts twice.
     fn check_release(&mut self, manager: &Manager, release: &Release, at: u64) {
         if let ReleaseState::Over { end, .. } = release.state {
             let before = *self.ends.entry(release.key).or_insert(end);
@@ -332,7 +332,7 @@ impl Witness {
         }
     }
 
-    /// 3. and 4. Whoever is in an earlier wave has ended before.
+    /// Invariants 3 and 4: whoever is in an earlier wave has ended before.
     fn check_wave(&mut self, manager: &Manager, release: &Release, planned: &Planned, deed: &Deed, at: u64) {
         let Some(led) =
             planned.led.as_ref().filter(|led| matches!(led.order, "waves" | "location_sequential"))
@@ -359,14 +359,12 @@ impl Witness {
             let Some(record) = manager.state.children.get(*member).filter(|_| part.wave < wave) else {
                 continue;
             };
-            match self.over.get(&(release.key, record.id.as_str().to_owned())) {
-                Some(over) => last = last.max(*over),
-                None => {
-                    let text =
-                        format!("{} begins {} in wave {wave} before {}", deed.child, deed.offer, record.id);
-                    return self.wrong(3, text);
-                }
-            }
+            let Some(over) = self.over.get(&(release.key, record.id.as_str().to_owned())) else {
+                let text =
+                    format!("{} begins {} in wave {wave} before {}", deed.child, deed.offer, record.id);
+                return self.wrong(3, text);
+            };
+            last = last.max(*over);
         }
         if !self.retried.contains(&release.key) && at + LONGEST_COMMIT_MS < last + led.soak_ms {
             return self.wrong(3, format!("{}: wave {wave} did not wait for the soak", release.id));
@@ -385,7 +383,7 @@ impl Witness {
         }
     }
 
-    /// 3. The barrier before `stage`: everybody of this wave who is still in the release has come to the end of the
+    /// Invariant 3, the barrier before `stage`: everybody of this wave who is still in the release has come to the end of the
     /// stage before.
     fn check_barrier(
         &mut self,
@@ -423,14 +421,11 @@ impl Witness {
             if self.over.contains_key(&(release.key, id.clone())) {
                 continue;
             }
-            match self.ready.get(&(release.key, id.clone(), stage - 1)) {
-                Some(ready) => last = last.max(*ready),
-                None => {
-                    let what =
-                        format!("the barrier before {stage} of {} opened for {}", release.id, deed.child);
-                    return self.wrong(3, format!("{what}, and {id} has not come there"));
-                }
-            }
+            let Some(ready) = self.ready.get(&(release.key, id.clone(), stage - 1)) else {
+                let what = format!("the barrier before {stage} of {} opened for {}", release.id, deed.child);
+                return self.wrong(3, format!("{what}, and {id} has not come there"));
+            };
+            last = last.max(*ready);
         }
         if global && at < last + led.soak_ms {
             return self.wrong(3, format!("{}: stage {stage} did not wait for the soak", release.id));
@@ -443,7 +438,7 @@ impl Witness {
         }
     }
 
-    /// 6. and 10. by what runs at the end on a machine whose agent was `id` when it rolled out, and is `now` another.
+    /// Invariants 6 and 10 by what runs at the end on a machine whose agent was `id` when it rolled out, and is `now` another.
     pub fn check_machine(
         &mut self,
         manager: &Manager,

@@ -283,7 +283,7 @@ impl World {
         self.awaited[index] = call;
         match next {
             Next::Sleep(nap) => {
-                self.plan(self.at.saturating_add(nap), Event::Wake { index, process, nap: call })
+                self.plan(self.at.saturating_add(nap), Event::Wake { index, process, nap: call });
             }
             Next::Call(request) => self.send(manager, Caller::Agent { index, process }, call, request),
             Next::Exit => {
