@@ -471,6 +471,14 @@ impl Release {
         !self.state.is_over() || self.counts.undoing > 0
     }
 
+    /// Whether the child has come to a closed barrier, and can only wait for others.
+    pub fn holds_at_barrier(&self, child: ChildKey) -> bool {
+        self.strategy.rollout.is_some()
+            && self.assignments.get(&child).is_some_and(|assignment| {
+                assignment.status == crate::model::ChildStatus::Doing && !self.gates.waits_for(assignment)
+            })
+    }
+
     /// Whether both change one of the same functions.
     pub fn shares_function_with(&self, other: &Strategy) -> bool {
         self.strategy.functions.iter().any(|f| other.functions.iter().any(|g| f.name == g.name))
