@@ -562,3 +562,19 @@ fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
     let (_, offer) = world.poll_as("", "north", None);
     assert_eq!(offer, "7.undo");
 }
+
+#[test]
+fn an_approval_has_its_time_also_where_a_limit_is_passed_and_not_to_stop_the_release() {
+    let extra =
+        "rollout: {order: parallel, on_failure: continue, approval: before_rollout, approval_timeout: 1m}\n";
+    let text = strategy_text("7", extra, &["a"], &[["One", WAIT, "a", "rollout", "rollback"]]);
+    let mut world = World::new();
+    let (bad, good) = (world.child("north"), world.child("south"));
+    world.submit(&text);
+    world.take(&bad);
+    world.report(&bad, "7", summary("One", Failure)).unwrap();
+    world.get_ready(&good, "One");
+    assert_eq!(world.state_of("7"), "AwaitingApproval");
+    world.pass(2 * MINUTE);
+    assert_eq!(world.state_of("7"), "RollingBack");
+}

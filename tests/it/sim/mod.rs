@@ -29,7 +29,7 @@ use witness::Violation;
 use world::{Report, World};
 
 /// Seeds in an ordinary run of the tests.
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 400;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 150;

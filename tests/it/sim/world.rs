@@ -563,7 +563,8 @@ impl World {
 
     fn judge(&mut self) {
         self.witness.check_promises(&self.managers[0]);
-        for agent in &self.agents {
+        // A release that is paused may hold an agent in a stage: what it owes to another waits so long.
+        for agent in self.agents.iter().filter(|agent| agent.is_idle()) {
             for (function, live) in &agent.live {
                 if let Live::New(release) = live {
                     let id = &agent.settled_as[function];
