@@ -2,7 +2,7 @@
 //!
 //! The only place that names an adapter of the store.
 
-use std::{fmt, net::SocketAddr, path::PathBuf};
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -41,6 +41,10 @@ pub struct Options {
     pub tls: Option<Tls>,
     pub child_tls: Option<Tls>,
     pub timeouts: serve::Timeouts,
+    /// Longest wait of a call for something new; zero: none waits.
+    pub max_wait: Duration,
+    /// Calls that may wait at once; never more than half of the connections, so that others get through.
+    pub max_waiters: usize,
 }
 
 /// Speaks TLS on an address.
@@ -71,6 +75,8 @@ impl Options {
             tls: None,
             child_tls: None,
             timeouts: serve::Timeouts::default(),
+            max_wait: http::child::MAX_WAIT,
+            max_waiters: http::child::MAX_WAITERS,
         }
     }
 }
@@ -106,6 +112,8 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         functions_root: options.functions_root,
         archive_limits: options.archive_limits,
         auth: options.auth,
+        max_wait: options.max_wait,
+        max_waiters: options.max_waiters.min(options.max_connections / 2),
     };
     let ctx = Context::new(started.engine.clone(), settings, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {

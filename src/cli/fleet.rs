@@ -84,6 +84,9 @@ pub struct FleetArgs {
     /// Chance that a deployed agent with stages left exits after a roll-back instead of walking on
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
     exit_after_rollback: f64,
+    /// How long modern children let the manager wait with an answer; 0s: they ask again and again
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    wait: Duration,
     /// A runtime that modern children report (repeatable)
     #[arg(long = "runtime", value_name = "NAME")]
     runtimes: Vec<String>,
@@ -131,6 +134,7 @@ impl FleetArgs {
                 lose_first_answer: self.lose_first_answer,
                 exit_after_rollback: self.exit_after_rollback,
             },
+            wait: self.wait,
             runtimes: self.runtimes.clone(),
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
             run_for: self.run_for,

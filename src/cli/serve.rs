@@ -193,6 +193,8 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
         timeouts: config.timeouts.served(),
+        max_wait: config.limits.max_wait,
+        max_waiters: config.limits.max_waiters,
     })
 }
 

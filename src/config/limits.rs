@@ -1,7 +1,12 @@
 //! How much there may be of what.
 
+use std::time::Duration;
+
 use super::section::{Field, Section};
-use crate::release::settings::Settings as Rules;
+use crate::{
+    http::child::{MAX_WAIT, MAX_WAITERS},
+    release::settings::Settings as Rules,
+};
 
 /// Connections at once, unless configured otherwise.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 50_000;
@@ -11,7 +16,12 @@ pub struct Limits {
     pub max_children: usize,
     pub max_open_releases: usize,
     pub max_connections: usize,
+    pub max_wait: Duration,
+    pub max_waiters: usize,
 }
+
+/// Longest wait that can be allowed, in milliseconds: what lies between gives up on calls that take longer.
+const LONGEST_WAIT_MS: u64 = 10 * 60 * 1000;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -20,6 +30,8 @@ impl Default for Limits {
             max_children: rules.max_children,
             max_open_releases: rules.max_open_releases,
             max_connections: DEFAULT_MAX_CONNECTIONS,
+            max_wait: MAX_WAIT,
+            max_waiters: MAX_WAITERS,
         }
     }
 }
@@ -34,6 +46,8 @@ impl Section for Limits {
             Field::within("max_children", &mut self.max_children, 1, 10_000_000),
             Field::within("max_open_releases", &mut self.max_open_releases, 1, 100_000),
             Field::within("max_connections", &mut self.max_connections, 1, 1_000_000),
+            Field::within("max_wait", &mut self.max_wait, 0, LONGEST_WAIT_MS),
+            Field::within("max_waiters", &mut self.max_waiters, 0, 1_000_000),
         ]
     }
 }

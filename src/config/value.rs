@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
+use crate::model::duration;
+
 /// Longest duration that can be set, in milliseconds: ten years.
 pub(super) const MAX_TIME_MS: u64 = 3650 * 24 * 60 * 60 * 1000;
 
@@ -191,13 +193,10 @@ impl Setting for Bytes {
     }
 }
 
-const TIME_UNITS: [(&str, u64); 5] =
-    [("d", 24 * 60 * 60 * 1000), ("h", 60 * 60 * 1000), ("m", 60 * 1000), ("s", 1000), ("ms", 1)];
-
 impl Setting for Duration {
     fn read(&mut self, text: &str) -> Result<(), String> {
-        let millis =
-            millis(text).ok_or_else(|| format!("{text:?} is no duration, as in 90d, 24h, 1h30m or 500ms"))?;
+        let millis = duration::read_millis(text)
+            .ok_or_else(|| format!("{text:?} is no duration, as in 90d, 24h, 1h30m or 500ms"))?;
         *self = Self::from_millis(millis);
         Ok(())
     }
@@ -210,34 +209,9 @@ impl Setting for Duration {
         u64::try_from(self.as_millis()).ok()
     }
 
-    fn show_amount(&self, mut amount: u64) -> String {
-        if amount == 0 {
-            return "0s".to_owned();
-        }
-        let mut text = String::new();
-        for (unit, scale) in TIME_UNITS {
-            if amount >= scale {
-                text.extend([(amount / scale).to_string().as_str(), unit]);
-                amount %= scale;
-            }
-        }
-        text
+    fn show_amount(&self, amount: u64) -> String {
+        duration::show_millis(amount)
     }
-}
-
-/// Numbers with units, the larger unit first: `1h30m`. `None` if it is none.
-fn millis(text: &str) -> Option<u64> {
-    let (mut rest, mut sum) = (text.trim(), 0_u64);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-        let (_, scale) = TIME_UNITS.iter().find(|(unit, _)| *unit == &rest[..letters])?;
-        sum = sum.checked_add(number.checked_mul(*scale)?)?;
-        rest = &rest[letters..];
-    }
-    (!text.trim().is_empty()).then_some(sum)
 }
 
 /// How log lines look.

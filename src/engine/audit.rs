@@ -89,6 +89,10 @@ enum Event<'a> {
         release: &'a str,
         reason: &'a str,
     },
+    ChildJoined {
+        release: &'a str,
+        child: &'a str,
+    },
     GateReached {
         release: &'a str,
         gate: String,
@@ -210,6 +214,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             Event::ReleaseRolledBack { release: release_id, reason }
         }
         Change::ReleaseAborted { reason, .. } => Event::ReleaseAborted { release: release_id, reason },
+        Change::ChildJoined { .. } => Event::ChildJoined { release: release_id, child: child_id },
         Change::GateReached { gate, .. } => {
             let gate = release.map_or_else(String::new, |release| release.gate_name(*gate));
             Event::GateReached { release: release_id, gate }

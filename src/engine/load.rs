@@ -188,6 +188,7 @@ impl Building {
             excluded: detail.excluded,
             assignments: BTreeMap::new(),
             counts: crate::release::state::Counts::default(),
+            joined: 0,
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
@@ -258,6 +259,7 @@ impl Building {
             fetched: detail.fetched,
             wave: detail.wave,
             admitted: detail.admitted,
+            joined: detail.joined,
             slot: Slot(small("stage", row.stage)?),
             stage_status,
             since: detail.since,
@@ -313,7 +315,12 @@ impl Building {
             }
         }
         let (members, waves): (Vec<ChildKey>, Vec<u32>) = self.members.into_iter().unzip();
-        self.release.turns = Turns::new(&members, &waves);
+        let joined = assignments.iter().filter(|(_, assignment)| assignment.joined.is_some());
+        let joined: Vec<(ChildKey, u32)> = joined.map(|(key, assignment)| (*key, assignment.wave)).collect();
+        self.release.joined = joined.len() as u32;
+        let turns = members.iter().copied().zip(waves).chain(joined);
+        let (order, waves): (Vec<ChildKey>, Vec<u32>) = turns.unzip();
+        self.release.turns = Turns::new(&order, &waves);
         self.release.members = members.into();
         self.release.assignments = assignments;
         self.release.recount();

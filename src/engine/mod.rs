@@ -25,6 +25,7 @@ pub mod rows;
 pub mod stats;
 mod task;
 pub mod view;
+pub mod waiters;
 
 pub use handle::{By, Engine, EngineError, Started, start};
 pub use past::Part;

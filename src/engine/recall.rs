@@ -50,6 +50,7 @@ pub(super) async fn about_one_child(
         | Command::Abort { release, .. }
         | Command::Approve { release }
         | Command::Promote { release }
+        | Command::Extend { release }
         | Command::SkipChild { release, .. }
         | Command::RetryChild { release, .. }
         | Command::Retry { release }

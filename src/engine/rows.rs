@@ -73,6 +73,8 @@ pub(super) struct AssignmentDetail {
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admitted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<u8>,
     pub since: ReleaseMs,
     pub stage_since: ReleaseMs,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -238,6 +240,10 @@ impl Touched {
             | Change::LevelOpened { release, .. } => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
+            }
+            Change::ChildJoined { release, child, .. } => {
+                self.releases.insert(*release);
+                self.assignments.insert((*release, *child));
             }
             Change::ReleaseSubmitted { release, .. }
             | Change::GateReached { release, .. }
@@ -492,7 +498,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         started_at: release.started_at,
         ended: release.ended,
         attempt: release.attempt,
-        participants: release.members.len() as u32,
+        participants: release.participants(),
         excluded: release.excluded.clone(),
         counts: release.counts,
         stand: release.gates.stand,
@@ -542,6 +548,7 @@ fn assignment_row(
         fetched: assignment.fetched,
         wave: assignment.wave,
         admitted: assignment.admitted,
+        joined: assignment.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,

@@ -413,7 +413,14 @@ impl Task {
 }
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good.
-pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+pub(super) async fn run(task: Task, inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+    let view = Arc::clone(&task.view);
+    let ended = rounds(task, inbox).await;
+    view.close();
+    ended
+}
+
+async fn rounds(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
     task.view.listen_from(task.clock.served_ms());
     task.publish_all();
     task.renewed();
@@ -427,6 +434,7 @@ pub(super) async fn run(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> 
             Err(_) => {}
         }
         let now = task.clock.now();
+        task.view.decide_at(now.served_ms);
         let mut round = Round::default();
         for envelope in envelopes.drain(..) {
             task.take(envelope, now, &mut round);

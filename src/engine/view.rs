@@ -24,7 +24,7 @@ use std::{
 use bytes::Bytes;
 use papaya::HashMap;
 
-use super::stats::Stats;
+use super::{stats::Stats, waiters::Waiters};
 use crate::{
     model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
@@ -264,7 +264,11 @@ pub struct View {
     listening_since: AtomicU64,
     /// Serving time until which answers may be given without another renewal of the lease.
     serving_until: AtomicU64,
+    /// Serving time of what the engine decides at the moment.
+    deciding_at: AtomicU64,
     draining: AtomicBool,
+    /// Calls that wait for a child's turn to change.
+    pub waiters: Waiters,
     pub stats: Stats,
 }
 
@@ -286,7 +290,9 @@ impl Default for View {
             unknown: Mutex::new(Vec::new()),
             listening_since: AtomicU64::new(0),
             serving_until: AtomicU64::new(0),
+            deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            waiters: Waiters::default(),
             stats: Stats::default(),
         }
     }
@@ -294,6 +300,10 @@ impl Default for View {
 
 impl Seen for View {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
+        // Who waits for an answer is calling, however long ago the call began.
+        if self.waiters.is_waiting(child) {
+            return Some(self.deciding_at.load(Ordering::Relaxed));
+        }
         let by_key = self.by_key();
         let noticed =
             by_key.get(child.0 as usize).and_then(Option::as_ref).and_then(|entry| entry.last_call());
@@ -400,6 +410,16 @@ impl View {
         self.serving_until.store(served_ms, Ordering::Release);
     }
 
+    pub(super) fn decide_at(&self, served_ms: u64) {
+        self.deciding_at.store(served_ms, Ordering::Relaxed);
+    }
+
+    /// Nothing is published any more: no answer may be given from now on, and nobody need wait for one.
+    pub(super) fn close(&self) {
+        self.serve_until(0);
+        self.waiters.wake_all();
+    }
+
     /// Serving time left before answers stop, in milliseconds.
     pub fn lease_left_ms(&self, served_ms: u64) -> u64 {
         self.serving_until.load(Ordering::Acquire).saturating_sub(served_ms)
@@ -451,7 +471,13 @@ impl View {
 
     // What follows is for the engine's task alone.
 
+    /// Shows what is committed of a child, and wakes the calls of it that wait for that.
     pub(super) fn publish_child(&self, state: &State, key: ChildKey) {
+        self.set_child(state, key);
+        self.waiters.wake(key);
+    }
+
+    fn set_child(&self, state: &State, key: ChildKey) {
         let before = self.entry(key);
         let Some(child) = state.children.get(key) else {
             if let Some(entry) = before {

@@ -50,7 +50,7 @@ pub async fn run(mut child: Child<'_>) -> End {
 async fn poll_once(child: &mut Child<'_>, loses_answer: &mut bool) -> Result<(), End> {
     let (id, area) = (child.id.clone(), child.machine.area.clone());
     let request = PollRequest { geographic_area: Some(&area), id: Some(id.into()), ..PollRequest::default() };
-    let answer = child.poll(&request).await?;
+    let answer = child.poll("/poll", &request).await?;
     if std::mem::take(loses_answer) {
         // 8. The manager has answered, the agent doesn't know: its next poll asks for an id again.
         return Ok(());
@@ -147,7 +147,7 @@ async fn until_signal(
             let answer = child.report(offer, waiting, stage.on_success.as_written()).await?;
             announced = answer == Some(hyper::StatusCode::OK);
         }
-        if child.ask_end(offer, stage).await?.end_stage {
+        if child.ask_end("/end_stage", offer, stage).await?.end_stage {
             return Ok(());
         }
         child.pass(TICK, calls).await;

@@ -129,10 +129,14 @@ impl<'a> Child<'a> {
         Ok(answer.ok())
     }
 
-    /// The body of the answer to a poll, `None` when it failed.
-    pub async fn poll(&mut self, request: &PollRequest<'_>) -> Result<Option<(String, String)>, End> {
+    /// The body of the answer to a poll, `None` when it failed. `target` is `/poll`, with or without a wait.
+    pub async fn poll(
+        &mut self,
+        target: &str,
+        request: &PollRequest<'_>,
+    ) -> Result<Option<(String, String)>, End> {
         self.board.polls.fetch_add(1, Relaxed);
-        let answer = self.post("/poll", request).await?.filter(|answer| answer.status == StatusCode::OK);
+        let answer = self.post(target, request).await?.filter(|answer| answer.status == StatusCode::OK);
         Ok(answer.and_then(|answer| {
             let answer: PollAnswer = serde_json::from_slice(&answer.body).ok()?;
             Some((answer.id.into_owned(), answer.new_release.into_owned()))
@@ -163,15 +167,19 @@ impl<'a> Child<'a> {
         Ok(self.post("/result", &request).await?.map(|answer| answer.status))
     }
 
-    /// Asks for the end of a stage; what can't be understood is a no.
-    pub async fn ask_end(&mut self, offer: &Offer, stage: &Stage) -> Result<EndStageAnswer, End> {
+    /// Asks for the end of a stage; what can't be understood is a no. `target` is `/end_stage`, with or without a wait.
+    pub async fn ask_end(
+        &mut self,
+        target: &str,
+        offer: &Offer,
+        stage: &Stage,
+    ) -> Result<EndStageAnswer, End> {
         let request = EndStageRequest {
             id: self.id.clone().into(),
             strategy_id: offer.id.as_str().into(),
             stage_name: stage.name.as_str().into(),
         };
-        let answer =
-            self.post("/end_stage", &request).await?.filter(|answer| answer.status == StatusCode::OK);
+        let answer = self.post(target, &request).await?.filter(|answer| answer.status == StatusCode::OK);
         let answer = answer.and_then(|answer| serde_json::from_slice(&answer.body).ok());
         Ok(answer.unwrap_or(EndStageAnswer { end_stage: false, then: None }))
     }
@@ -196,6 +204,11 @@ impl<'a> Child<'a> {
     /// Waits, while the stage's calls go on.
     pub async fn pass(&mut self, time: Duration, calls: &mut StageCalls) {
         self.pause(time).await;
+        calls.advance(time, &mut self.call_rng);
+    }
+
+    /// The stage's calls that were made in a time that has passed already.
+    pub fn went_on(&mut self, time: Duration, calls: &mut StageCalls) {
         calls.advance(time, &mut self.call_rng);
     }
 

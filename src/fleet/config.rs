@@ -8,7 +8,9 @@ use super::{
     FleetError,
     area::Bounds,
     calls::{Behaviour, Latency, MAX_CALLS_PER_SECOND, Traffic},
+    client::CALL_TIMEOUT,
 };
+use crate::model::duration;
 
 /// Most children of one fleet.
 pub const MAX_AGENTS: usize = 200_000;
@@ -18,6 +20,9 @@ pub const MIN_PACE: f64 = 0.0001;
 
 /// Slowest clock of a child.
 pub const MAX_PACE: f64 = 100.0;
+
+/// Longest wait asked for: the answer has to come before [`CALL_TIMEOUT`], which is not scaled by the pace either.
+const MAX_REAL_WAIT: Duration = CALL_TIMEOUT.saturating_sub(Duration::from_secs(5));
 
 /// Which children are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, clap::ValueEnum)]
@@ -52,6 +57,8 @@ pub struct FleetConfig {
     /// Where the children's areas lie.
     pub spread: Bounds,
     pub faults: Faults,
+    /// How long a modern child lets the manager wait with an answer; zero: it asks again and again.
+    pub wait: Duration,
     /// What modern children report.
     pub runtimes: Vec<String>,
     /// What modern children report.
@@ -106,6 +113,7 @@ impl Default for FleetConfig {
             },
             spread: Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 },
             faults: Faults::default(),
+            wait: Duration::from_secs(30),
             runtimes: Vec::new(),
             labels: BTreeMap::new(),
             run_for: None,
@@ -118,6 +126,17 @@ impl FleetConfig {
     /// The real time that an amount of a child's time takes.
     pub(super) fn real(&self, of_child: Duration) -> Duration {
         of_child.mul_f64(self.pace)
+    }
+
+    /// The child's time that passes in an amount of real time.
+    pub(super) fn of_child(&self, real: Duration) -> Duration {
+        real.div_f64(self.pace)
+    }
+
+    /// A path, with the wait that a modern child asks for.
+    pub(super) fn waiting(&self, path: &str) -> String {
+        let wait = self.real(self.wait).min(MAX_REAL_WAIT).as_millis() as u64;
+        if wait == 0 { path.to_owned() } else { format!("{path}?wait={}", duration::show_millis(wait)) }
     }
 
     /// Checks everything but the address, which is parsed where it is used.

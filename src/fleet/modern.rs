@@ -1,10 +1,13 @@
 //! A child that uses what the protocol allows beside the reference: name, kind and capabilities at a poll, counts,
 //! errors of the base version and histograms in results, an id that survives restarts, results that are sent again
-//! until they are answered, jumps that are followed, and `then: rollback` at the end of a stage.
+//! until they are answered, jumps that are followed, `then: rollback` at the end of a stage, and long polls.
 //!
-//! It never exits by itself: what fails is tried again at the next poll. Long polls are not used.
+//! It never exits by itself: what fails is tried again at the next poll. A manager that knows nothing of long polls
+//! answers at once; then it is asked as often as a deployed agent would ask.
 
 use std::{borrow::Cow, time::Duration};
+
+use tokio::time::Instant;
 
 use super::{
     calls::StageCalls,
@@ -31,10 +34,14 @@ const MAX_STAGES_RUN: usize = 256;
 pub async fn run(mut child: Child<'_>) -> End {
     child.id = child.machine.saved_id.clone().unwrap_or_default();
     loop {
-        match poll_once(&mut child).await {
-            Ok(()) => child.pause(child.config.poll).await,
-            Err(end) => return end,
+        let asked = Instant::now();
+        if let Err(end) = poll_once(&mut child).await {
+            return end;
         }
+        // A poll that waited was pause enough, and so was a release.
+        let waits = !child.config.wait.is_zero();
+        let paused = if waits { child.config.of_child(asked.elapsed()) } else { Duration::ZERO };
+        child.pause(child.config.poll.saturating_sub(paused)).await;
     }
 }
 
@@ -52,7 +59,8 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
             labels: child.config.labels.clone(),
         }),
     };
-    let Some((id, release)) = child.poll(&request).await? else { return Ok(()) };
+    let target = child.config.waiting("/poll");
+    let Some((id, release)) = child.poll(&target, &request).await? else { return Ok(()) };
     child.machine.saved_id = Some(id.clone());
     child.called(id);
     if !release.is_empty() {
@@ -105,8 +113,10 @@ async fn run_stage<'o>(
     child.machine.start_proxy(function);
     let mut told_to_roll_back = false;
     let mut announced = false;
+    // Of the child's time, in the last question.
+    let mut waited = Duration::ZERO;
     loop {
-        child.pass(TICK, &mut calls).await;
+        child.pass(TICK.saturating_sub(waited), &mut calls).await;
         let met = calls.elapsed >= minima.duration && calls.calls() >= minima.calls;
         if met && (kind == StageKind::AB || !hold(stage, &calls)) {
             break;
@@ -117,7 +127,13 @@ async fn run_stage<'o>(
                 let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting);
                 report(child, offer, waiting, stage.on_success.as_written()).await?;
             }
-            let answer = child.ask_end(offer, stage).await?;
+            // Before it has announced itself there is something to look after every second.
+            let waits = announced && !child.config.wait.is_zero();
+            let target = if waits { child.config.waiting("/end_stage") } else { "/end_stage".to_owned() };
+            let asked = Instant::now();
+            let answer = child.ask_end(&target, offer, stage).await?;
+            waited = if waits { child.config.of_child(asked.elapsed()) } else { Duration::ZERO };
+            child.went_on(waited, &mut calls);
             if answer.end_stage {
                 told_to_roll_back = answer.then == Some(Signal::Rollback);
                 break;

@@ -28,6 +28,10 @@ pub struct Settings {
     pub functions_root: PathBuf,
     pub archive_limits: functions::Limits,
     pub auth: auth::Settings,
+    /// Longest wait of a call for something new; zero: none waits.
+    pub max_wait: Duration,
+    /// Calls that may wait at once; more are answered at once.
+    pub max_waiters: usize,
 }
 
 /// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than

@@ -5,6 +5,7 @@
 
 pub mod area;
 pub mod child;
+pub mod duration;
 pub mod id;
 pub mod status;
 pub mod time;

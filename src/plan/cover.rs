@@ -89,17 +89,22 @@ impl Cover {
         self.place(shape.bounds(), || Some(shape.clone()))
     }
 
-    /// How many square kilometres of an area lie in the target. The clipping snaps to a fine grid: good to a
-    /// millionth, and never used to decide anything.
-    pub fn km2_of(&self, shape: &Shape) -> f64 {
+    /// The part of an area that lies in the target, where the area lies: what a child manager is to plan for. Clipping
+    /// snaps to a fine grid, so this is good to a millionth; it must not decide who takes part.
+    pub fn clip(&self, shape: &Shape) -> MultiPolygon {
         let child = shape.polygons();
-        let parts = self.layers.iter().filter(|layer| layer.bounds.overlaps(shape.bounds()));
-        let mut covered = MultiPolygon::new(Vec::new());
-        for layer in parts {
+        let mut clipped = MultiPolygon::new(Vec::new());
+        for layer in self.layers.iter().filter(|layer| layer.bounds.overlaps(shape.bounds())) {
             let common = child.intersection(&layer.polygons);
-            covered = if covered.0.is_empty() { common } else { covered.union(&common) };
+            clipped = if clipped.0.is_empty() { common } else { clipped.union(&common) };
         }
-        if covered.unsigned_area() > 0.0 { Shape::of(&covered).km2() } else { 0.0 }
+        clipped
+    }
+
+    /// How many square kilometres of an area lie in the target, as good as [`Self::clip`].
+    pub fn km2_of(&self, shape: &Shape) -> f64 {
+        let clipped = self.clip(shape);
+        if clipped.unsigned_area() > 0.0 { Shape::of(&clipped).km2() } else { 0.0 }
     }
 
     /// Size of the target itself in square kilometres, overlaps counted once.

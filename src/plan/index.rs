@@ -5,6 +5,8 @@
 //! that has to be answered about each child anyway (why does it take no part?), costs three times the memory and
 //! has to be balanced while children come, move and go.
 
+use std::collections::HashMap;
+
 use super::{
     cover::{Cover, Lies},
     edges::Point,
@@ -144,14 +146,27 @@ impl AreaIndex {
         }
     }
 
-    /// The children whose areas have the same box as this one, in order of birth: all that have the same area, and
-    /// few others. Reads the whole index; [`crate::release`]'s table of busy children answers the frequent question.
-    pub fn with_same_area(&self, area: &str) -> impl Iterator<Item = ChildKey> {
+    /// For each of these children the youngest other one that is `eligible` and whose area has the same box: of all
+    /// with the same area, and few others. Reads the whole index once.
+    pub fn youngest_in_same_box(
+        &self,
+        children: &[ChildKey],
+        eligible: impl Fn(ChildKey) -> bool,
+    ) -> Vec<(ChildKey, ChildKey)> {
         let bits = |entry: &Entry| entry.bounds().map(|_| entry.bounds.map(f32::to_bits));
-        let wanted = bits(&entry(Some(area), 0));
-        self.iter()
-            .filter(move |(_, entry)| wanted.is_some() && bits(entry) == wanted)
-            .map(|(child, _)| child)
+        let box_of = |child: &ChildKey| self.get(*child).and_then(bits);
+        let mut youngest: HashMap<[u32; 4], Option<ChildKey>> =
+            children.iter().filter_map(box_of).map(|bits| (bits, None)).collect();
+        for (child, entry) in self.iter() {
+            if let Some(found) = bits(entry).and_then(|bits| youngest.get_mut(&bits))
+                && eligible(child)
+            {
+                *found = Some(child);
+            }
+        }
+        let found = |child: &ChildKey| youngest.get(&box_of(child)?).copied().flatten();
+        let pairs = children.iter().filter_map(|child| Some((*child, found(child)?)));
+        pairs.filter(|(child, other)| child != other).collect()
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn in_waves(plan: &mut Plan, areas: &AreaIndex, amounts: &[Amount]) {
             last = agents;
         }
     }
-    // The last one is all, but one that is dropped for nobody in it must not be the one with children of no agents.
+    // Managers that have no agents yet still have their turn.
     if plan.waves.is_empty() && !plan.members.is_empty() {
         plan.waves.push(Wave { amount: Amount::WHOLE, agents: total });
     }

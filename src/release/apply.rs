@@ -15,7 +15,10 @@ use super::{
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
-use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use crate::{
+    model::{ChildKey, ChildStatus, Now, ReleaseKey},
+    strategy::Order,
+};
 
 /// A hash by which areas are compared; equal texts are compared in full afterwards.
 pub(super) fn area_hash(area: &str) -> u64 {
@@ -92,6 +95,7 @@ impl State {
                     upstream.report(*status);
                 }
             }),
+            Change::ChildJoined { release, child, now } => self.join(*release, *child, *now),
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
             }
@@ -242,6 +246,33 @@ impl State {
         }
     }
 
+    fn join(&mut self, key: ReleaseKey, child: ChildKey, now: Now) {
+        let Some(release) = self.releases.get_mut(&key) else { return };
+        let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
+        let alone = matches!(order, Some(Order::LocationSequential { .. }));
+        let wave = release.turns.join(&release.members, child, alone);
+        // Those barriers that others are on their way to have begun without it.
+        let is_open = wave < release.gates.stand.waves;
+        let joined = if is_open { release.gates.stand.level.saturating_add(1) } else { 0 };
+        let newcomer = Assignment {
+            wave,
+            joined: Some(joined),
+            facts: release.facts.len() as u16,
+            ..Assignment::new(&release.strategy, release.at(now))
+        };
+        release.joined += 1;
+        release.counts.add(&newcomer, &release.gates);
+        let deadlines = self.settings.deadlines(&release.strategy);
+        let soonest = deadline::soonest(&newcomer, deadlines, &release.strategy, &release.gates);
+        release.next_deadline = release.next_deadline.min(soonest);
+        release.assignments.insert(child, newcomer);
+        if let Some(record) = self.children.get_mut(child)
+            && let Err(place) = record.open.binary_search(&key)
+        {
+            record.open.insert(place, key);
+        }
+    }
+
     fn gate(&mut self, change: &Change) {
         match change {
             Change::GateReached { release, gate, now } => self.with(*release, |release| {
@@ -310,7 +341,7 @@ impl State {
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);
         let deadlines = self.settings.deadlines(&release.strategy);
-        let mut freed = Vec::new();
+        let mut turned = Vec::new();
         let mut next = release.next_deadline;
         for (child, assignment) in &mut release.assignments {
             let was_doing = is_doing(assignment);
@@ -319,12 +350,13 @@ impl State {
             release.counts.add(assignment, &release.gates);
             release.attempt = release.attempt.max(assignment.attempt);
             next = next.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
-            if was_doing && !is_doing(assignment) {
-                freed.push(*child);
+            // Both ways: one that was done owes an undo after an abort.
+            if was_doing != is_doing(assignment) {
+                turned.push(*child);
             }
         }
         release.next_deadline = next;
-        for child in freed {
+        for child in turned {
             let busy = self.is_busy(child);
             self.mark_busy(child, busy);
         }

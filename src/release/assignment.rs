@@ -268,6 +268,8 @@ pub struct Assignment {
     pub stage_status: StageStatus,
     /// In which it has its turn, from 0.
     pub wave: u32,
+    /// For one that joined when the release was under way: the lowest barrier that waits for it.
+    pub joined: Option<u8>,
     /// Whether it has one of the places that `max_in_progress` gives; its next offer is shown then.
     pub admitted: bool,
     /// When it was offered, fetched, or last reported.
@@ -322,6 +324,7 @@ impl Assignment {
             piece: first_piece(strategy),
             fetched: false,
             wave: 0,
+            joined: None,
             admitted: false,
             slot: first_piece(strategy).slot(),
             stage_status: StageStatus::Pending,
@@ -648,6 +651,7 @@ impl Assignment {
             attempt: self.attempt + 1,
             named: self.attempt + 1,
             wave: self.wave,
+            joined: self.joined.map(|_| 0),
             tainted: self.tainted,
             rolled_out: self.rolled_out,
             undo: self.undo.take(),

@@ -133,6 +133,12 @@ pub enum Change {
         stage: u8,
         now: Now,
     },
+    /// A child that was not there when the release started has a part in it now.
+    ChildJoined {
+        release: ReleaseKey,
+        child: ChildKey,
+        now: Now,
+    },
     /// Nobody has to come to this gate any more; it soaks, or an approval is awaited.
     GateReached {
         release: ReleaseKey,
@@ -258,6 +264,7 @@ impl Change {
             | Self::ReleaseAborted { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
+            | Self::ChildJoined { release, .. }
             | Self::GateReached { release, .. }
             | Self::GateLeft { release }
             | Self::ApprovalAsked { release, .. }
@@ -285,6 +292,7 @@ impl Change {
             | Self::ChildCordoned { child, .. }
             | Self::ChildForgotten { child, .. }
             | Self::Child { child, .. }
+            | Self::ChildJoined { child, .. }
             | Self::Numbers { child, .. }
             | Self::LateKept { child, .. }
             | Self::Deployed { child, .. } => Some(*child),

@@ -70,6 +70,10 @@ pub enum Command {
     Promote {
         release: String,
     },
+    /// Takes in every child that could take part and was not there when the release started.
+    Extend {
+        release: String,
+    },
     /// Takes one child out.
     SkipChild {
         release: String,

@@ -213,7 +213,8 @@ impl Gates {
 
     /// Whether the next barrier has to wait for this child: it takes part, and has not come there.
     pub fn waits_for(&self, assignment: &Assignment) -> bool {
-        self.is_in_play(assignment) && !self.is_there(assignment)
+        let is_awaited = assignment.joined.is_none_or(|from| from <= self.stand.level);
+        is_awaited && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
     /// The highest level that children may run, where a barrier stands before each.
@@ -255,9 +256,9 @@ impl Gates {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Turns {
     /// Empty where all are in the first wave.
-    order: Arc<[ChildKey]>,
+    order: Vec<ChildKey>,
     /// After each wave, how many of them have had their turn. Empty likewise.
-    ends: Arc<[u32]>,
+    ends: Vec<u32>,
 }
 
 impl Turns {
@@ -270,6 +271,24 @@ impl Turns {
         order.sort_unstable();
         let ends = (0..=last).map(|wave| order.partition_point(|(of, _)| *of <= wave) as u32);
         Self { ends: ends.collect(), order: order.into_iter().map(|(_, child)| child).collect() }
+    }
+
+    /// Lets one more have its turn after all others: with the last wave, or in one of its own.
+    pub fn join(&mut self, members: &[ChildKey], child: ChildKey, alone: bool) -> u32 {
+        if self.order.is_empty() && !alone {
+            return 0;
+        }
+        if self.order.is_empty() {
+            self.order = members.to_vec();
+            self.ends = vec![members.len() as u32];
+        }
+        self.order.push(child);
+        let all = self.order.len() as u32;
+        match self.ends.last_mut() {
+            Some(last) if !alone => *last = all,
+            _ => self.ends.push(all),
+        }
+        self.waves() - 1
     }
 
     /// Waves in all.

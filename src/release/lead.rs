@@ -119,14 +119,16 @@ pub(super) fn judge(state: &State, release: &Release, changes: &[Change], now: N
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
         return Vec::new();
     }
-    if let Some(passed) = passed(release, rollout) {
+    // Where the limits are not to stop it, the approval still has its time.
+    if rollout.on_failure != OnLimit::Continue
+        && let Some(passed) = passed(release, rollout)
+    {
         let reason = evidence(state, release, &passed, changes);
         return match rollout.on_failure {
-            OnLimit::Rollback => roll_back(state, release, &reason, End::RolledBack, now),
             OnLimit::Pause => {
                 vec![Change::ReleasePaused { release: release.key, reason, by_limit: true, now }]
             }
-            OnLimit::Continue => Vec::new(),
+            OnLimit::Rollback | OnLimit::Continue => roll_back(state, release, &reason, End::RolledBack, now),
         };
     }
     if let ReleaseState::AwaitingApproval { what, .. } = &release.state
@@ -179,7 +181,7 @@ struct Passed {
 type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
 
 fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
-    let planned = release.members.len() as u32;
+    let planned = release.participants();
     let (bad, accepted) = (release.counts.bad(), release.accepted);
     let limits: [Limit; 3] = [
         ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),

@@ -399,6 +399,8 @@ pub struct Release {
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
+    /// Children that joined later.
+    pub joined: u32,
     /// Members by their turns.
     pub turns: Turns,
     pub gates: Gates,
@@ -431,6 +433,7 @@ impl Release {
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
+            joined: 0,
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
             accepted: Bad::default(),
@@ -446,6 +449,11 @@ impl Release {
         for assignment in self.assignments.values() {
             self.counts.add(assignment, &self.gates);
         }
+    }
+
+    /// Children that it was planned for, or that joined.
+    pub fn participants(&self) -> u32 {
+        self.members.len() as u32 + self.joined
     }
 
     /// Whether children are offered what comes next.
@@ -469,6 +477,14 @@ impl Release {
     /// Whether it must stay in memory.
     pub fn is_open(&self) -> bool {
         !self.state.is_over() || self.counts.undoing > 0
+    }
+
+    /// Whether the child has come to a closed barrier, and can only wait for others.
+    pub fn holds_at_barrier(&self, child: ChildKey) -> bool {
+        self.strategy.rollout.is_some()
+            && self.assignments.get(&child).is_some_and(|assignment| {
+                assignment.status == crate::model::ChildStatus::Doing && !self.gates.waits_for(assignment)
+            })
     }
 
     /// Whether both change one of the same functions.

@@ -81,7 +81,17 @@ pub fn is_next(state: &State, release: ReleaseKey, child: ChildKey, name: OfferN
 
 /// Whether a child's next offer has to wait for something that makes way in time. An undo that is overdue does not: a
 /// child that does not come for it won't come for what follows either.
+///
+/// Nor does a release whose barrier holds the child: it may wait for others that are held in this one, and neither
+/// would ever open.
 pub fn is_behind_another(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
+    let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+    let is_held = |key: &ReleaseKey| {
+        *key != release && state.release(*key).is_some_and(|other| other.holds_at_barrier(child))
+    };
+    if open.iter().any(is_held) {
+        return false;
+    }
     match turn(state, child) {
         Turn::Idle => true,
         Turn::Offer { release: first, .. } | Turn::Queued { release: first } if first == release => false,

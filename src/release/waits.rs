@@ -326,7 +326,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
             let mut line = format!("{ended} of {} children have ended", release.assignments.len());
             for (count, what) in [
                 (counts.todo, "have not fetched their offer"),
-                (counts.doing, "are at it"),
+                (counts.doing, "at work"),
                 (counts.undoing, "are to go back to the base version"),
             ] {
                 if count > 0 {

@@ -62,8 +62,6 @@ pub(super) struct Draft {
 pub(super) struct Blocks {
     /// The target, if it allows parts.
     pub partial: Option<At>,
-    /// What a `rollout` asks for.
-    pub rollout: Option<(&'static str, At)>,
 }
 
 pub(super) struct DraftFunction {
@@ -107,7 +105,6 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
-    let not_yet = rollout.as_ref().and_then(|draft| draft.not_yet);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -126,7 +123,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
         target,
         rollout,
-        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), rollout: not_yet },
+        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts) },
     })
 }
 

@@ -113,8 +113,6 @@ pub(super) struct Draft {
     pub rollout: Rollout,
     /// Where approval is asked for before stages: their names.
     pub approved_stages: Option<Vec<Located<String>>>,
-    /// What no release can be led by yet, and where it stands.
-    pub not_yet: Option<(&'static str, At)>,
 }
 
 const KEYS: [&str; 13] = [
@@ -173,9 +171,7 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draf
     if let Some(entry) = fields.filled("start", "2026-03-01T06:00:00Z", findings) {
         rollout.start_ms = parse::read(entry, "bad-time", instant, findings);
     }
-    let include = rollout.late_joiners == LateJoiners::Include;
-    let not_yet = fields.place("late_joiners").filter(|_| include).map(|at| ("late_joiners: include", at));
-    Some(Draft { rollout, approved_stages, not_yet })
+    Some(Draft { rollout, approved_stages })
 }
 
 /// The order, and how it is named if that could be read; what belongs to another order is reported.
@@ -341,7 +337,7 @@ pub(super) fn resolve(
     stage_of: impl Fn(&Located<String>, &mut Findings<'_>) -> Option<usize>,
     findings: &mut Findings<'_>,
 ) -> Rollout {
-    let Draft { mut rollout, approved_stages, .. } = draft;
+    let Draft { mut rollout, approved_stages } = draft;
     let Some(names) = approved_stages else { return rollout };
     let mut stages: Vec<usize> = Vec::new();
     for name in names {

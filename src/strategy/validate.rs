@@ -15,11 +15,10 @@ use super::{
 /// Refuses, at the submission of a release, the blocks that are read and checked already but that no release can be
 /// led by yet.
 pub(super) fn not_yet_available(blocks: Blocks, findings: &mut Findings<'_>) {
-    let partial = blocks.partial.map(|at| ("partial: allow", at));
-    for (name, at) in [partial, blocks.rollout].into_iter().flatten() {
+    if let Some(at) = blocks.partial {
         findings
-            .error(at, "not-available", format!("{name} is not yet available in this version"))
-            .fix(format!("leave {name} out"));
+            .error(at, "not-available", "partial: allow is not yet available in this version")
+            .fix("leave partial: allow out");
     }
 }
 

@@ -14,6 +14,7 @@ mod layers;
 mod plan;
 mod release;
 mod replay;
+mod sim;
 mod store;
 mod strategy;
 mod tree;

@@ -102,6 +102,11 @@ impl World {
         Self { manager: app::start(options).await.unwrap(), folder, client }
     }
 
+    /// The URL of its store.
+    pub fn store(&self) -> String {
+        format!("sqlite://{}", self.folder.path().join("choir.db").display())
+    }
+
     pub async fn stop(self) {
         self.manager.stop().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! `choirmaster release pause|resume|abort|approve|promote|skip|retry|end-stage`.
+//! `choirmaster release pause|resume|abort|approve|promote|extend|skip|retry|end-stage`.
 
 use std::io::Write;
 
@@ -61,6 +61,13 @@ pub struct Approve {
 /// Open what is left of waves, stages, soaks and approvals at once; limits hold
 #[derive(Debug, clap::Args)]
 pub struct Promote {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// Take in the children that could take part and were not there when a release started
+#[derive(Debug, clap::Args)]
+pub struct Extend {
     #[command(flatten)]
     pub target: Target,
 }

@@ -1,5 +1,7 @@
 //! `POST /end_stage`.
 
+use std::time::Duration;
+
 use axum::{
     body::Bytes,
     extract::{State, rejection::BytesRejection},
@@ -7,7 +9,10 @@ use axum::{
     response::Response,
 };
 
-use super::{Refused, check_token, expect_json, json, note_unknown};
+use super::{
+    Refused, check_token, expect_json, json, note_unknown,
+    wait::{Wait, Waiting},
+};
 use crate::{
     engine::{
         By, EngineError,
@@ -26,6 +31,8 @@ use crate::{
 
 /// Whether a child may end its stage.
 #[utoipa::path(post, path = "/end_stage", operation_id = "end_stage", tag = "child protocol",
+    params(("wait" = Option<String>, Query, description = "Answer as soon as it may, at the latest after this \
+        time: `30s`, `500ms`. Without it, at once.")),
     request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`."),
     responses(
         (status = 200, description = "`end_stage`: true once it may.", content_type = "application/json",
@@ -35,6 +42,7 @@ use crate::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    Wait(wait): Wait,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
@@ -56,8 +64,28 @@ pub(super) async fn handle(
         Some(end) => end,
         None => ask(&ctx, &request).await?,
     };
+    let end = match wait {
+        // In a box, so that calls that don't wait carry nothing of it around.
+        Some(wait) if !end => Box::pin(until_end(&ctx, &request, wait)).await?,
+        _ => end,
+    };
     let body: &[u8] = if end { b"{\"end_stage\":true}\n" } else { b"{\"end_stage\":false}\n" };
     Ok(json(body.to_vec()))
+}
+
+/// Whether the stage may end within the wait.
+async fn until_end(ctx: &Context, request: &EndStageRequest<'_>, wait: Duration) -> Result<bool, Refused> {
+    let Some(mut waiting) = Waiting::begin(ctx, &request.id, wait) else { return Ok(false) };
+    loop {
+        let seen = ctx.view().with_child(&request.id, |child| from_view(ctx, child, request));
+        let end = match seen.flatten() {
+            Some(end) => end,
+            None => ask(ctx, request).await?,
+        };
+        if end || !waiting.again().await? {
+            return Ok(end);
+        }
+    }
 }
 
 /// The answer about the stage that the child has in hand. Everything else is the engine's to judge.

@@ -8,6 +8,7 @@ mod functions;
 mod poll;
 mod release;
 mod result;
+mod wait;
 
 use axum::{
     body::Bytes,
@@ -19,6 +20,7 @@ use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,
 };
+pub use wait::{MAX_WAIT, MAX_WAITERS};
 
 use super::{
     Context,

@@ -1,6 +1,6 @@
 //! `POST /poll`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -10,7 +10,10 @@ use axum::{
 };
 use uuid::Uuid;
 
-use super::{Refused, check_token, expect_json, json};
+use super::{
+    Refused, check_token, expect_json, json,
+    wait::{Wait, Waiting},
+};
 use crate::{
     engine::{
         By, EngineError,
@@ -28,6 +31,8 @@ use crate::{
 
 /// A child's regular call: it says where it is and asks what is new.
 #[utoipa::path(post, path = "/poll", operation_id = "poll", tag = "child protocol",
+    params(("wait" = Option<String>, Query, description = "Answer as soon as an offer waits, at the latest after \
+        this time: `30s`, `500ms`. Without it, or with an empty `id`, at once.")),
     request_body(content = Object, description = "`id` (empty: it wants one), `geographic_area` (GeoJSON Polygon or \
         MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`."),
     responses(
@@ -37,6 +42,7 @@ use crate::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    Wait(wait): Wait,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
@@ -61,22 +67,81 @@ pub(super) async fn handle(
         child.touch(served_ms);
         from_view(&ctx, child, &request)
     });
-    if let Some(Some(answer)) = quick {
-        return Ok(json(answer));
+    let answered = match quick {
+        Some(Some(answered)) => answered,
+        _ => ask(&ctx, &request, served_ms).await?,
+    };
+    match wait {
+        // Who asks for an id needs it now: a lost answer would leave a ghost. The rest is in a box, so that polls that
+        // don't wait carry nothing of it around.
+        Some(wait) if !answered.offers && !request.id().is_empty() => {
+            let id = request.id().to_owned();
+            drop(request);
+            drop((body, headers));
+            let offer = Box::pin(until_offer(&ctx, &id, wait)).await?;
+            Ok(json(answer(&id, offer.as_deref().unwrap_or_default())))
+        }
+        _ => Ok(json(answered.body)),
     }
-    let command = Command::Poll(read(&request)?);
+}
+
+/// An answer to a poll.
+struct Answered {
+    body: Vec<u8>,
+    /// Whether it names an offer.
+    offers: bool,
+}
+
+impl Answered {
+    fn nothing(id: &ChildId) -> Self {
+        Self { body: answer(id.as_str(), ""), offers: false }
+    }
+
+    fn offer(id: &ChildId, offer: &str) -> Self {
+        Self { body: answer(id.as_str(), offer), offers: true }
+    }
+}
+
+async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result<Answered, Refused> {
+    let command = Command::Poll(read(request)?);
+    let view = ctx.view();
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
             view.with_child(child.as_str(), |child| child.touch(served_ms));
-            Ok(json(answer(child.as_str(), offer.as_deref().unwrap_or_default())))
+            Ok(offer.map_or_else(|| Answered::nothing(&child), |offer| Answered::offer(&child, &offer)))
         }
         _ => Err(EngineError::Failed.into()),
     }
 }
 
+/// The first offer that comes to wait for a child within the wait.
+async fn until_offer(ctx: &Context, id: &str, wait: Duration) -> Result<Option<String>, Refused> {
+    let Some(mut waiting) = Waiting::begin(ctx, id, wait) else { return Ok(None) };
+    loop {
+        let Some((turn, kind)) = ctx.view().with_child(id, |child| (child.turn(), child.kind())) else {
+            return Ok(None);
+        };
+        match turn.mode {
+            Mode::Offer => return Ok(ctx.view().offer_id(turn.release, turn.name)),
+            // A place is given at a poll, to whoever comes first.
+            Mode::Queued if ctx.view().with_release(turn.release, ReleaseEntry::has_place) == Some(true) => {
+                return Ok(None);
+            }
+            Mode::Idle | Mode::Queued => {}
+            Mode::InHand if kind == ChildKind::Rm => {}
+            // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
+            // again: here the manager waits for the child's next call, not the other way round.
+            Mode::InHand | Mode::Ask => return Ok(None),
+        }
+        if !waiting.again().await? {
+            return Ok(None);
+        }
+    }
+}
+
 /// The answer to a child that has nothing new to say, if the view knows it.
-fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Option<Vec<u8>> {
+fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Option<Answered> {
     let same_area = match (request.geographic_area, &child.area) {
         (None, _) => true,
         (Some(sent), Some(known)) => sent.get() == known.as_ref(),
@@ -87,12 +152,12 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
     }
     let turn = child.turn();
     match turn.mode {
-        Mode::Idle => Some(answer(child.id.as_str(), "")),
-        Mode::Offer => Some(answer(child.id.as_str(), &ctx.view().offer_id(turn.release, turn.name)?)),
-        Mode::InHand if child.kind() == ChildKind::Rm => Some(answer(child.id.as_str(), "")),
+        Mode::Idle => Some(Answered::nothing(&child.id)),
+        Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
+        Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
             let has_place = ctx.view().with_release(turn.release, ReleaseEntry::has_place);
-            (has_place == Some(false)).then(|| answer(child.id.as_str(), ""))
+            (has_place == Some(false)).then(|| Answered::nothing(&child.id))
         }
         Mode::InHand | Mode::Ask => None,
     }

@@ -103,7 +103,7 @@ fn seconds(us: u64) -> f64 {
 fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     let view = ctx.view();
     let lease_s = view.lease_left_ms(ctx.served_ms()) as f64 / 1_000.0;
-    let gauges: [(&str, &str, f64); 7] = [
+    let gauges: [(&str, &str, f64); 8] = [
         (
             "engine_up",
             "0 while the engine does not answer; then there are no numbers of releases.",
@@ -114,6 +114,7 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
         ("silent_children", "Children that have not called for 5 minutes.", silent as f64),
         ("lease_seconds", "Time left in which the manager may answer without renewing its lease.", lease_s),
         ("draining", "1 while the manager is stopping.", f64::from(u8::from(view.is_draining()))),
+        ("waiters", "Calls of children that wait for something new.", view.waiters.count() as f64),
         ("unknown_callers", "Ids that called without being known.", view.unknown_callers().len() as f64),
     ];
     for (name, help, value) in gauges {

@@ -1,6 +1,7 @@
 //! What operators do to a release that is led, and to single children of one.
 
 use super::{
+    membership,
     operate::{find, too_many_facts, wrong},
     walk::Walk,
 };
@@ -55,6 +56,21 @@ pub(super) fn promote(state: &State, id: &str, now: Now) -> Decision {
         changes.push(Change::LevelOpened { release: release.key, level: ALL_OPEN, now });
     }
     Decision::new(changes, Reply::Done)
+}
+
+/// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
+pub(super) fn extend(state: &State, id: &str, now: Now) -> Decision {
+    let release = match find(state, id) {
+        Ok(release) => release,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    if !release.is_under_way() {
+        return wrong(release, "only a release that is under way can be extended");
+    }
+    let able = membership(state, &release.strategy).members;
+    let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
+    let joined = new.map(|child| Change::ChildJoined { release: release.key, child: *child, now });
+    Decision::new(joined.collect(), Reply::Done)
 }
 
 fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Release, Walk<'a>), Refusal> {

@@ -45,6 +45,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Abort { release, reason } => operate::abort(state, release, reason, now),
         Command::Approve { release } => lead::approve(state, release, now),
         Command::Promote { release } => lead::promote(state, release, now),
+        Command::Extend { release } => lead::extend(state, release, now),
         Command::SkipChild { release, child } => lead::skip_child(state, release, child, now),
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now),
         Command::Retry { release } => operate::retry(state, release, now),

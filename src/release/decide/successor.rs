@@ -51,6 +51,41 @@ pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change
     changes
 }
 
+/// Hands undos that have just become overdue to whoever calls with the very area now. A machine may have been restarted
+/// long after it was done, when nothing was to be taken back yet.
+pub(super) fn inherit(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
+    let is_silent = |child: ChildKey| silence(seen, child, now) >= SUCCESSOR_ABSENCE.as_millis() as u64;
+    let mut overdue: Vec<ChildKey> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Child { child, step: Step::UndoOverdue, .. } if is_silent(*child) => Some(*child),
+            _ => None,
+        })
+        .collect();
+    overdue.sort_unstable();
+    overdue.dedup();
+    if overdue.is_empty() {
+        return Vec::new();
+    }
+    let calls = |child: ChildKey| {
+        state.children.get(child).is_some_and(is_settled_agent)
+            && !is_silent(child)
+            && !was_replaced(state, child)
+    };
+    let area = |child: ChildKey| state.children.get(child).and_then(|record| record.area.as_deref());
+    let heirs = state.areas.youngest_in_same_box(&overdue, calls);
+    heirs
+        .into_iter()
+        .filter(|(old, heir)| old < heir && area(*old).is_some() && area(*old) == area(*heir))
+        .flat_map(|(old, heir)| take_over(state, old, heir, now))
+        .collect()
+}
+
+/// For how long nothing was heard of a child, in milliseconds of serving time.
+fn silence(seen: &dyn Seen, child: ChildKey, now: Now) -> u64 {
+    seen.last_call(child).map_or(u64::MAX, |last| now.served_ms.saturating_sub(last))
+}
+
 /// Who has come back in the place of a child of which somebody says that it is gone.
 pub(super) fn now_there(state: &State, old: ChildKey, record: &Child) -> Option<ChildKey> {
     let is_same = |key: ChildKey| {
@@ -146,8 +181,9 @@ fn predecessor(state: &State, seen: &dyn Seen, area: &str, newcomer: ChildKey, n
         };
         let should_poll = record.called_again && !has_in_hand(state, *child);
         let enough = if should_poll { SUCCESSOR_ABSENCE } else { SUCCESSOR_SILENCE };
-        let silent = seen.last_call(*child).map_or(u64::MAX, |last| now.served_ms.saturating_sub(last));
-        *child < newcomer && silent >= enough.as_millis() as u64 && (should_poll || !stands_in)
+        *child < newcomer
+            && silence(seen, *child, now) >= enough.as_millis() as u64
+            && (should_poll || !stands_in)
     })
 }
 

@@ -33,6 +33,7 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
             overdue(state, seen, release, &ghosts, now, &mut changes);
         }
     }
+    changes.extend(successor::inherit(state, seen, &changes, now));
     changes.extend(start_next(state, now));
     changes.push(Change::NewcomersSeen { now });
     Decision::new(changes, Reply::Done)

@@ -62,6 +62,7 @@ fn the_help_of_release_names_every_verb() {
                  version
       approve    Say yes to the wave, the stage or the roll-out that a release waits for
       promote    Open what is left of waves, stages, soaks and approvals at once; limits hold
+      extend     Take in the children that could take part and were not there when a release started
       skip       Take one child out of a release: nobody waits for it any more
       retry      Offer a release that is over again to the children that failed
       end-stage  Tell all children that run a stage to end it now

@@ -1,2 +1,3 @@
 pub mod durable;
 mod refused;
+mod waiters;

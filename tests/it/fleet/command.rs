@@ -29,10 +29,10 @@ fn each_flag_says_what_it_does() {
     let line = "fleet --url http://127.0.0.1:1 --agents 2000 --poll 1s500ms --seed 8 --latency constant:4ms \
                 --new-latency uniform:5ms,9ms --errors 0.5% --new-errors 0.25 --calls-per-second 5 \
                 --spread -1,2,3,4 --kind modern --crash 0.1% --runtime nodejs --label tier=edge --bad-path bad --for 1m \
-                --until-idle 5";
+                --until-idle 5 --wait 10s";
     let config = parse(line).unwrap().config();
     assert_eq!((config.agents, config.seed, config.kind), (2000, 8, Kind::Modern));
-    assert_eq!(config.poll, Duration::from_millis(1500));
+    assert_eq!((config.poll, config.wait), (Duration::from_millis(1500), Duration::from_secs(10)));
     assert_eq!(config.traffic.base.latency, Latency::Constant { ms: 4.0 });
     assert_eq!(config.traffic.bad.latency, config.traffic.base.latency);
     assert_eq!(config.traffic.new.latency, Latency::Uniform { from_ms: 5.0, to_ms: 9.0 });

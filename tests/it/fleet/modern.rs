@@ -9,6 +9,8 @@ use super::manager::{Call, Manager, Script, count, offer, results, stage};
 fn modern(config: FleetConfig) -> FleetConfig {
     FleetConfig {
         kind: Kind::Modern,
+        // How long an answer takes would count as time of the stage.
+        wait: Duration::ZERO,
         runtimes: vec!["nodejs".into()],
         labels: [("tier".to_owned(), "edge".to_owned())].into(),
         ..config
@@ -110,4 +112,29 @@ async fn an_error_of_a_download_does_not_end_it() {
     let went_on = |calls: &[Call]| count(calls, "/release") > 0 && calls.len() > 6;
     let (report, _) = manager.run_until(modern(manager.config()), went_on).await;
     assert_eq!(report.agents[0].exit, None);
+}
+
+#[tokio::test]
+async fn it_lets_the_manager_wait_where_it_has_nothing_else_to_do() {
+    let manager = Manager::start(Script { end_at: Some(15), ..Script::of(&waiting()) }).await;
+    let config = FleetConfig { wait: Duration::from_secs(30), ..modern(manager.config()) };
+    let (report, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
+    assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });
+    let announced = calls.iter().position(|call| call.status() == Some(2)).unwrap();
+    for (place, call) in calls.iter().enumerate() {
+        // 30 s of its clock.
+        let expected = match call.path.as_str() {
+            "/poll" => "wait=60ms",
+            "/end_stage" if place > announced => "wait=60ms",
+            "/end_stage" => "",
+            _ => continue,
+        };
+        assert_eq!(call.query, expected, "{place} after {announced}: {call:?}");
+    }
+    assert!(count(&calls[announced..], "/end_stage") > 0);
+    // Nobody waits so long for an answer that the connection is given up.
+    let slow = Manager::start(Script::of(&waiting())).await;
+    let config = FleetConfig { pace: 100.0, wait: Duration::from_secs(30), ..modern(slow.config()) };
+    let (_, calls) = slow.run_until(config, |calls| !calls.is_empty()).await;
+    assert_eq!(calls[0].query, "wait=25s");
 }

@@ -9,4 +9,5 @@ mod protocol;
 mod releases;
 mod slow;
 mod submit;
+mod wait;
 mod watching;

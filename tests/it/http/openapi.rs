@@ -59,6 +59,7 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/releases/{id}/children
     POST /api/v1/releases/{id}/children/{child}/retry
     POST /api/v1/releases/{id}/children/{child}/skip
+    POST /api/v1/releases/{id}/extend
     POST /api/v1/releases/{id}/pause
     POST /api/v1/releases/{id}/promote
     POST /api/v1/releases/{id}/resume

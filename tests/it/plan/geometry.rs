@@ -219,6 +219,8 @@ fn the_part_within_the_target_is_measured_where_it_lies() {
     let child = shape(&rectangle(5.0, -5.0, 15.0, 5.0));
     let common = shape(&rectangle(5.0, 0.0, 10.0, 5.0)).km2();
     assert!((cover.km2_of(&child) / common - 1.0).abs() < 1e-5);
+    assert_eq!(cover.clip(&child).0.len(), 1);
+    assert!(cover.clip(&shape(&rectangle(10.0, 0.0, 20.0, 10.0))).0.is_empty());
     assert!(cover.km2_of(&shape(&rectangle(20.0, 0.0, 21.0, 1.0))).abs() < 1e-9);
     let beyond = Cover::anywhere(&target(&rectangle(-180.0, 0.0, -175.0, 5.0)));
     let across = shape(&rectangle(175.0, 0.0, 185.0, 5.0));
@@ -256,9 +258,10 @@ fn an_entry_of_the_index_is_small_and_follows_its_child() {
     index.insert(ChildKey(7), Some(&there), 5);
     index.insert(ChildKey(9), None, 2);
     assert_eq!(index.len(), 3);
-    assert_eq!(index.with_same_area(&there).collect::<Vec<_>>(), [ChildKey(7)]);
     index.move_to(ChildKey(3), Some(&there));
-    assert_eq!(index.with_same_area(&there).collect::<Vec<_>>(), [ChildKey(3), ChildKey(7)]);
+    let (keys, all) = ([ChildKey(3), ChildKey(9)], |_| true);
+    assert_eq!(index.youngest_in_same_box(&keys, all), [(ChildKey(3), ChildKey(7))]);
+    assert_eq!(index.youngest_in_same_box(&keys, |child| child < ChildKey(7)), []);
     index.count(ChildKey(7), 8);
     assert_eq!(index.get(ChildKey(7)).unwrap().agents, 8);
     index.remove(ChildKey(7));

@@ -391,6 +391,28 @@ fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
     assert_eq!(world.runs(&new, "a"), "new of 8");
 }
 
+/// The machine was restarted when nothing was to be taken back yet.
+#[test]
+fn an_undo_that_nobody_fetches_goes_to_whoever_calls_with_the_same_area() {
+    let area = r#"{"type":"Polygon","coordinates":[[[13,52],[14,52],[14,53],[13,53],[13,52]]]}"#;
+    let mut world = World::new();
+    let (old, other) = (world.child(area), world.child("south"));
+    world.submit(&canary("7", "a"));
+    world.take(&old);
+    world.report(&old, "7", summary("Canary", Completed)).unwrap();
+    world.take(&other);
+    let new = world.child(area);
+    world.pass(6 * MINUTE);
+    world.abort("7");
+    world.pass(14 * MINUTE);
+    let calls_until_offered = (0..40).take_while(|_| {
+        world.pass(SOON);
+        world.poll(&new).is_empty()
+    });
+    assert_eq!(calls_until_offered.count(), 19, "not before the undo is overdue");
+    assert_eq!(world.take(&new).0, "7.undo");
+}
+
 #[test]
 fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
     let mut world = World::new();
@@ -524,4 +546,35 @@ fn a_child_that_goes_back_before_a_retry_has_no_outcome_meanwhile() {
     world.report(&child, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
     assert_eq!(world.assignment("7", &child).outcome, None);
     assert_eq!(world.take(&child).0, "7.r2");
+}
+
+#[test]
+fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
+    let mut world = World::new();
+    let (child, other) = (world.child("north"), world.child("south"));
+    world.submit(&canary("7", "a"));
+    world.take(&child);
+    world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    assert_eq!(world.runs(&child, "a"), "new of 7");
+    world.take(&other);
+    world.abort("7");
+    world.pass(MINUTE);
+    let (_, offer) = world.poll_as("", "north", None);
+    assert_eq!(offer, "7.undo");
+}
+
+#[test]
+fn an_approval_has_its_time_also_where_a_limit_is_passed_and_not_to_stop_the_release() {
+    let extra =
+        "rollout: {order: parallel, on_failure: continue, approval: before_rollout, approval_timeout: 1m}\n";
+    let text = strategy_text("7", extra, &["a"], &[["One", WAIT, "a", "rollout", "rollback"]]);
+    let mut world = World::new();
+    let (bad, good) = (world.child("north"), world.child("south"));
+    world.submit(&text);
+    world.take(&bad);
+    world.report(&bad, "7", summary("One", Failure)).unwrap();
+    world.get_ready(&good, "One");
+    assert_eq!(world.state_of("7"), "AwaitingApproval");
+    world.pass(2 * MINUTE);
+    assert_eq!(world.state_of("7"), "RollingBack");
 }

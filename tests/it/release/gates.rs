@@ -64,7 +64,7 @@ fn global_incremental_moves_all_together() {
     let (mut world, children) = world_of(2, &led("order: global_incremental", 2));
     let [one, two] = [&children[0], &children[1]];
     world.get_ready(one, "One");
-    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 are at it; stage Two begins when the 1 that are behind have come");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 at work; stage Two begins when the 1 that are behind have come");
     insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, last call 0s ago, gives up in 15m unless it calls");
     assert_eq!(world.may_end(one, "7", "One"), Ok(false));
     world.get_ready(two, "One");
@@ -304,7 +304,7 @@ fn a_stage_soaks_before_the_next_and_a_retry_of_somebody_begins_the_soak_anew() 
     world.get_ready(&children[0], "One");
     world.pass(6 * MINUTE);
     world.report(&children[0], "7", summary("One", SuccessWaiting)).unwrap();
-    insta::assert_snapshot!(world.waits("7"), @"1 of 2 children have ended, 1 are at it; soaks for another 4m, then stage Two");
+    insta::assert_snapshot!(world.waits("7"), @"1 of 2 children have ended, 1 at work; soaks for another 4m, then stage Two");
     world.retry("7").unwrap();
     world.pass(6 * MINUTE);
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));
@@ -503,4 +503,40 @@ fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_aga
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(true));
     let gone = Command::SkipChild { release: "7".to_owned(), child: children[1].clone() };
     assert!(world.command(&gone).is_ok(), "said twice");
+}
+
+#[test]
+fn who_comes_late_joins_where_that_is_wanted_and_no_barrier_that_has_begun_waits_for_them() {
+    let text = led("order: global_incremental, late_joiners: include", 2);
+    let (mut world, children) = world_of(1, &text);
+    world.get_ready(&children[0], "One");
+    end(&mut world, &children[0], "7", "One");
+    let late = world.child("late");
+    assert_eq!(world.poll(&late), "7");
+    world.get_ready(&children[0], "Two");
+    end(&mut world, &children[0], "7.2", "Two");
+    roll_out(&mut world, &children[0]);
+    // Everything is open for the late one.
+    world.get_ready(&late, "One");
+    end(&mut world, &late, "7", "One");
+    world.get_ready(&late, "Two");
+    end(&mut world, &late, "7.2", "Two");
+    roll_out(&mut world, &late);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn who_comes_late_stays_out_unless_the_release_is_extended_and_comes_last_then() {
+    let (mut world, children) = world_of(2, &led("order: location_sequential, start_at: [0, 0]", 1));
+    let late = world.child("late");
+    assert_eq!(world.poll(&late), "");
+    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    insta::assert_snapshot!(world.waits_child("7", &late), @"has its turn in location 3 of 3");
+    for child in [&children[0], &children[1], &late] {
+        assert_eq!(world.get_ready(child, "One"), "7");
+        end(&mut world, child, "7", "One");
+        roll_out(&mut world, child);
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 }

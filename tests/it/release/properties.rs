@@ -8,6 +8,7 @@ use choirmaster::{
         command::Command,
         offer::{OfferKind, OfferName},
         settings::GHOST_AFTER,
+        state::ReleaseState,
     },
     strategy::{self, render},
 };
@@ -53,6 +54,7 @@ enum Deed {
     Resume(usize),
     Approve(usize),
     Promote(usize),
+    Extend(usize),
     SkipChild(usize, usize),
     RetryChild(usize, usize),
     Abort(usize),
@@ -84,7 +86,10 @@ fn texts() -> Vec<String> {
             "order: waves, waves: [1, 50%, 100%], soak: 1m, on_failure: pause, approval: before_each_wave",
         ),
         led("r8", "order: location_sequential, start_at: [0, 0], on_failure: continue"),
-        led("r9", "order: global_incremental, max_in_progress: 1, on_failure: continue"),
+        led(
+            "r9",
+            "order: global_incremental, max_in_progress: 1, late_joiners: include, on_failure: continue",
+        ),
     ]
 }
 
@@ -122,6 +127,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => release.clone().prop_map(Deed::Resume),
         3 => release.clone().prop_map(Deed::Approve),
         1 => (7..9_usize).prop_map(Deed::Promote),
+        2 => release.clone().prop_map(Deed::Extend),
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::SkipChild(release, child)),
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::RetryChild(release, child)),
         1 => release.clone().prop_map(Deed::Abort),
@@ -257,6 +263,7 @@ impl Run {
             Deed::Resume(index) => self.command(Command::Resume { release: release(*index) }),
             Deed::Approve(index) => self.command(Command::Approve { release: release(*index) }),
             Deed::Promote(index) => self.command(Command::Promote { release: release(*index) }),
+            Deed::Extend(index) => self.command(Command::Extend { release: release(*index) }),
             Deed::SkipChild(index, child) => {
                 self.command(Command::SkipChild {
                     release: release(*index),
@@ -324,6 +331,10 @@ impl Run {
             let all: Vec<String> = all.map(|release| release.id.as_str().to_owned()).collect();
             for release in all {
                 self.command(Command::Resume { release });
+            }
+            // To go on after a pause by hand may show that a limit was passed meanwhile.
+            if self.world.state.releases.values().any(|r| matches!(r.state, ReleaseState::Paused { .. })) {
+                continue;
             }
             let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
             let wait = due.saturating_sub(self.world.now.served_ms) + 1;

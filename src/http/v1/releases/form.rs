@@ -28,7 +28,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
         submitted: rfc3339(release.submitted.wall_ms),
         started: release.started.map(wall),
         ended: release.ended.map(wall),
-        counts: counts(&release.counts, release.members.len() as u32),
+        counts: counts(&release.counts, release.participants()),
         unconfirmed: unconfirmed(&release.state, &release.counts),
     }
 }

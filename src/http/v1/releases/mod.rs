@@ -6,6 +6,7 @@ mod approve;
 mod child_form;
 mod children;
 mod end_stage;
+mod extend;
 mod form;
 mod list;
 mod pause;
@@ -34,6 +35,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(abort::handle))
         .routes(routes!(approve::handle))
         .routes(routes!(promote::handle))
+        .routes(routes!(extend::handle))
         .routes(routes!(skip_child::handle))
         .routes(routes!(retry_child::handle))
         .routes(routes!(retry::handle))

@@ -1,0 +1,32 @@
+//! `POST /api/v1/releases/{id}/extend`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Takes in every child that could take part and was not there when the release started.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/extend", operation_id = "extend_release", tag = "releases",
+    params(("id" = String, Path, description = "The id of the strategy.")),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "They have a part in it now."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "It is not under way."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path(id): Path<String>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::Extend { release: id.clone() };
+    act(&ctx, &id, command, by).await
+}

@@ -1,0 +1,467 @@
+//! A deployed agent as a state machine. The numbers are the points of DESIGN's list of how agents behave.
+//!
+//! It is asked to go on when its nap is over or its call is answered, and says what it does next: call, sleep or exit.
+//! What it does to its machine it does before it reports.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use choirmaster::{
+    model::{ChildId, ReleaseKey, StageStatus},
+    release::command::{Command, Form, Offer, Poll, Reply},
+    strategy::{Action, Stage, StageKind, Strategy, render},
+};
+
+use super::{
+    call::{Request, Response},
+    dice::Dice,
+};
+use crate::release::world::numbered;
+
+const POLL_MS: u64 = 3_000;
+const FIRST_QUESTION_MS: u64 = 5_000;
+const TICK_MS: u64 = 1_000;
+const SET_UP_MS: (u64, u64) = (1_000, 12_000);
+const LONGEST_TEST_MS: u64 = 40_000;
+
+/// What answers the callers of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Live {
+    Base,
+    New(ReleaseKey),
+    Proxy(ReleaseKey),
+}
+
+/// What an agent did, for those who watch.
+#[derive(Debug, Clone)]
+pub struct Deed {
+    pub child: String,
+    pub offer: String,
+    pub release: ReleaseKey,
+    pub form: Form,
+    /// Of the strategy; `None` for a roll-out or an undo.
+    pub stage: Option<usize>,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It has downloaded the offer and unpacks it.
+    Took,
+    Began,
+    /// It sends `SuccessWaiting`.
+    Ready,
+    ToldToEnd,
+    RolledOut,
+    RolledBack,
+    /// It sends its result.
+    Ended(StageStatus),
+    /// What it was shown was refused.
+    Refused,
+}
+
+/// What it does next.
+#[derive(Debug)]
+pub enum Next {
+    Call(Request),
+    Sleep(u64),
+    /// The process ends.
+    Exit,
+}
+
+/// Why it goes on.
+#[derive(Debug)]
+pub enum Input {
+    Woken,
+    Answered(Response),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Rollout,
+    Rollback,
+    Walk,
+}
+
+/// A stage as the agent reads it.
+#[derive(Debug, Clone)]
+struct Part {
+    name: String,
+    index: Option<usize>,
+    kind: StageKind,
+    /// Without one successful call of the new version it fails.
+    needs_call: bool,
+    is_conditional: bool,
+    shortest_ms: u64,
+    on_success: Then,
+}
+
+#[derive(Debug, Clone)]
+struct Work {
+    offer: Offer,
+    id: String,
+    function: String,
+    parts: Vec<Part>,
+    at: usize,
+    was_rolled_back: bool,
+}
+
+/// How a test goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Luck {
+    Good,
+    /// Its conditions don't hold when its minima are met.
+    Bad,
+    /// They hold then, and no more when the signal comes.
+    Turns,
+    /// Nobody calls.
+    NoCalls,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    luck: Luck,
+    meets_minima_at: u64,
+    announced: bool,
+}
+
+#[derive(Debug)]
+enum Step {
+    Idle,
+    Polling,
+    Fetching(String),
+    Unpacking(Box<Work>),
+    SettingUp(Box<Work>),
+    /// Asleep within a stage.
+    Testing(Box<Work>, Run),
+    Announcing(Box<Work>, Run),
+    Asking(Box<Work>, Run),
+    Reporting(Box<Work>),
+}
+
+/// The machine and whichever process runs on it.
+#[derive(Debug)]
+pub struct Agent {
+    /// The manager it calls.
+    pub parent: usize,
+    pub area: Arc<str>,
+    /// Its place in the row of areas.
+    pub place: usize,
+    pub live: BTreeMap<String, Live>,
+    /// By function, the id under which it rolled out.
+    pub settled_as: BTreeMap<String, String>,
+    pub process: u32,
+    pub is_alive: bool,
+    /// Empty until it is told one; all that it had are in `ids`.
+    pub id: String,
+    pub ids: Vec<String>,
+    /// Chance that a test goes wrong.
+    pub mishap: f64,
+    step: Step,
+    results: u32,
+}
+
+impl Agent {
+    pub fn new(parent: usize, place: usize, mishap: f64) -> Self {
+        let (west, east) = (place as f64, place as f64 + 0.8);
+        let area = format!(
+            r#"{{"type":"Polygon","coordinates":[[[{west},0],[{east},0],[{east},1],[{west},1],[{west},0]]]}}"#
+        );
+        Self {
+            parent,
+            area: area.into(),
+            place,
+            live: BTreeMap::new(),
+            settled_as: BTreeMap::new(),
+            process: 0,
+            is_alive: false,
+            id: String::new(),
+            ids: Vec::new(),
+            mishap,
+            step: Step::Idle,
+            results: 0,
+        }
+    }
+
+    /// 8. A new process knows no id, and finds what the old one left.
+    pub fn start(&mut self) {
+        self.process += 1;
+        self.is_alive = true;
+        self.id.clear();
+        self.step = Step::Idle;
+    }
+
+    pub fn die(&mut self) {
+        self.is_alive = false;
+        self.step = Step::Idle;
+    }
+
+    /// 6. Nobody calls, so its test never ends.
+    pub fn hangs(&self) -> bool {
+        matches!(&self.step, Step::Testing(work, run)
+            if run.luck == Luck::NoCalls && work.parts[work.at].kind == StageKind::AB)
+    }
+
+    pub fn is_idle(&self) -> bool {
+        matches!(self.step, Step::Idle | Step::Polling)
+    }
+
+    pub fn go_on(&mut self, input: Input, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+        match (std::mem::replace(&mut self.step, Step::Idle), input) {
+            (Step::Idle, _) => self.poll(),
+            (Step::Polling, Input::Answered(response)) => self.polled(response),
+            (Step::Fetching(id), Input::Answered(response)) => self.fetched(id, response, deeds),
+            (Step::Unpacking(work), Input::Answered(Response::Functions)) => {
+                deeds.push(self.deed(&work, What::Took));
+                self.step = Step::SettingUp(work);
+                Next::Sleep(dice.between(SET_UP_MS.0, SET_UP_MS.1))
+            }
+            (Step::SettingUp(work), _) => {
+                // 9. A missing folder fails without a word.
+                if work.parts.is_empty() || dice.chance(self.mishap / 10.0) {
+                    return Next::Sleep(POLL_MS);
+                }
+                self.begin(work, at, dice, deeds)
+            }
+            (Step::Testing(work, run), _) => self.look(work, run, at, dice, deeds),
+            (Step::Announcing(work, mut run), Input::Answered(response)) => {
+                run.announced = matches!(&response, Response::Heart(answer) if answer.is_ok());
+                self.ask(work, run)
+            }
+            (Step::Asking(work, run), Input::Answered(response)) => {
+                let told =
+                    matches!(&response, Response::Heart(answer) if **answer == Ok(Reply::EndStage(true)));
+                if told {
+                    deeds.push(self.deed(&work, What::ToldToEnd));
+                    return self.judge(work, run, dice, deeds);
+                }
+                self.step = Step::Testing(work, run);
+                Next::Sleep(TICK_MS)
+            }
+            // 3. and 5. Whatever the answer: the next listed stage, also after a roll-back.
+            (Step::Reporting(mut work), Input::Answered(_)) => {
+                work.at += 1;
+                if work.at == work.parts.len() {
+                    return Next::Sleep(POLL_MS);
+                }
+                if work.was_rolled_back && dice.chance(0.3) {
+                    return Next::Exit;
+                }
+                self.begin(work, at, dice, deeds)
+            }
+            // 4. Any error while it fetches is the end.
+            (Step::Unpacking(_), _) => Next::Exit,
+            (step, input) => panic!("{step:?} does not expect {input:?}"),
+        }
+    }
+
+    fn poll(&mut self) -> Next {
+        self.step = Step::Polling;
+        let poll = Poll {
+            child: (!self.id.is_empty()).then(|| ChildId::parse(&self.id).unwrap()),
+            fresh: ChildId::parse("unset").unwrap(),
+            area: Some(Arc::clone(&self.area)),
+            agents: 0,
+            profile: None,
+        };
+        heart(Command::Poll(poll))
+    }
+
+    fn polled(&mut self, response: Response) -> Next {
+        if let Response::Heart(answer) = response
+            && let Ok(Reply::Polled { child, offer, .. }) = *answer
+        {
+            if self.id != child.as_str() {
+                child.as_str().clone_into(&mut self.id);
+                self.ids.push(self.id.clone());
+            }
+            if let Some(offer) = offer {
+                self.step = Step::Fetching(offer.clone());
+                return heart(Command::Fetch { child: self.id.clone(), offer });
+            }
+        }
+        Next::Sleep(POLL_MS)
+    }
+
+    fn fetched(&mut self, id: String, response: Response, deeds: &mut Vec<Deed>) -> Next {
+        let Response::Heart(answer) = response else { return Next::Exit };
+        if let Ok(Reply::Offer(offer)) = *answer {
+            self.step = Step::Unpacking(Box::new(read(offer, id)));
+            return Next::Call(Request::Functions);
+        }
+        // 4.
+        deeds.push(Deed {
+            child: self.id.clone(),
+            offer: id,
+            release: ReleaseKey(0),
+            form: Form::Withdrawn,
+            stage: None,
+            what: What::Refused,
+        });
+        Next::Exit
+    }
+
+    fn begin(&mut self, work: Box<Work>, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+        let part = &work.parts[work.at];
+        let luck = if !part.is_conditional {
+            Luck::Good
+        } else if work.was_rolled_back {
+            // 3. The functions are deleted: every call fails.
+            if part.needs_call { Luck::Bad } else { Luck::Good }
+        } else if dice.chance(self.mishap) {
+            dice.pick(&[Luck::Bad, Luck::Bad, Luck::Turns, Luck::NoCalls])
+        } else {
+            Luck::Good
+        };
+        let longest = if part.is_conditional { LONGEST_TEST_MS } else { 0 };
+        let run = Run {
+            luck,
+            meets_minima_at: at + dice.between(part.shortest_ms, part.shortest_ms.max(longest)),
+            announced: false,
+        };
+        self.live.insert(work.function.clone(), Live::Proxy(work.offer.release));
+        deeds.push(self.deed(&work, What::Began));
+        let silence = match (part.kind, luck) {
+            // 1. Not a word until its result, and 6. never one without calls.
+            (StageKind::AB, Luck::NoCalls) => u64::MAX,
+            (StageKind::AB, _) => run.meets_minima_at - at,
+            (StageKind::WaitForSignal, _) => FIRST_QUESTION_MS,
+        };
+        self.step = Step::Testing(work, run);
+        Next::Sleep(silence)
+    }
+
+    fn look(&mut self, work: Box<Work>, run: Run, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+        let part = &work.parts[work.at];
+        if part.kind == StageKind::AB {
+            return self.judge(work, run, dice, deeds);
+        }
+        let met = at >= run.meets_minima_at && run.luck != Luck::NoCalls;
+        if !met || run.announced {
+            return self.ask(work, run);
+        }
+        if run.luck == Luck::Bad {
+            // 1. It fails without waiting for any signal.
+            return self.judge(work, run, dice, deeds);
+        }
+        deeds.push(self.deed(&work, What::Ready));
+        let next = self.result(&work, StageStatus::SuccessWaiting);
+        self.step = Step::Announcing(work, run);
+        next
+    }
+
+    fn ask(&mut self, work: Box<Work>, run: Run) -> Next {
+        let stage = work.parts[work.at].name.clone();
+        let command = Command::EndStage { child: self.id.clone(), offer: work.id.clone(), stage };
+        self.step = Step::Asking(work, run);
+        heart(command)
+    }
+
+    /// 2. It acts, then it reports.
+    fn judge(&mut self, mut work: Box<Work>, run: Run, _dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+        let part = &work.parts[work.at];
+        let good = match run.luck {
+            Luck::Good => true,
+            Luck::Bad | Luck::Turns => false,
+            // 5. Where the new version gets no traffic, missing calls pass.
+            Luck::NoCalls => !part.needs_call,
+        };
+        let action = if good { part.on_success } else { Then::Rollback };
+        let what = match action {
+            Then::Rollout => {
+                self.live.insert(work.function.clone(), Live::New(work.offer.release));
+                self.settled_as.insert(work.function.clone(), self.id.clone());
+                Some(What::RolledOut)
+            }
+            Then::Rollback => {
+                self.live.insert(work.function.clone(), Live::Base);
+                work.was_rolled_back = true;
+                Some(What::RolledBack)
+            }
+            Then::Walk => None,
+        };
+        let status = if good { StageStatus::Completed } else { StageStatus::Failure };
+        deeds.extend(what.map(|what| self.deed(&work, what)));
+        deeds.push(self.deed(&work, What::Ended(status)));
+        let next = self.result(&work, status);
+        self.step = Step::Reporting(work);
+        next
+    }
+
+    fn result(&mut self, work: &Work, status: StageStatus) -> Next {
+        self.results += 1;
+        let summary = numbered(&work.parts[work.at].name, status, f64::from(self.results));
+        heart(Command::Result { child: self.id.clone(), offer: work.id.clone(), summaries: vec![summary] })
+    }
+
+    fn deed(&self, work: &Work, what: What) -> Deed {
+        Deed {
+            child: self.id.clone(),
+            offer: work.id.clone(),
+            release: work.offer.release,
+            form: work.offer.form,
+            stage: work.parts.get(work.at).and_then(|part| part.index),
+            what,
+        }
+    }
+}
+
+fn heart(command: Command) -> Next {
+    Next::Call(Request::Heart(Box::new(command)))
+}
+
+/// What is in the text of an offer.
+fn read(offer: Offer, id: String) -> Work {
+    let strategy = Arc::clone(&offer.strategy);
+    let one = |stage: usize| part(&strategy, stage, strategy.offered_kind(&strategy.stages[stage]));
+    let (function, parts) = match offer.form {
+        Form::Whole => {
+            let path = strategy.success_path();
+            let parts = path.iter().map(|at| part(&strategy, *at, strategy.stages[*at].kind)).collect();
+            (strategy.stages[path[0]].function, parts)
+        }
+        Form::Stage { stage, rollout } => {
+            let on_success = if rollout { Then::Rollout } else { Then::Rollback };
+            let at = usize::from(stage);
+            (strategy.stages[at].function, vec![Part { on_success, ..one(at) }])
+        }
+        Form::Rollout { function } => {
+            (usize::from(function), vec![unconditional(render::ROLLOUT_STAGE, Then::Rollout)])
+        }
+        Form::Undo { function } => {
+            (usize::from(function), vec![unconditional(render::UNDO_STAGE, Then::Rollback)])
+        }
+        Form::Withdrawn => (0, Vec::new()),
+    };
+    let function = strategy.functions[function].name.clone();
+    Work { offer, id, function, parts, at: 0, was_rolled_back: false }
+}
+
+fn part(strategy: &Strategy, index: usize, kind: StageKind) -> Part {
+    let stage: &Stage = &strategy.stages[index];
+    let on_success = match stage.on_success {
+        Action::Rollout => Then::Rollout,
+        Action::Rollback => Then::Rollback,
+        Action::Stage(_) => Then::Walk,
+    };
+    Part {
+        name: stage.name.clone(),
+        index: Some(index),
+        kind,
+        needs_call: stage.new_traffic > 0,
+        is_conditional: true,
+        shortest_ms: stage.min_duration.as_millis() as u64,
+        on_success,
+    }
+}
+
+fn unconditional(name: &str, on_success: Then) -> Part {
+    Part {
+        name: name.to_owned(),
+        index: None,
+        kind: StageKind::WaitForSignal,
+        needs_call: false,
+        is_conditional: false,
+        shortest_ms: 0,
+        on_success,
+    }
+}

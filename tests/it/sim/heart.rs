@@ -1,0 +1,168 @@
+//! The heart of a manager, whole or with a flaw: each flaw shows that an invariant is really watched.
+
+use choirmaster::{
+    model::{ChildKey, Now, StageStatus},
+    release::{
+        self,
+        assignment::{Assignment, Step},
+        change::Change,
+        command::{Command, Form, Refusal, Reply, Seen},
+        decide, settle,
+        state::State,
+        waiting_offer,
+    },
+};
+
+/// What is wrong with a manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    /// Invariant 1: what was committed is not there after a restart.
+    ForgetsCommits,
+    /// Invariant 2: a stage that waits is taken for one that has just begun.
+    StatusGoesBack,
+    /// Invariant 3: the last child is not waited for.
+    BarrierOneEarly,
+    /// Invariant 3: nobody has to approve.
+    ApprovesItself,
+    /// Invariant 4: everybody takes part.
+    OutsideTarget,
+    /// Invariant 5: time passes unnoticed.
+    NoTick,
+    /// Invariant 6: what is to be undone is forgotten.
+    NoUndo,
+    /// Invariant 7: what was applied is applied again.
+    AppliesTwice,
+    /// Invariant 10: a stage that goes well rolls out.
+    RollsOutAtOnce,
+    /// An offer that was shown and withdrawn is refused.
+    RefusesWithdrawn,
+}
+
+/// Decides and applies a command, with a flaw if there is one.
+pub fn advance(
+    state: &mut State,
+    seen: &dyn Seen,
+    command: &Command,
+    now: Now,
+    flaw: Option<Flaw>,
+) -> (Vec<Change>, Result<Reply, Refusal>) {
+    let Some(flaw) = flaw else { return release::advance(state, seen, command, now) };
+    if let Command::Recalled { release, .. } = command
+        && state.release(release.key).is_none()
+    {
+        state.hold((**release).clone());
+    }
+    let decision = decide(state, seen, command, now);
+    let mut round = decision.changes;
+    let mut changes = Vec::new();
+    loop {
+        bend(flaw, state, &mut round, now);
+        if round.is_empty() {
+            break;
+        }
+        for change in &round {
+            state.apply(change);
+        }
+        let follow = settle::settle(state, &round, now);
+        changes.append(&mut round);
+        round = follow;
+    }
+    state.let_go_of_closed(command, &changes);
+    let answer = decision.answer.map(|reply| match reply {
+        Reply::Polled { child, key, .. } => Reply::Polled { child, key, offer: waiting_offer(state, key) },
+        other => other,
+    });
+    (changes, bend_answer(flaw, answer))
+}
+
+fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
+    match flaw {
+        Flaw::StatusGoesBack => {
+            let is_tick = changes.iter().any(|change| matches!(change, Change::NewcomersSeen { .. }));
+            let waits = state.releases.values().filter(|_| is_tick).find_map(|release| {
+                let waits = |part: &Assignment| part.stage_status == StageStatus::SuccessWaiting;
+                let (child, part) = release.assignments.iter().find(|(_, part)| waits(part))?;
+                Some((release.key, *child, Step::StageBegan { slot: part.slot }, release.at(now)))
+            });
+            if let Some((release, child, step, at)) = waits {
+                changes.push(Change::Child { release, child, step, at, summary: None });
+            }
+        }
+        Flaw::BarrierOneEarly => {
+            let early = state.releases.values().find(|release| {
+                release.is_running() && release.counts.behind == 1 && release.counts.in_play > 1
+            });
+            if let Some(release) = early
+                && changes
+                    .iter()
+                    .any(|change| matches!(change, Change::Child { step: Step::Waiting { .. }, .. }))
+            {
+                let top = release.gates.levels.rollout();
+                let stand = release.gates.stand.level;
+                if stand <= top {
+                    let level = release.gates.levels.barrier_from(stand + 1);
+                    changes.push(Change::LevelOpened { release: release.key, level, now });
+                }
+            }
+        }
+        Flaw::ApprovesItself => {
+            let asked = changes.iter().find_map(|change| match change {
+                Change::ApprovalAsked { release, .. } => Some(*release),
+                _ => None,
+            });
+            changes.extend(asked.map(|release| Change::ReleaseApproved { release, now }));
+        }
+        Flaw::OutsideTarget => {
+            for change in changes.iter_mut() {
+                if let Change::ReleaseStarted { membership, .. } = change {
+                    let all: Vec<ChildKey> = state.children.iter().map(|(key, _)| key).collect();
+                    membership.waves =
+                        if membership.waves.is_empty() { Vec::new() } else { vec![0; all.len()] };
+                    membership.members = all.into();
+                    membership.excluded.clear();
+                }
+            }
+        }
+        Flaw::NoUndo => {
+            changes.retain(|change| !matches!(change, Change::Child { step: Step::UndoOffered { .. }, .. }));
+            let aborted: Vec<_> = changes
+                .iter()
+                .filter_map(|change| match change {
+                    Change::ReleaseAborted { release, now, .. } => Some((*release, *now)),
+                    _ => None,
+                })
+                .collect();
+            for (key, now) in aborted {
+                let Some(release) = state.release(key) else { continue };
+                let at = release.at(now);
+                changes.extend(release.assignments.keys().map(|child| {
+                    let step = Step::UndoDropped;
+                    Change::Child { release: key, child: *child, step, at, summary: None }
+                }));
+            }
+        }
+        Flaw::AppliesTwice => {
+            let again = changes
+                .iter()
+                .find(|change| matches!(change, Change::Child { step: Step::Reported { .. }, .. }))
+                .cloned();
+            changes.extend(again);
+        }
+        Flaw::ForgetsCommits | Flaw::NoTick | Flaw::RollsOutAtOnce | Flaw::RefusesWithdrawn => {}
+    }
+}
+
+fn bend_answer(flaw: Flaw, answer: Result<Reply, Refusal>) -> Result<Reply, Refusal> {
+    match (flaw, answer) {
+        (Flaw::RollsOutAtOnce, Ok(Reply::Offer(mut offer))) => {
+            if let Form::Stage { stage, .. } = offer.form {
+                offer.form = Form::Stage { stage, rollout: true };
+            }
+            Ok(Reply::Offer(offer))
+        }
+        (Flaw::RefusesWithdrawn, Ok(Reply::Offer(offer))) if offer.form == Form::Withdrawn => {
+            Err(Refusal::NeverOffered { child: String::new(), offer: String::new() })
+        }
+        (_, answer) => answer,
+    }
+}

@@ -1,0 +1,119 @@
+//! Random small strategies.
+
+use std::fmt::Write as _;
+
+use super::dice::Dice;
+use crate::release::world::{AB, WAIT, strategy_text};
+
+/// A strategy and what a checker needs to know of it.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    pub id: String,
+    pub text: String,
+    /// The first and last place in the row of areas that it is for.
+    pub target: Option<(usize, usize)>,
+    pub led: Option<Led>,
+    /// Success leads from each stage to the next, and every failure to the base version.
+    pub is_straight: bool,
+    pub stages: usize,
+}
+
+#[derive(Debug, Clone)]
+pub struct Led {
+    pub order: &'static str,
+    pub soak_ms: u64,
+    pub approval: Option<&'static str>,
+    /// For `waves`: the size of each, growing; the last is everybody.
+    pub waves: Vec<Size>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Size {
+    Count(u64),
+    Percent(u64),
+}
+
+impl Size {
+    /// How many of `all` have had their turn after this wave.
+    pub const fn of(self, all: usize) -> usize {
+        match self {
+            Self::Count(count) => count as usize,
+            Self::Percent(percent) => (all * percent as usize).div_ceil(100),
+        }
+    }
+}
+
+pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
+    let id = format!("r{number}");
+    let mut extra = String::from("offer_deadline: 40s\nsetup_grace: 45s\nstage_deadline: 150s\n");
+    if dice.chance(0.2) {
+        extra.push_str("on_conflict: supersede\n");
+    }
+    let target = dice.chance(0.4).then(|| {
+        let first = dice.below(places);
+        (first, first + dice.below(places - first))
+    });
+    if let Some((first, last)) = target {
+        let (west, east) = (first as f64 - 0.1, last as f64 + 0.9);
+        let _ = writeln!(
+            extra,
+            "target: {{area: {{type: Polygon, coordinates: [[[{west}, 0.2], [{east}, 0.2], [{east}, 0.8], [{west}, 0.8], [{west}, 0.2]]]}}}}"
+        );
+    }
+    let led = dice.chance(0.7).then(|| draw_led(dice, &mut extra));
+    let stages = 1 + dice.below(3);
+    let is_straight = dice.chance(0.8);
+    let function = dice.pick(&["a", "a", "b"]);
+    let names = ["One", "Two", "Three"];
+    let rows: Vec<[&str; 5]> = (0..stages)
+        .map(|at| {
+            let kind = dice.pick(&[AB, WAIT, WAIT]);
+            let next = names.get(at + 1).filter(|_| at + 1 < stages).copied();
+            let fails = if is_straight { "rollback" } else { next.unwrap_or("rollback") };
+            [names[at], kind, function, next.unwrap_or("rollout"), fails]
+        })
+        .collect();
+    let text = strategy_text(&id, &extra, &[function], &rows);
+    Planned { id, text, target, led, is_straight, stages }
+}
+
+fn draw_led(dice: &mut Dice, extra: &mut String) -> Led {
+    let order = dice.pick(&["parallel", "location_sequential", "global_incremental", "waves"]);
+    let mut led = Led { order, soak_ms: 0, approval: None, waves: Vec::new() };
+    let _ = write!(extra, "rollout: {{order: {order}");
+    match order {
+        "location_sequential" => extra.push_str(", start_at: [0.0, 0.5]"),
+        "waves" => {
+            led.waves = match dice.below(3) {
+                0 => vec![Size::Count(1), Size::Percent(50), Size::Percent(100)],
+                1 => vec![Size::Percent(30), Size::Percent(100)],
+                _ => vec![Size::Count(2), Size::Percent(100)],
+            };
+            let sizes: Vec<String> = led
+                .waves
+                .iter()
+                .map(|size| match size {
+                    Size::Count(count) => count.to_string(),
+                    Size::Percent(percent) => format!("{percent}%"),
+                })
+                .collect();
+            let _ = write!(extra, ", waves: [{}]", sizes.join(", "));
+        }
+        _ => {}
+    }
+    if order != "parallel" && dice.chance(0.5) {
+        led.soak_ms = 1_000 * dice.between(1, 20);
+        let _ = write!(extra, ", soak: {}s", led.soak_ms / 1_000);
+    }
+    if dice.chance(0.4) {
+        let approval =
+            if order == "waves" && dice.chance(0.5) { "before_each_wave" } else { "before_rollout" };
+        led.approval = Some(approval);
+        let _ = write!(extra, ", approval: {approval}, approval_timeout: 60s");
+    }
+    let limit = dice.pick(&["0", "1", "50%", "100%"]);
+    let late = dice.pick(&["0", "1", "100%"]);
+    let then = dice.pick(&["rollback", "rollback", "pause", "continue"]);
+    let _ = writeln!(extra, ", max_failed: {limit}, max_timed_out: {late}, on_failure: {then}}}");
+    led
+}

@@ -1,0 +1,482 @@
+//! Who watches: what agents did, what managers answered, and what may never follow from it.
+//!
+//! Barriers, waves, approvals and targets are judged by what agents did and by the text of the strategy, not by what the
+//! manager counts.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use choirmaster::{
+    model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
+    release::{
+        assignment::{Assignment, Slot},
+        change::Change,
+        command::{Command, Form, Reply},
+        offer::OfferName,
+        state::{End, Release, ReleaseState},
+    },
+};
+
+use super::{
+    agent::{Deed, What},
+    call::{Request, Response},
+    manager::{Manager, Pending},
+    plans::Planned,
+};
+
+/// What must not be, by the number of the invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: u8,
+    pub text: String,
+}
+
+/// Something that was answered with success.
+#[derive(Debug)]
+enum Promise {
+    Registered { id: String },
+    Submitted { id: String },
+    Taken { release: ReleaseKey, child: ChildKey, name: OfferName },
+    Result { release: ReleaseKey, child: ChildKey, status: StageStatus, digest: u64 },
+    Aborted { id: String },
+}
+
+#[derive(Debug, Clone)]
+struct Glimpse {
+    attempt: u16,
+    status: ChildStatus,
+    slots: BTreeMap<Slot, StageStatus>,
+    marks: usize,
+}
+
+type Stage = (ReleaseKey, String, usize);
+
+/// What is seen at a commit was decided at most so long before.
+const LONGEST_COMMIT_MS: u64 = 2_000;
+
+#[derive(Debug, Default)]
+pub struct Witness {
+    pub planned: BTreeMap<String, Planned>,
+    pub approvals: BTreeMap<String, usize>,
+    /// Stages that an operator ended, by release.
+    pub cut: BTreeSet<(String, String)>,
+    promises: Vec<Promise>,
+    forgotten: HashSet<String>,
+    glimpses: HashMap<(ReleaseKey, ChildKey), Glimpse>,
+    ends: HashMap<ReleaseKey, End>,
+    /// When an agent was ready to end a stage, or ended it.
+    ready: HashMap<Stage, u64>,
+    completed: HashSet<Stage>,
+    /// When a child was over in a release for the first time.
+    over: HashMap<(ReleaseKey, String), u64>,
+    /// Barriers that opened rightly: release, wave, stage before.
+    opened: BTreeSet<(ReleaseKey, u32, usize)>,
+    /// Waves that began rightly.
+    begun: BTreeSet<(ReleaseKey, u32)>,
+    took: HashSet<(String, String)>,
+    /// Releases that were retried: who was over begins anew.
+    retried: HashSet<ReleaseKey>,
+    pub found: Option<Violation>,
+}
+
+impl Witness {
+    fn wrong(&mut self, invariant: u8, text: String) {
+        self.found.get_or_insert(Violation { invariant, text });
+    }
+
+    pub fn duplicate(&mut self, text: String) {
+        self.wrong(7, text);
+    }
+
+    pub fn late(&mut self, text: String) {
+        self.wrong(5, text);
+    }
+
+    /// An answer leaves the manager.
+    pub fn answered(&mut self, manager: &Manager, pending: &Pending) {
+        let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else {
+            return;
+        };
+        let Ok(reply) = &**answer else { return };
+        let key = |child: &str| manager.state.children.key(child);
+        let named = |offer: &str| {
+            OfferName::candidates(offer)
+                .find_map(|(id, name)| Some((manager.state.known.get(id)?.key, name)))
+                .filter(|_| !offer.contains(".undo"))
+        };
+        match (&**command, reply) {
+            (Command::Poll(_), Reply::Polled { child, .. }) => {
+                self.promises.push(Promise::Registered { id: child.as_str().to_owned() });
+            }
+            (Command::Submit { submission, .. }, Reply::Submitted { .. }) => {
+                self.promises.push(Promise::Submitted { id: submission.id.as_str().to_owned() });
+            }
+            (Command::Abort { release, .. }, Reply::Done) => {
+                self.promises.push(Promise::Aborted { id: release.clone() });
+            }
+            (Command::Fetch { child, offer }, Reply::Offer(found)) if found.form != Form::Withdrawn => {
+                if let (Some(child), Some((release, name))) = (key(child), named(offer)) {
+                    self.promises.push(Promise::Taken { release, child, name });
+                }
+            }
+            (Command::Result { child, offer, summaries }, Reply::Stored) => {
+                if let (Some(child), Some((release, _))) = (key(child), named(offer)) {
+                    let ended = summaries.iter().filter(|summary| summary.status.is_over());
+                    self.promises.extend(ended.map(|summary| Promise::Result {
+                        release,
+                        child,
+                        status: summary.status,
+                        digest: summary.keep().digest,
+                    }));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Invariant 1: what was promised holds.
+    pub fn check_promises(&mut self, manager: &Manager) {
+        let broken = self.promises.iter().find(|promise| !self.holds(manager, promise));
+        if let Some(broken) = broken {
+            let text = format!("acknowledged and gone: {broken:?}");
+            self.wrong(1, text);
+        }
+    }
+
+    fn holds(&self, manager: &Manager, promise: &Promise) -> bool {
+        let part = |release: &ReleaseKey, child: &ChildKey| {
+            manager.release(*release).and_then(|release| release.assignments.get(child))
+        };
+        match promise {
+            Promise::Registered { id } => {
+                manager.state.children.key(id).is_some() || self.forgotten.contains(id)
+            }
+            Promise::Submitted { id } => manager.state.known.contains_key(id.as_str()),
+            Promise::Taken { release, child, name } => part(release, child).is_some_and(|part| {
+                part.named > name.attempt || part.has_begun() || part.offer_name() != *name
+            }),
+            Promise::Result { release, child, status, digest } => part(release, child)
+                .is_some_and(|part| part.marks().iter().any(|m| m.status == *status && m.digest == *digest)),
+            Promise::Aborted { id } => {
+                let known = manager.state.known.get(id.as_str());
+                known.and_then(|known| manager.release(known.key)).is_some_and(|release| {
+                    matches!(
+                        release.state,
+                        ReleaseState::RollingBack { .. }
+                            | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. }
+                    )
+                })
+            }
+        }
+    }
+
+    /// A batch is committed: the state is what a restart would bring back.
+    pub fn committed(&mut self, manager: &Manager, changes: &[Change], at: u64) {
+        for change in changes {
+            match change {
+                Change::ChildForgotten { id, .. } => {
+                    self.forgotten.insert(id.as_str().to_owned());
+                }
+                Change::ReleaseRetried { release, .. } => {
+                    self.retried.insert(*release);
+                    self.ends.remove(release);
+                }
+                _ => {}
+            }
+        }
+        let touched: BTreeSet<ReleaseKey> = changes.iter().filter_map(Change::release).collect();
+        for release in touched.iter().filter_map(|key| manager.release(*key)) {
+            self.check_release(manager, release, at);
+        }
+    }
+
+    /// Invariants 2 and 7: nothing moves backwards, what is over stays over, and no result counts twice.
+    fn check_release(&mut self, manager: &Manager, release: &Release, at: u64) {
+        if let ReleaseState::Over { end, .. } = release.state {
+            let before = *self.ends.entry(release.key).or_insert(end);
+            if before != end {
+                self.wrong(2, format!("{} ended {before:?}, then {end:?}", release.id));
+            }
+        } else if let Some(before) = self.ends.get(&release.key).copied() {
+            self.wrong(2, format!("{} had ended {before:?} and is {}", release.id, release.state.name()));
+        }
+        for (child, part) in &release.assignments {
+            if part.status.is_over()
+                && let Some(record) = manager.state.children.get(*child)
+            {
+                self.over.entry((release.key, record.id.as_str().to_owned())).or_insert(at);
+            }
+            let twice = part.marks().iter().enumerate().any(|(at, mark)| {
+                let same = |other: &&choirmaster::release::assignment::Mark| {
+                    other.slot == mark.slot && other.attempt == mark.attempt
+                };
+                part.marks()[..at].iter().any(|other| same(&other))
+            });
+            if twice {
+                self.wrong(7, format!("{}: a result of {child:?} counts twice: {part:?}", release.id));
+            }
+            self.check_course(release, *child, part);
+        }
+    }
+
+    fn check_course(&mut self, release: &Release, child: ChildKey, part: &Assignment) {
+        let fresh = Glimpse {
+            attempt: part.attempt,
+            status: part.status,
+            slots: BTreeMap::from([(part.slot, part.stage_status)]),
+            marks: part.marks().len(),
+        };
+        let Some(before) = self.glimpses.get_mut(&(release.key, child)) else {
+            self.glimpses.insert((release.key, child), fresh);
+            return;
+        };
+        let rank = |status: ChildStatus| match status {
+            ChildStatus::Todo => 1,
+            ChildStatus::Doing => 2,
+            ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => 3,
+        };
+        let mut wrong = None;
+        if part.attempt < before.attempt || part.marks().len() < before.marks {
+            wrong = Some("an attempt or a result vanished".to_owned());
+        } else if part.attempt == before.attempt {
+            let stage = before.slots.get(&part.slot).copied().unwrap_or(StageStatus::Pending);
+            if rank(part.status) < rank(before.status)
+                || (rank(before.status) == 3 && part.status != before.status)
+            {
+                wrong = Some(format!("went from {} to {}", before.status, part.status));
+            } else if part.stage_status < stage || (stage.is_over() && part.stage_status != stage) {
+                wrong = Some(format!("its stage went from {stage} to {}", part.stage_status));
+            }
+            before.slots.insert(part.slot, part.stage_status);
+            before.status = part.status;
+            before.marks = part.marks().len();
+        } else {
+            *before = fresh;
+        }
+        if let Some(wrong) = wrong {
+            self.wrong(2, format!("{}: {child:?} {wrong}", release.id));
+        }
+    }
+
+    /// An agent did something.
+    pub fn did(&mut self, manager: &Manager, deed: &Deed, place: usize, at: u64) {
+        if deed.what == What::Refused {
+            let known = manager.state.children.key(&deed.child).is_some();
+            if known && manager.is_up {
+                self.wrong(11, format!("{} was shown to {} and refused", deed.offer, deed.child));
+            }
+            return;
+        }
+        let Some(release) = manager.release(deed.release) else {
+            return self.wrong(1, format!("{deed:?}: there is no such release"));
+        };
+        let planned = self.planned[release.id.as_str()].clone();
+        let is_undo = matches!(deed.form, Form::Undo { .. } | Form::Withdrawn);
+        let stage = |stage: usize| (deed.release, deed.child.clone(), stage);
+        match deed.what {
+            What::Took if !is_undo => {
+                if !self.took.insert((deed.child.clone(), deed.offer.clone())) {
+                    self.wrong(4, format!("{} runs {} twice", deed.child, deed.offer));
+                }
+                if planned.target.is_some_and(|(first, last)| place < first || place > last) {
+                    self.wrong(4, format!("{} runs {} outside its target", deed.child, deed.offer));
+                }
+                self.check_wave(manager, release, &planned, deed, at);
+                match deed.form {
+                    Form::Stage { stage, .. } if stage > 0 => {
+                        self.check_barrier(manager, release, &planned, deed, usize::from(stage), at);
+                    }
+                    Form::Rollout { .. } => {
+                        self.check_barrier(manager, release, &planned, deed, planned.stages, at);
+                        let own = (0..planned.stages).all(|s| self.completed.contains(&stage(s)));
+                        if planned.is_straight && !own {
+                            self.wrong(10, format!("{} rolls {} out untested", deed.child, deed.offer));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            What::Ready => {
+                if let Some(s) = deed.stage {
+                    self.ready.entry(stage(s)).or_insert(at);
+                }
+            }
+            What::ToldToEnd => {
+                if let (Some(s), Form::Stage { .. }) = (deed.stage, deed.form) {
+                    let name = release.strategy.stages[s].name.clone();
+                    let by_hand = self.cut.contains(&(release.id.as_str().to_owned(), name));
+                    // Who is over is told to end whatever it asks about.
+                    let gone = self.over.contains_key(&(deed.release, deed.child.clone()));
+                    let taken_back = !release.is_under_way();
+                    if !by_hand && !gone && !taken_back {
+                        self.check_barrier(manager, release, &planned, deed, s + 1, at);
+                    }
+                }
+            }
+            What::Ended(status) => {
+                if let Some(s) = deed.stage {
+                    self.ready.entry(stage(s)).or_insert(at);
+                    if status == StageStatus::Completed {
+                        self.completed.insert(stage(s));
+                    }
+                }
+            }
+            What::RolledOut => {
+                if planned.led.is_some() && !matches!(deed.form, Form::Rollout { .. }) {
+                    self.wrong(
+                        10,
+                        format!("{} rolled out by {}, which is no roll-out", deed.child, deed.offer),
+                    );
+                }
+            }
+            What::Took | What::Began | What::RolledBack | What::Refused => {}
+        }
+    }
+
+    /// Invariants 3 and 4: whoever is in an earlier wave has ended before.
+    fn check_wave(&mut self, manager: &Manager, release: &Release, planned: &Planned, deed: &Deed, at: u64) {
+        let Some(led) =
+            planned.led.as_ref().filter(|led| matches!(led.order, "waves" | "location_sequential"))
+        else {
+            return;
+        };
+        let Some(key) = manager.state.children.key(&deed.child) else { return };
+        let Ok(place) = release.members.binary_search(&key) else { return };
+        let wave = release.assignments[&release.members[place]].wave;
+        if wave == 0 || self.begun.contains(&(release.key, wave)) {
+            return;
+        }
+        let mut most = 0;
+        for size in led.waves.iter().take(wave as usize) {
+            most = size.of(release.members.len()).max(most + 1);
+        }
+        let before = release.members.iter().filter(|member| release.assignments[member].wave < wave).count();
+        if led.order == "waves" && before > most {
+            return self.wrong(3, format!("{}: {before} have their turn before wave {wave}", release.id));
+        }
+        let mut last = 0;
+        for member in release.members.iter() {
+            let part = &release.assignments[member];
+            let Some(record) = manager.state.children.get(*member).filter(|_| part.wave < wave) else {
+                continue;
+            };
+            let Some(over) = self.over.get(&(release.key, record.id.as_str().to_owned())) else {
+                let text =
+                    format!("{} begins {} in wave {wave} before {}", deed.child, deed.offer, record.id);
+                return self.wrong(3, text);
+            };
+            last = last.max(*over);
+        }
+        if !self.retried.contains(&release.key) && at + LONGEST_COMMIT_MS < last + led.soak_ms {
+            return self.wrong(3, format!("{}: wave {wave} did not wait for the soak", release.id));
+        }
+        self.begun.insert((release.key, wave));
+        if led.approval == Some("before_each_wave") {
+            let gates = self.begun.iter().filter(|(of, _)| *of == release.key).count();
+            self.check_approvals(release, gates);
+        }
+    }
+
+    fn check_approvals(&mut self, release: &Release, gates: usize) {
+        let said = self.approvals.get(release.id.as_str()).copied().unwrap_or_default();
+        if said < gates {
+            self.wrong(3, format!("{}: {gates} gates opened, {said} approvals", release.id));
+        }
+    }
+
+    /// Invariant 3, the barrier before `stage`: everybody of this wave who is still in the release has come to the end of the
+    /// stage before.
+    fn check_barrier(
+        &mut self,
+        manager: &Manager,
+        release: &Release,
+        planned: &Planned,
+        deed: &Deed,
+        stage: usize,
+        at: u64,
+    ) {
+        let Some(led) = planned.led.as_ref().filter(|_| planned.is_straight) else { return };
+        let rollout = stage == planned.stages;
+        let approved = rollout && led.approval == Some("before_rollout");
+        let global = led.order == "global_incremental";
+        if !global && !approved {
+            return;
+        }
+        let Some(key) = manager.state.children.key(&deed.child) else { return };
+        let Some(wave) = release.assignments.get(&key).map(|part| part.wave) else { return };
+        if self.opened.contains(&(release.key, wave, stage)) {
+            return;
+        }
+        // Who was told by hand to end the stage counts as having come; when, only the manager knows.
+        let before = release.strategy.stages[stage - 1].name.clone();
+        if self.cut.contains(&(release.id.as_str().to_owned(), before)) {
+            self.opened.insert((release.key, wave, stage));
+            return;
+        }
+        let mut last = 0;
+        for (member, part) in &release.assignments {
+            let Some(record) = manager.state.children.get(*member).filter(|_| part.wave == wave) else {
+                continue;
+            };
+            let id = record.id.as_str().to_owned();
+            if self.over.contains_key(&(release.key, id.clone())) {
+                continue;
+            }
+            let Some(ready) = self.ready.get(&(release.key, id.clone(), stage - 1)) else {
+                let what = format!("the barrier before {stage} of {} opened for {}", release.id, deed.child);
+                return self.wrong(3, format!("{what}, and {id} has not come there"));
+            };
+            last = last.max(*ready);
+        }
+        if global && at < last + led.soak_ms {
+            return self.wrong(3, format!("{}: stage {stage} did not wait for the soak", release.id));
+        }
+        self.opened.insert((release.key, wave, stage));
+        if approved {
+            let gates =
+                self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages).count();
+            self.check_approvals(release, gates);
+        }
+    }
+
+    /// Invariants 6 and 10 by what runs at the end on a machine whose agent was `id` when it rolled out, and is `now` another.
+    pub fn check_machine(
+        &mut self,
+        manager: &Manager,
+        id: &str,
+        now: &str,
+        release: ReleaseKey,
+        function: &str,
+    ) {
+        // Whom an operator has forgotten nobody can tell to go back.
+        let (Some(found), false) = (manager.release(release), self.forgotten.contains(id)) else { return };
+        let Some(key) = manager.state.children.key(id) else { return };
+        let part = found.assignments.get(&key);
+        let outcome = part.and_then(|part| part.outcome);
+        let taken_back = matches!(
+            found.state,
+            ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } | ReleaseState::RollingBack { .. }
+        );
+        // A machine that had nothing in hand when its agent was started again, longer ago than anybody counts as a
+        // newcomer, is known to nobody as the one that rolled out.
+        let born = manager.state.children.by_id(now).map(|(_, record)| record.born.served_ms);
+        let undo = part.and_then(|part| part.undo.as_deref());
+        let asked = undo.map_or(0, |undo| undo.asked + found.clock.paused_ms);
+        let unknown = id != now && born.is_some_and(|born| asked > born);
+        if taken_back && !unknown {
+            let text = format!(
+                "{} is {} and {id}, now {now}, still runs {function}: {part:?}",
+                found.id,
+                found.state.name()
+            );
+            self.wrong(6, text);
+        } else if found.state.is_over() && !taken_back && found.strategy.rollout.is_some() {
+            let kept = matches!(outcome, Some(Outcome::Succeeded));
+            if !kept && !unknown {
+                self.wrong(
+                    10,
+                    format!("{} is over and {id}, now {now}, keeps its {function}: {part:?}", found.id),
+                );
+            }
+        }
+    }
+}
