@@ -24,7 +24,7 @@ pub(super) fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -
         .iter()
         .filter_map(|release| state.release(*release))
         .find(|release| release.assignments.get(&key).is_some_and(owes));
-    let newcomer = debt.and_then(|_| successor::now_there(state, key, child));
+    let newcomer = debt.and_then(|_| successor::now_there(state, key));
     if let Some(release) = debt.filter(|_| newcomer.is_none() && !even_if_it_owes) {
         let (child, release) = (child.id.clone(), release.id.clone());
         return Err(Refusal::Owes { child, release });
