@@ -15,7 +15,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("engine", &["model", "strategy", "release", "store", "functions"]),
     ("notify", &["engine", "store"]),
-    ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire"]),
+    ("link", &["model", "release"]),
+    ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire", "link"]),
     ("wire", &["model"]),
     ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "wire"]),
     ("fleet", &["model", "wire"]),
@@ -25,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What the pure modules must not even know of: they take the time and everything random as an argument.
 const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand", "uuid"];
-const PURE: &[&str] = &["model", "strategy", "plan", "release"];
+const PURE: &[&str] = &["model", "strategy", "plan", "release", "link"];
 
 /// Only these may name a crate that speaks to the outside.
 const ONLY_IN: &[(&str, &[&str])] = &[("sqlx", &["store"]), ("axum", &["http", "app"])];
