@@ -181,7 +181,7 @@ impl Link {
         let (calls, acts) = (&mut self.calls, &mut self.acts);
         self.asks.retain(|offer, ask| {
             let stays = is_asked(offer, ask.stage);
-            if let Some(call) = ask.lane.give_up().filter(|_| !stays) {
+            if !stays && let Some(call) = ask.lane.give_up() {
                 calls.remove(&call);
                 acts.push_back(Act::GiveUp(call));
             }
