@@ -9,6 +9,7 @@ pub mod engine;
 pub mod fleet;
 pub mod functions;
 pub mod http;
+pub mod link;
 pub mod model;
 pub mod notify;
 pub mod plan;
