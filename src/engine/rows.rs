@@ -212,7 +212,8 @@ impl Touched {
                 }
                 Change::StageReported { release, stage, status, .. } => {
                     let release = state.find(*release);
-                    self.outbox.extend(release.and_then(|release| upward(release, *stage, *status)));
+                    let upward = release.and_then(|release| upward(release, *stage, *status));
+                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
                 }
                 Change::ReleaseForwarded { id, to } => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
@@ -441,17 +442,16 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
         .collect()
 }
 
-/// Tells the parent how a stage of its offer ended: (kind, payload).
-fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<(String, String)> {
-    let effect = Upward {
+/// What tells the parent how a stage of its offer ended; `None`: the release came from no parent.
+pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upward> {
+    Some(Upward {
         offer: release.upstream.as_ref()?.offer.clone(),
         release: Some(release.id.clone()),
         release_key: release.key.0,
         stage: Some(release.strategy.stages.get(usize::from(stage))?.name.clone()),
         slot: release.slot_of(usize::from(stage)).0,
         status,
-    };
-    Some((UPWARD.to_owned(), json(&effect)))
+    })
 }
 
 /// Tells a webhook of the end of a release: (kind, payload).

@@ -28,6 +28,7 @@
 
 mod act;
 mod answered;
+mod below;
 mod facts;
 mod lane;
 
@@ -36,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use self::lane::{Dice, Lane};
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
+    below::{Below, Look, slice},
     facts::{Facts, FromAbove},
 };
 use crate::release::upstream::Waiting;

@@ -28,6 +28,8 @@ pub mod settings;
 pub mod settle;
 pub mod state;
 pub mod summary;
+pub mod takeover;
+mod text;
 pub mod turn;
 pub mod upstream;
 pub mod waits;

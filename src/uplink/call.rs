@@ -5,10 +5,9 @@ use std::{borrow::Cow, time::Duration};
 use reqwest::{RequestBuilder, Url};
 use serde_json::value::RawValue;
 
-use super::fleet::Below;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
-    link::{Poll, Polled},
+    link::{Below, Poll, Polled},
     model::{ChildKind, MAX_OFFER_ID_LEN},
     strategy::MAX_STRATEGY_BYTES,
     wire::child::{

@@ -11,14 +11,14 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Caller, PATIENCE, Trouble, fleet::Below};
+use super::{Caller, PATIENCE, Trouble, fleet::look_below};
 use crate::{
     engine::{
         By, Engine, EngineError,
         audit::Actor,
         rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
     },
-    link::{self, Act, Answer, Call, CallId, Errand, Facts, Link, Row, Said},
+    link::{self, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Row, Said},
     release::command::Command,
     store::rows::{AuditRow, OutboxRow},
 };
@@ -198,7 +198,7 @@ impl Driver {
         }
         (self.is_below_stale, self.is_looking) = (false, true);
         let engine = self.caller.engine.clone();
-        self.tasks.spawn(async move { Ended::Looked(Below::look(&engine).await) });
+        self.tasks.spawn(async move { Ended::Looked(look_below(&engine).await) });
     }
 
     fn looked(&mut self, below: Result<Below, Trouble>) -> Result<(), Gone> {

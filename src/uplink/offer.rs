@@ -1,9 +1,5 @@
 //! An offer of the parent becomes a release here.
 
-use std::sync::Arc;
-
-use sha2::{Digest as _, Sha256};
-
 use super::{CallError, Caller, PATIENCE, Trouble};
 use crate::{
     engine::{
@@ -13,16 +9,9 @@ use crate::{
     },
     functions::{self, Archive},
     model::{ReleaseId, StageStatus},
-    release::{
-        change::Submitted,
-        command::Refusal,
-        upstream::{Upstream, led},
-    },
-    strategy::{self, Strategy},
+    release::{change::Submitted, command::Refusal, takeover},
+    strategy,
 };
-
-/// Starts the ids of releases from above whose own id is taken here.
-const OWN_ID: &str = "up-";
 
 /// Why an offer can't become a release.
 enum Refused {
@@ -65,7 +54,7 @@ impl Caller {
 
     async fn try_take(&self, id: &str, offer: &str) -> Result<(), Refused> {
         let text = self.parent.release(id, offer).await?;
-        if is_withdrawn(&text) {
+        if takeover::is_withdrawn(&text) {
             tracing::info!(offer, "the parent withdrew its offer");
             return Ok(());
         }
@@ -80,21 +69,13 @@ impl Caller {
         let archive = packed
             .map_err(|_| EngineError::Failed)?
             .map_err(|error| Refused::ForGood(format!("its functions: {error}")))?;
-        let submission = Submitted {
-            id: strategy.id.clone(),
-            digest: digest(offer, &strategy, &archive),
-            archive: archive.digest,
-            strategy: Arc::new(led(strategy)),
-            text: String::from_utf8_lossy(&text).into(),
-            upstream: Some(Upstream { offer: offer.to_owned(), reported: 0 }),
-        };
+        let submission = takeover::submission(offer, &text, strategy, archive.digest);
         self.submit(offer, submission, &archive).await
     }
 
     /// Under the parent's id, or under one of this manager's own where that is taken.
     async fn submit(&self, offer: &str, submission: Submitted, archive: &Archive) -> Result<(), Refused> {
-        let ids = [ReleaseId::parse(offer).ok(), ReleaseId::parse(&own_id(offer)).ok()];
-        for id in ids.into_iter().flatten() {
+        for id in takeover::ids(offer) {
             let submission = Box::new(Submitted { id: id.clone(), ..submission.clone() });
             let by = By { actor: Actor::Parent, note: None };
             let answer = self.engine.submit(submission, archive.bytes.clone(), false, by, PATIENCE).await;
@@ -124,22 +105,4 @@ impl Caller {
         let detail = row.and_then(|row| serde_json::from_str::<ReleaseDetail>(&row.detail).ok());
         Ok(detail.and_then(|detail| detail.upstream).is_some_and(|upstream| upstream.offer == offer))
     }
-}
-
-/// The same for the same offer, whenever it is asked.
-fn own_id(offer: &str) -> String {
-    let hash = Sha256::digest(offer.as_bytes());
-    hash.iter().take(8).fold(OWN_ID.to_owned(), |id, byte| format!("{id}{byte:02x}"))
-}
-
-/// Never that of a release which a developer submitted.
-fn digest(offer: &str, strategy: &Strategy, archive: &Archive) -> [u8; 32] {
-    let form = serde_json::to_vec(strategy).unwrap_or_default();
-    let offer = format!("from above: {offer}\n");
-    Sha256::new().chain_update(offer).chain_update(form).chain_update(archive.digest).finalize().into()
-}
-
-/// An offer of nothing, as a manager answers for one that it showed and took back.
-fn is_withdrawn(text: &[u8]) -> bool {
-    String::from_utf8_lossy(text).lines().any(|line| line.trim_end() == "stages: []")
 }

@@ -22,12 +22,8 @@ use crate::{
         context::{OFFER_PATIENCE, PATIENCE},
     },
     release::{
-        command::{Command, Form, Offer, Reply},
+        command::{Command, Offer, Reply},
         offer::{OfferKind, Piece},
-    },
-    strategy::{
-        Strategy,
-        render::{self, Then},
     },
 };
 
@@ -76,7 +72,7 @@ pub(super) async fn handle(
     }
     let id = parameters.release.clone();
     let offer = ask(&ctx, parameters).await?;
-    let render = || render_offer(&offer.strategy, &id, offer.form);
+    let render = || offer.form.text(&offer.strategy, &id);
     let cached = view.with_release(offer.release, |release| release.text(offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
 }
@@ -121,23 +117,9 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
                 OfferKind::Undo(_) => return None,
             };
             let form = crate::release::decide::form(piece, &release.strategy);
-            Some(release.text(turn.name, form, || render_offer(&release.strategy, offer, form)))
+            Some(release.text(turn.name, form, || form.text(&release.strategy, offer)))
         })
         .flatten()
-}
-
-/// The text of an offer of this id. A release from above may be called otherwise here than its strategy is.
-fn render_offer(strategy: &Strategy, id: &str, form: Form) -> String {
-    match form {
-        Form::Whole => render::whole(strategy, id),
-        Form::Stage { stage, rollout } => {
-            let then = if rollout { Then::Rollout } else { Then::Rollback };
-            render::stage(strategy, usize::from(stage), id, then)
-        }
-        Form::Rollout { function } => render::rollout(strategy, usize::from(function), id),
-        Form::Undo { function } => render::undo(strategy, usize::from(function), id),
-        Form::Withdrawn => render::withdrawn(strategy, id),
-    }
 }
 
 fn yaml(text: Bytes) -> Response {
