@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use choirmaster::{
     model::{ChildId, ReleaseKey, StageStatus},
-    release::command::{Command, Form, Offer, Poll, Reply},
+    release::{
+        command::{Command, Form, Offer, Poll, Reply},
+        summary::Summary,
+    },
     strategy::{Action, Stage, StageKind, Strategy, render},
 };
 
@@ -389,7 +392,12 @@ impl Agent {
 
     fn result(&mut self, work: &Work, status: StageStatus) -> Next {
         self.results += 1;
-        let summary = numbered(&work.parts[work.at].name, status, f64::from(self.results));
+        let calls = Some(10 + u64::from(self.results));
+        let summary = Summary {
+            f1_calls: calls,
+            f2_calls: calls,
+            ..numbered(&work.parts[work.at].name, status, f64::from(self.results))
+        };
         heart(Command::Result { child: self.id.clone(), offer: work.id.clone(), summaries: vec![summary] })
     }
 

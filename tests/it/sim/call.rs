@@ -1,6 +1,9 @@
-//! What travels between an agent, a manager and an operator.
+//! What travels between agents, managers and operators.
 
-use choirmaster::release::command::{Command, Refusal, Reply};
+use choirmaster::{
+    link::CallId,
+    release::command::{Command, Refusal, Reply},
+};
 
 /// Who makes a call and waits for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +13,17 @@ pub enum Caller {
         index: usize,
         process: u32,
     },
+    /// A manager that calls its parent.
+    Link {
+        manager: usize,
+        life: u32,
+        call: CallId,
+    },
+    /// The link of a manager, which tells its own engine something.
+    Own {
+        manager: usize,
+        call: CallId,
+    },
     Operator,
     /// Nobody listens to the answer of a duplicate.
     Nobody,
@@ -18,6 +32,8 @@ pub enum Caller {
 #[derive(Debug, Clone)]
 pub enum Request {
     Heart(Box<Command>),
+    /// A poll or a question whose answer may wait for so many milliseconds.
+    Patient(Box<Command>, u64),
     /// The archive needs a manager that is up, and nothing of its heart.
     Functions,
 }

@@ -7,7 +7,9 @@ use choirmaster::{
         assignment::{Assignment, Step},
         change::Change,
         command::{Command, Form, Refusal, Reply, Seen},
-        decide, settle,
+        decide,
+        gate::Gate,
+        settle,
         state::State,
         waiting_offer,
     },
@@ -36,6 +38,12 @@ pub enum Flaw {
     RollsOutAtOnce,
     /// An offer that was shown and withdrawn is refused.
     RefusesWithdrawn,
+    /// Invariant 3: a barrier below opens without the signal from above.
+    OpensBelow,
+    /// Invariant 6: an undo from above is told to be done, and nothing else happens.
+    ForgetsUndoFromAbove,
+    /// Invariant 8: one child is missing in what is reported.
+    SumsOneShort,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -148,7 +156,23 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 .cloned();
             changes.extend(again);
         }
-        Flaw::ForgetsCommits | Flaw::NoTick | Flaw::RollsOutAtOnce | Flaw::RefusesWithdrawn => {}
+        Flaw::OpensBelow => {
+            let opened = changes.iter().find_map(|change| match change {
+                Change::GateReached { release, gate: Gate::Level(level), now } => {
+                    let found = state.release(*release).filter(|found| found.upstream.is_some())?;
+                    let level = found.gates.levels.barrier_from(level + 1);
+                    Some(Change::LevelOpened { release: *release, level, now: *now })
+                }
+                _ => None,
+            });
+            changes.extend(opened);
+        }
+        Flaw::ForgetsCommits
+        | Flaw::NoTick
+        | Flaw::RollsOutAtOnce
+        | Flaw::RefusesWithdrawn
+        | Flaw::ForgetsUndoFromAbove
+        | Flaw::SumsOneShort => {}
     }
 }
 

@@ -3,16 +3,24 @@
 //! Commands are decided one after the other and answered after the commit of their batch. A kill takes away all that is
 //! not committed, and the last calls of children; what is committed is built up again from the disk.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use choirmaster::{
+    engine::rows::{UPWARD, upward},
+    link::Row,
     model::{ChildId, ChildKey, Now, ReleaseKey},
     release::{
+        assignment::{Slot, Step},
         change::Change,
         command::{Command, Refusal, Reply, Seen},
         decide,
         settings::{GHOST_AFTER, Settings},
         state::{Release, State},
+        summary::Summary,
+        waiting_offer,
     },
 };
 
@@ -55,6 +63,34 @@ pub struct Pending {
     pub response: Response,
 }
 
+/// A call that waits until there is something to say.
+#[derive(Debug)]
+struct Patient {
+    caller: Caller,
+    call: u64,
+    command: Box<Command>,
+}
+
+/// An effect in the outbox.
+#[derive(Debug, Clone)]
+pub struct Effect {
+    pub row: Row,
+    pub kind: &'static str,
+    pub payload: String,
+    pub at: u64,
+}
+
+/// The last result of a child in a stage: of which attempt, and what it said.
+type Results = BTreeMap<(ReleaseKey, Slot, ChildKey), (u16, String)>;
+
+/// What a commit sets free.
+#[derive(Debug)]
+pub struct Committed {
+    pub pending: Vec<Pending>,
+    pub changes: Vec<Change>,
+    pub effects: Vec<Effect>,
+}
+
 #[derive(Debug)]
 pub struct Manager {
     pub state: State,
@@ -64,10 +100,19 @@ pub struct Manager {
     /// Goes up with every start.
     pub life: u32,
     pub flaw: Option<Flaw>,
+    settings: Settings,
     calls: Calls,
     log: Vec<Entry>,
     batch: Vec<Entry>,
     pending: Vec<Pending>,
+    patients: Vec<Patient>,
+    outbox: BTreeMap<Row, Effect>,
+    results: Results,
+    /// What the batch puts into the outbox, takes out of it, and says of results.
+    effects: Vec<Effect>,
+    done: Vec<Row>,
+    fresh_results: Results,
+    last_row: Row,
     /// When this life began, and the serving time then.
     began: u64,
     served_before: u64,
@@ -77,17 +122,36 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(flaw: Option<Flaw>) -> Self {
+    /// `below`: it has a parent, which says nothing of deadlines.
+    pub fn new(flaw: Option<Flaw>, below: bool) -> Self {
+        let settings = if below {
+            Settings {
+                offer_deadline: Duration::from_secs(40),
+                setup_grace: Duration::from_secs(45),
+                stage_deadline: Duration::from_secs(150),
+                ..Settings::default()
+            }
+        } else {
+            Settings::default()
+        };
         Self {
-            state: State::new(Settings::default()),
+            state: State::new(settings.clone()),
             stored: BTreeMap::new(),
             is_up: true,
             life: 1,
             flaw,
+            settings,
             calls: Calls::default(),
             log: Vec::new(),
             batch: Vec::new(),
             pending: Vec::new(),
+            patients: Vec::new(),
+            outbox: BTreeMap::new(),
+            results: BTreeMap::new(),
+            effects: Vec::new(),
+            done: Vec::new(),
+            fresh_results: BTreeMap::new(),
+            last_row: 0,
             began: 0,
             served_before: 1_000,
             served_stored: 1_000,
@@ -104,28 +168,70 @@ impl Manager {
         self.state.release(key).or_else(|| self.stored.get(&key))
     }
 
+    /// All releases, wherever they are.
+    pub fn releases(&self) -> impl Iterator<Item = &Release> {
+        let closed = self.stored.values().filter(|release| self.state.release(release.key).is_none());
+        self.state.releases.values().chain(closed)
+    }
+
     /// Takes a call in; its answer waits for the commit. Says what is wrong if the same call once more would change
-    /// something.
+    /// something. `None`: it waits until there is something to say.
     pub fn take(&mut self, caller: Caller, call: u64, request: Request, at: u64) -> Result<(), String> {
-        let response = match &request {
-            Request::Functions => Response::Functions,
-            Request::Heart(command) => {
-                let mut command = (**command).clone();
-                if let Command::Poll(poll) = &mut command {
-                    self.born += 1;
-                    poll.fresh = ChildId::parse(&format!("c{}", self.born)).unwrap();
-                }
-                let answer = self.command(&command, at);
-                self.once_more(&command, at)?;
-                Response::Heart(Box::new(answer))
+        let (command, is_patient) = match &request {
+            Request::Functions => {
+                self.pending.push(Pending { caller, call, request, response: Response::Functions });
+                return Ok(());
             }
+            Request::Heart(command) => (command, false),
+            Request::Patient(command, _) => (command, true),
         };
-        self.pending.push(Pending { caller, call, request, response });
+        let mut command = (**command).clone();
+        if let Command::Poll(poll) = &mut command {
+            self.born += 1;
+            poll.fresh = ChildId::parse(&format!("c{}", self.born)).unwrap();
+        }
+        let answer = self.command(&command, at);
+        self.once_more(&command, at)?;
+        let is_nothing = matches!(answer, Ok(Reply::Polled { offer: None, .. }) | Ok(Reply::EndStage(false)));
+        if is_patient && is_nothing {
+            self.patients.push(Patient { caller, call, command: Box::new(command) });
+            return Ok(());
+        }
+        self.pending.push(Pending { caller, call, request, response: Response::Heart(Box::new(answer)) });
         Ok(())
+    }
+
+    /// Calls that waited and have an answer now; or one of this number, whose time is over.
+    pub fn woken(&mut self, over: Option<u64>, at: u64) -> Vec<(Caller, u64, Request)> {
+        let (state, calls, now) = (&self.state, &self.calls, self.now(at));
+        let is_woken = |patient: &mut Patient| match (&*patient.command, over) {
+            (_, Some(over)) => patient.call == over,
+            (Command::Poll(poll), None) => {
+                let child = poll.child.as_ref().and_then(|id| state.children.key(id.as_str()));
+                child.is_none_or(|child| waiting_offer(state, child).is_some())
+            }
+            (command, None) => decide(state, calls, command, now).answer != Ok(Reply::EndStage(false)),
+        };
+        let woken = self.patients.extract_if(.., is_woken);
+        woken.map(|patient| (patient.caller, patient.call, Request::Heart(patient.command))).collect()
+    }
+
+    /// Who waits is not silent.
+    fn hear_patients(&mut self, served: u64) {
+        for patient in &self.patients {
+            let child = match &*patient.command {
+                Command::Poll(poll) => poll.child.as_ref().map(ChildId::as_str),
+                other => caller(other),
+            };
+            if let Some(key) = child.and_then(|child| self.state.children.key(child)) {
+                self.calls.last.insert(key, served);
+            }
+        }
     }
 
     fn command(&mut self, command: &Command, at: u64) -> Result<Reply, Refusal> {
         let served = self.now(at).served_ms;
+        self.hear_patients(served);
         if let Some(key) = caller(command).and_then(|child| self.state.children.key(child)) {
             self.calls.last.insert(key, served);
         }
@@ -144,10 +250,67 @@ impl Manager {
         let now = self.now(at);
         let (changes, answer) = heart::advance(&mut self.state, &self.calls, &command, now, self.flaw);
         self.stored.extend(self.state.take_closed());
+        self.note(&changes, at);
         if !changes.is_empty() {
             self.batch.push(Entry { command, changes });
         }
         answer
+    }
+
+    /// What goes with the changes to the disk.
+    fn note(&mut self, changes: &[Change], at: u64) {
+        for change in changes {
+            let (release, child, slot, kept) = match change {
+                Change::StageReported { release, stage, status, .. } => {
+                    let effect = self.release(*release).and_then(|found| upward(found, *stage, *status));
+                    if let Some(effect) = effect {
+                        self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
+                    }
+                    continue;
+                }
+                Change::Child {
+                    release,
+                    child,
+                    step: Step::Waiting { slot } | Step::Reported { slot, .. },
+                    summary: Some(kept),
+                    ..
+                } => (release, child, slot, kept),
+                Change::Numbers { release, child, slot, summary } => (release, child, slot, summary),
+                _ => continue,
+            };
+            let attempt =
+                self.release(*release).and_then(|found| Some(found.assignments.get(child)?.attempt));
+            let Some(attempt) = attempt else { continue };
+            self.fresh_results.insert((*release, *slot, *child), (attempt, kept.json.clone()));
+        }
+    }
+
+    /// Puts something into the outbox.
+    pub fn effect(&mut self, kind: &'static str, payload: String, at: u64) {
+        self.last_row += 1;
+        self.effects.push(Effect { row: self.last_row, kind, payload, at });
+    }
+
+    pub fn effects_done(&mut self, rows: Vec<Row>) {
+        self.done.extend(rows);
+    }
+
+    /// What the outbox has on the disk.
+    pub fn outbox(&self) -> impl Iterator<Item = &Effect> {
+        self.outbox.values()
+    }
+
+    /// What the disk has of a stage: the last result of each child.
+    pub fn summaries(&self, release: ReleaseKey, slot: Slot) -> Vec<(ChildKey, Summary)> {
+        let of_stage = (release, slot, ChildKey(0))..=(release, slot, ChildKey(u32::MAX));
+        let rows = self.results.range(of_stage);
+        let mut found: Vec<(ChildKey, Summary)> = rows
+            .filter_map(|((_, _, child), (_, json))| Some((*child, serde_json::from_str(json).ok()?)))
+            .collect();
+        if self.flaw == Some(Flaw::SumsOneShort) {
+            found.pop();
+        }
+        found
     }
 
     /// A duplicate changes nothing more; polls count, and preliminary numbers are refreshed.
@@ -179,11 +342,14 @@ impl Manager {
     }
 
     pub fn has_something_to_commit(&self) -> bool {
-        !self.batch.is_empty() || !self.pending.is_empty()
+        !self.batch.is_empty()
+            || !self.pending.is_empty()
+            || !self.effects.is_empty()
+            || !self.done.is_empty()
     }
 
     /// Commits the batch. Answers what may be said now, and what was changed.
-    pub fn commit(&mut self, at: u64) -> (Vec<Pending>, Vec<Change>) {
+    pub fn commit(&mut self, at: u64) -> Committed {
         let changes = self.batch.iter().flat_map(|entry| entry.changes.iter().cloned()).collect();
         let batch = std::mem::take(&mut self.batch);
         let forgets = self.flaw == Some(Flaw::ForgetsCommits) && self.log.len() % 7 == 6;
@@ -191,22 +357,32 @@ impl Manager {
             self.served_stored = self.now(at).served_ms;
             self.log.extend(batch);
         }
-        (std::mem::take(&mut self.pending), changes)
+        self.results.append(&mut self.fresh_results);
+        let effects = std::mem::take(&mut self.effects);
+        self.outbox.extend(effects.iter().map(|effect| (effect.row, effect.clone())));
+        for row in self.done.drain(..) {
+            self.outbox.remove(&row);
+        }
+        Committed { pending: std::mem::take(&mut self.pending), changes, effects }
     }
 
     /// SIGKILL: the calls under way break.
-    pub fn kill(&mut self, at: u64) -> Vec<Pending> {
+    pub fn kill(&mut self, at: u64) -> Vec<(Caller, u64)> {
         // The lease was renewed not long ago.
         let renewed = self.now(at).served_ms.saturating_sub(RENEWAL_MS);
         self.served_stored = self.served_stored.max(renewed);
         self.is_up = false;
         self.batch.clear();
-        std::mem::take(&mut self.pending)
+        self.effects.clear();
+        self.done.clear();
+        self.fresh_results.clear();
+        let pending = self.pending.drain(..).map(|pending| (pending.caller, pending.call));
+        pending.chain(self.patients.drain(..).map(|patient| (patient.caller, patient.call))).collect()
     }
 
     /// A new life, from what is on the disk.
     pub fn boot(&mut self, at: u64) {
-        self.state = State::new(Settings::default());
+        self.state = State::new(self.settings.clone());
         self.stored.clear();
         for Entry { command, changes } in &self.log {
             if let Command::Recalled { release, .. } = command

@@ -19,8 +19,11 @@ mod agent;
 mod call;
 mod dice;
 mod heart;
+mod links;
 mod manager;
+mod overseer;
 mod plans;
+mod tree;
 mod witness;
 mod world;
 

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use super::dice::Dice;
 use crate::release::world::{AB, WAIT, strategy_text};
 
+/// The stages of a strategy, as far as it has so many.
+pub const NAMES: [&str; 3] = ["One", "Two", "Three"];
+
 /// A strategy and what a checker needs to know of it.
 #[derive(Debug, Clone)]
 pub struct Planned {
@@ -64,13 +67,12 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
     let stages = 1 + dice.below(3);
     let is_straight = dice.chance(0.8);
     let function = dice.pick(&["a", "a", "b"]);
-    let names = ["One", "Two", "Three"];
     let rows: Vec<[&str; 5]> = (0..stages)
         .map(|at| {
             let kind = dice.pick(&[AB, WAIT, WAIT]);
-            let next = names.get(at + 1).filter(|_| at + 1 < stages).copied();
+            let next = NAMES.get(at + 1).filter(|_| at + 1 < stages).copied();
             let fails = if is_straight { "rollback" } else { next.unwrap_or("rollback") };
-            [names[at], kind, function, next.unwrap_or("rollout"), fails]
+            [NAMES[at], kind, function, next.unwrap_or("rollout"), fails]
         })
         .collect();
     let text = strategy_text(&id, &extra, &[function], &rows);

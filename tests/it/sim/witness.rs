@@ -20,6 +20,7 @@ use super::{
     agent::{Deed, What},
     call::{Request, Response},
     manager::{Manager, Pending},
+    overseer::is_taken_back,
     plans::Planned,
 };
 
@@ -438,6 +439,24 @@ impl Witness {
         }
     }
 
+    /// Whether a child was over in a release at any time.
+    pub fn was_over(&self, release: ReleaseKey, child: &str) -> bool {
+        self.over.contains_key(&(release, child.to_owned()))
+    }
+
+    /// Whether nobody can tell a machine to go back: an operator has forgotten its agent, or it had nothing in hand when
+    /// its agent was started again, longer ago than anybody counts as a newcomer.
+    pub fn is_excused(&self, manager: &Manager, id: &str, now: &str, release: ReleaseKey) -> bool {
+        let (Some(found), false) = (manager.release(release), self.forgotten.contains(id)) else {
+            return true;
+        };
+        let Some(key) = manager.state.children.key(id) else { return true };
+        let born = manager.state.children.by_id(now).map(|(_, record)| record.born.served_ms);
+        let undo = found.assignments.get(&key).and_then(|part| part.undo.as_deref());
+        let asked = undo.map_or(0, |undo| undo.asked + found.clock.paused_ms);
+        id != now && born.is_some_and(|born| asked > born)
+    }
+
     /// Invariants 6 and 10 by what runs at the end on a machine whose agent was `id` when it rolled out, and is `now` another.
     pub fn check_machine(
         &mut self,
@@ -447,22 +466,15 @@ impl Witness {
         release: ReleaseKey,
         function: &str,
     ) {
-        // Whom an operator has forgotten nobody can tell to go back.
-        let (Some(found), false) = (manager.release(release), self.forgotten.contains(id)) else { return };
+        if self.is_excused(manager, id, now, release) {
+            return;
+        }
+        let Some(found) = manager.release(release) else { return };
         let Some(key) = manager.state.children.key(id) else { return };
         let part = found.assignments.get(&key);
         let outcome = part.and_then(|part| part.outcome);
-        let taken_back = matches!(
-            found.state,
-            ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } | ReleaseState::RollingBack { .. }
-        );
-        // A machine that had nothing in hand when its agent was started again, longer ago than anybody counts as a
-        // newcomer, is known to nobody as the one that rolled out.
-        let born = manager.state.children.by_id(now).map(|(_, record)| record.born.served_ms);
-        let undo = part.and_then(|part| part.undo.as_deref());
-        let asked = undo.map_or(0, |undo| undo.asked + found.clock.paused_ms);
-        let unknown = id != now && born.is_some_and(|born| asked > born);
-        if taken_back && !unknown {
+        let taken_back = is_taken_back(found);
+        if taken_back {
             let text = format!(
                 "{} is {} and {id}, now {now}, still runs {function}: {part:?}",
                 found.id,
@@ -471,7 +483,7 @@ impl Witness {
             self.wrong(6, text);
         } else if found.state.is_over() && !taken_back && found.strategy.rollout.is_some() {
             let kept = matches!(outcome, Some(Outcome::Succeeded));
-            if !kept && !unknown {
+            if !kept {
                 self.wrong(
                     10,
                     format!("{} is over and {id}, now {now}, keeps its {function}: {part:?}", found.id),

@@ -1,9 +1,15 @@
-//! Everything that happens, in the order of virtual time.
+//! Everything that happens, in the order of virtual time. Manager 0 is the root; where it is alone, the world is what it
+//! and its agents are.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use choirmaster::{
-    release::{command::Command, state::ReleaseState},
+    link::CallId,
+    release::{
+        change::Change,
+        command::Command,
+        state::{Release, ReleaseState},
+    },
     strategy,
 };
 
@@ -12,8 +18,11 @@ use super::{
     call::{Caller, Request, Response},
     dice::Dice,
     heart::Flaw,
-    manager::{Manager, Pending},
+    links::{self, Uplink},
+    manager::{Committed, Manager, Pending},
+    overseer::{Machine, Overseer, View},
     plans,
+    tree::Tree,
     witness::{Violation, Witness},
 };
 use crate::release::world::submission;
@@ -35,7 +44,7 @@ const LOOK_MS: u64 = 20_000;
 const LOST_MS: u64 = 5_000;
 
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     /// A call comes to a manager.
     Call {
         manager: usize,
@@ -49,6 +58,24 @@ enum Event {
         process: u32,
         call: u64,
         response: Response,
+    },
+    /// An answer comes to the link of a manager.
+    Back {
+        manager: usize,
+        life: u32,
+        call: CallId,
+        response: Response,
+        above: Vec<String>,
+    },
+    WakeLink {
+        manager: usize,
+        life: u32,
+    },
+    /// A call has waited for as long as it wanted.
+    Over {
+        manager: usize,
+        life: u32,
+        call: u64,
     },
     Wake {
         index: usize,
@@ -75,6 +102,10 @@ enum Event {
     Boot {
         manager: usize,
     },
+    /// The link of a manager begins.
+    Begin {
+        manager: usize,
+    },
     Operate,
     Calm,
     Look,
@@ -99,21 +130,25 @@ pub struct Report {
 #[derive(Debug)]
 pub struct World {
     seed: u64,
-    dice: Dice,
-    at: u64,
+    pub(super) dice: Dice,
+    pub(super) at: u64,
     queue: BTreeMap<(u64, u64), Event>,
     events: u64,
-    managers: Vec<Manager>,
+    pub(super) managers: Vec<Manager>,
+    /// Of each manager that has a parent.
+    pub(super) links: Vec<Option<Uplink>>,
+    pub(super) witnesses: Vec<Witness>,
+    pub(super) overseer: Overseer,
+    is_tree: bool,
     tick_at: Vec<u64>,
     agents: Vec<Agent>,
     /// What each agent waits for: a call or the end of a nap.
     awaited: Vec<u64>,
-    calls: u64,
+    pub(super) calls: u64,
     weather: Weather,
     is_calm: bool,
     rest_since: Option<u64>,
     submitted: usize,
-    witness: Witness,
     /// `None` until a run failed and is done again to be told.
     story: Option<VecDeque<String>>,
     shown: usize,
@@ -128,24 +163,32 @@ impl World {
             slow: dice.pick(&[0.0, 0.02, 0.1]),
             until: 1_000 * dice.between(120, 480),
         };
-        let agents = 2 + dice.below(5);
         let mishap = dice.pick(&[0.0, 0.05, 0.2]);
+        let Tree { parents, homes } = Tree::draw(&mut dice);
+        let (managers, agents) = (parents.len(), homes.len());
         let mut world = Self {
             seed,
             dice,
             at: 0,
             queue: BTreeMap::new(),
             events: 0,
-            managers: vec![Manager::new(flaw)],
-            tick_at: vec![u64::MAX],
-            agents: (0..agents).map(|place| Agent::new(0, place, mishap)).collect(),
+            managers: parents.iter().map(|parent| Manager::new(flaw, parent.is_some())).collect(),
+            links: parents
+                .iter()
+                .enumerate()
+                .map(|(manager, parent)| Some(Uplink::new(manager, (*parent)?, 0)))
+                .collect(),
+            witnesses: parents.iter().map(|_| Witness::default()).collect(),
+            overseer: Overseer::new(parents),
+            is_tree: managers > 1,
+            tick_at: vec![u64::MAX; managers],
+            agents: homes.iter().enumerate().map(|(place, home)| Agent::new(*home, place, mishap)).collect(),
             awaited: vec![0; agents],
             calls: 0,
             weather,
             is_calm: false,
             rest_since: None,
             submitted: 0,
-            witness: Witness::default(),
             story: None,
             shown: SHOWN,
         };
@@ -164,9 +207,13 @@ impl World {
                 self.plan(at, Event::Die { index });
             }
         }
-        for _ in 0..self.dice.below(4) {
+        for _ in 0..self.dice.below(4) * self.managers.len().div_ceil(2) {
             let at = self.dice.between(5_000, until);
-            self.plan(at, Event::Kill { manager: 0 });
+            let manager = self.dice.below(self.managers.len());
+            self.plan(at, Event::Kill { manager });
+        }
+        for manager in 1..self.managers.len() {
+            self.plan(1, Event::Begin { manager });
         }
         for _ in 0..2 + self.dice.below(10) {
             let at = self.dice.between(6_000, until);
@@ -176,12 +223,12 @@ impl World {
         self.plan(until, Event::Calm);
     }
 
-    fn plan(&mut self, at: u64, event: Event) {
+    pub(super) fn plan(&mut self, at: u64, event: Event) {
         self.events += 1;
         self.queue.insert((at, self.events), event);
     }
 
-    fn tell(&mut self, text: impl FnOnce() -> String) {
+    pub(super) fn tell(&mut self, text: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
             if story.len() == self.shown {
                 story.pop_front();
@@ -208,11 +255,15 @@ impl World {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             self.at = at;
             self.happen(event);
-            if self.witness.found.is_some() {
+            if self.found().is_some() {
                 break;
             }
         }
-        (self.witness.found, self.story)
+        (self.found().cloned(), self.story)
+    }
+
+    fn found(&self) -> Option<&Violation> {
+        self.overseer.found.as_ref().or_else(|| self.witnesses.iter().find_map(|of| of.found.as_ref()))
     }
 
     fn happen(&mut self, event: Event) {
@@ -223,6 +274,18 @@ impl World {
                     self.go_on(index, Input::Answered(response));
                 }
             }
+            Event::Back { manager, life, call, response, above } => {
+                if self.managers[manager].is_up && self.managers[manager].life == life {
+                    self.back(manager, call, response, above);
+                }
+            }
+            Event::WakeLink { manager, life } => self.wake_link(manager, life),
+            Event::Over { manager, life, call } => {
+                if self.managers[manager].is_up && self.managers[manager].life == life {
+                    self.go_on_with(manager, Some(call));
+                }
+            }
+            Event::Begin { manager } => self.begin_link(manager),
             Event::Wake { index, process, nap } => {
                 let agent = &self.agents[index];
                 if agent.is_alive && agent.process == process && self.awaited[index] == nap {
@@ -250,11 +313,8 @@ impl World {
             Event::Tick { manager, life } => self.tick(manager, life),
             Event::Kill { manager } => self.kill(manager),
             Event::Boot { manager } => {
-                self.tell(|| "the manager is back".to_owned());
-                self.managers[manager].boot(self.at);
-                self.witness.check_promises(&self.managers[manager]);
-                self.tick_at[manager] = u64::MAX;
-                self.plan_tick(manager);
+                self.tell(|| format!("manager {manager} is back"));
+                self.boot(manager);
             }
             Event::Operate => self.operate(),
             Event::Calm => self.calm(),
@@ -276,7 +336,12 @@ impl World {
                     deed.child, deed.offer, deed.what, deed.form
                 )
             });
-            self.witness.did(&self.managers[manager], &deed, place, self.at);
+            if self.is_tree {
+                let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
+                self.overseer.did(view, manager, &deed, place, self.at);
+            } else {
+                self.witnesses[manager].did(&self.managers[manager], &deed, place, self.at);
+            }
         }
         self.calls += 1;
         let call = self.calls;
@@ -310,11 +375,15 @@ impl World {
         }
     }
 
-    fn send(&mut self, manager: usize, caller: Caller, call: u64, request: Request) {
-        let is_agents = matches!(caller, Caller::Agent { .. });
-        if is_agents && self.dice.chance(self.weather.twice) {
+    pub(super) fn send(&mut self, manager: usize, caller: Caller, call: u64, request: Request) {
+        let is_childs = matches!(caller, Caller::Agent { .. } | Caller::Link { .. });
+        if is_childs && self.dice.chance(self.weather.twice) {
             let at = self.at + self.dice.between(1, 15_000);
-            self.plan(at, Event::Call { manager, caller: Caller::Nobody, call, request: request.clone() });
+            let request = match request.clone() {
+                Request::Patient(command, _) => Request::Heart(command),
+                other => other,
+            };
+            self.plan(at, Event::Call { manager, caller: Caller::Nobody, call, request });
         }
         if self.dice.chance(self.weather.lost) {
             self.tell(|| format!("lost on its way: {caller:?} {}", brief(&request)));
@@ -326,12 +395,18 @@ impl World {
 
     fn lose(&mut self, caller: Caller, call: u64) {
         let at = self.at + self.dice.between(1, LOST_MS);
-        self.answer(at, caller, call, Response::Lost);
+        self.answer(at, caller, call, Response::Lost, Vec::new());
     }
 
-    fn answer(&mut self, at: u64, caller: Caller, call: u64, response: Response) {
-        if let Caller::Agent { index, process } = caller {
-            self.plan(at, Event::Answer { index, process, call, response });
+    fn answer(&mut self, at: u64, caller: Caller, call: u64, response: Response, above: Vec<String>) {
+        match caller {
+            Caller::Agent { index, process } => {
+                self.plan(at, Event::Answer { index, process, call, response });
+            }
+            Caller::Link { manager, life, call } => {
+                self.plan(at, Event::Back { manager, life, call, response, above });
+            }
+            Caller::Own { .. } | Caller::Operator | Caller::Nobody => {}
         }
     }
 
@@ -342,13 +417,32 @@ impl World {
             return self.lose(caller, call);
         }
         if !is_dull(&request) || caller == Caller::Nobody {
-            self.tell(|| format!("{caller:?} calls: {}", brief(&request)));
+            self.tell(|| format!("{caller:?} calls {manager}: {}", brief(&request)));
         }
         let had = self.managers[manager].has_something_to_commit();
-        if let Err(text) = self.managers[manager].take(caller, call, request, self.at) {
-            self.witness.duplicate(text);
+        if let Request::Patient(_, wait) = request {
+            let life = self.managers[manager].life;
+            self.plan(self.at + wait, Event::Over { manager, life, call });
         }
-        if !had {
+        if let Err(text) = self.managers[manager].take(caller, call, request, self.at) {
+            self.witnesses[manager].duplicate(text);
+        }
+        self.commit_soon(manager, had);
+    }
+
+    /// Calls that waited are looked at again.
+    fn go_on_with(&mut self, manager: usize, over: Option<u64>) {
+        let had = self.managers[manager].has_something_to_commit();
+        for (caller, call, request) in self.managers[manager].woken(over, self.at) {
+            if let Err(text) = self.managers[manager].take(caller, call, request, self.at) {
+                self.witnesses[manager].duplicate(text);
+            }
+        }
+        self.commit_soon(manager, had);
+    }
+
+    pub(super) fn commit_soon(&mut self, manager: usize, had: bool) {
+        if !had && self.managers[manager].has_something_to_commit() {
             self.plan_commit(manager);
         }
     }
@@ -361,28 +455,58 @@ impl World {
     }
 
     fn commit(&mut self, manager: usize) {
-        let (pending, changes) = self.managers[manager].commit(self.at);
+        let Committed { pending, changes, effects } = self.managers[manager].commit(self.at);
         if self.story.is_some() {
             for change in &changes {
-                self.tell(|| format!("   committed: {}", cut(&format!("{change:?}"))));
+                self.tell(|| format!("   {manager} committed: {}", cut(&format!("{change:?}"))));
             }
         }
-        self.witness.committed(&self.managers[manager], &changes, self.at);
+        self.witnesses[manager].committed(&self.managers[manager], &changes, self.at);
+        if self.is_tree {
+            self.overseer.committed(&self.managers, manager, &changes);
+        }
+        let mut own = Vec::new();
+        let above = self.lineage(manager);
         for pending in pending {
-            self.witness.answered(&self.managers[manager], &pending);
+            self.witnesses[manager].answered(&self.managers[manager], &pending);
+            self.overseer.answered(&self.managers[manager], manager, &pending);
             let Pending { caller, call, request, response } = pending;
             if !is_dull(&request) {
-                self.tell(|| format!("   answered: {caller:?} {}", cut(&format!("{response:?}"))));
+                self.tell(|| format!("   {manager} answered: {caller:?} {}", cut(&format!("{response:?}"))));
             }
-            if self.dice.chance(self.weather.lost) {
+            if let Caller::Own { call, .. } = caller {
+                own.push((call, response));
+            } else if self.dice.chance(self.weather.lost) {
                 self.tell(|| format!("   and the answer to {caller:?} is lost"));
                 self.lose(caller, call);
             } else {
                 let at = self.at + self.delay();
-                self.answer(at, caller, call, response);
+                self.answer(at, caller, call, response, above.clone());
             }
         }
         self.plan_tick(manager);
+        self.go_on_with(manager, None);
+        let is_below = |change: &Change| change.release().is_none();
+        self.link_committed(manager, &effects, changes.iter().any(is_below));
+        self.refusals_stored(manager);
+        for (call, response) in own {
+            self.back(manager, call, response, Vec::new());
+        }
+        self.turn(manager);
+    }
+
+    /// A manager and those above it, nearest first.
+    fn lineage(&self, manager: usize) -> Vec<String> {
+        let above = self.links[manager].iter().flat_map(|link| link.above.iter().cloned());
+        std::iter::once(links::own_id(manager)).chain(above).collect()
+    }
+
+    fn boot(&mut self, manager: usize) {
+        self.managers[manager].boot(self.at);
+        self.witnesses[manager].check_promises(&self.managers[manager]);
+        self.tick_at[manager] = u64::MAX;
+        self.plan_tick(manager);
+        self.begin_link(manager);
     }
 
     fn plan_tick(&mut self, manager: usize) {
@@ -419,9 +543,9 @@ impl World {
         if self.is_calm || !self.managers[manager].is_up {
             return;
         }
-        self.tell(|| "the manager is killed".to_owned());
-        for pending in self.managers[manager].kill(self.at) {
-            self.lose(pending.caller, pending.call);
+        self.tell(|| format!("manager {manager} is killed"));
+        for (caller, call) in self.managers[manager].kill(self.at) {
+            self.lose(caller, call);
         }
         let down = 1_000 * self.dice.between(0, 60);
         self.plan(self.at + down, Event::Boot { manager });
@@ -434,12 +558,14 @@ impl World {
             return;
         }
         let command = if self.submitted == 0 || (self.submitted < 4 && self.dice.chance(0.2)) {
-            Some(self.submit())
+            Some((0, self.submit()))
+        } else if self.is_tree && self.dice.chance(0.2) {
+            self.meddle_below()
         } else {
-            self.meddle()
+            self.meddle().map(|command| (0, command))
         };
-        if let Some(command) = command {
-            self.send(0, Caller::Operator, 0, Request::Heart(Box::new(command)));
+        if let Some((manager, command)) = command {
+            self.send(manager, Caller::Operator, 0, Request::Heart(Box::new(command)));
         }
     }
 
@@ -451,7 +577,8 @@ impl World {
             checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
         let command = submission(strategy, &planned.text);
         self.tell(|| planned.text.clone());
-        self.witness.planned.insert(planned.id.clone(), planned);
+        self.overseer.planned.insert(planned.id.clone(), planned.clone());
+        self.witnesses[0].planned.insert(planned.id.clone(), planned);
         // Whoever waits for approvals asks soon, and often.
         for _ in 0..4 {
             let at = self.at + 1_000 * self.dice.between(20, 200);
@@ -470,10 +597,11 @@ impl World {
         if let Some(release) = asking.map(|release| release.id.as_str().to_owned())
             && self.dice.chance(0.7)
         {
-            *self.witness.approvals.entry(release.clone()).or_default() += 1;
+            *self.witnesses[0].approvals.entry(release.clone()).or_default() += 1;
+            *self.overseer.approvals.entry(release.clone()).or_default() += 1;
             return Some(Command::Approve { release });
         }
-        let ids: Vec<String> = self.witness.planned.keys().cloned().collect();
+        let ids: Vec<String> = self.overseer.planned.keys().cloned().collect();
         let release = ids[self.dice.below(ids.len())].clone();
         let paused = self.managers[0]
             .state
@@ -489,16 +617,45 @@ impl World {
             4 => Some(Command::Resume { release }),
             5 | 6 => {
                 let stage = self.dice.pick(&["One", "Two", "Three"]).to_owned();
-                self.witness.cut.insert((release.clone(), stage.clone()));
+                self.witnesses[0].cut.insert((release.clone(), stage.clone()));
+                self.overseer.cut.insert((release.clone(), stage.clone()));
                 Some(Command::EndStageNow { release, stage })
             }
             7 => {
                 let index = self.dice.below(self.agents.len());
+                if self.agents[index].parent != 0 {
+                    return None;
+                }
                 let child = self.agents[index].ids.first()?.clone();
                 Some(Command::Forget { child, even_if_it_owes: false })
             }
             _ => None,
         }
+    }
+
+    /// An operator of a manager below.
+    fn meddle_below(&mut self) -> Option<(usize, Command)> {
+        let manager = 1 + self.dice.below(self.managers.len() - 1);
+        let known: Vec<&Release> = self.managers[manager].state.releases.values().collect();
+        let found = known.get(self.dice.below(known.len().max(1)))?;
+        let release = found.id.as_str().to_owned();
+        if matches!(found.state, ReleaseState::Paused { .. }) && self.dice.chance(0.8) {
+            return Some((manager, Command::Resume { release }));
+        }
+        let command = match self.dice.below(4) {
+            0 => Command::Abort { release, reason: "an operator below said so".to_owned() },
+            1 => Command::Pause { release, reason: "an operator below looks".to_owned() },
+            2 => {
+                let stage = self.dice.pick(&plans::NAMES).to_owned();
+                // Whatever release it belongs to.
+                for root in self.overseer.planned.keys() {
+                    self.overseer.cut.insert((root.clone(), stage.clone()));
+                }
+                Command::EndStageNow { release, stage }
+            }
+            _ => Command::Resume { release },
+        };
+        Some((manager, command))
     }
 
     // The end.
@@ -507,12 +664,11 @@ impl World {
         self.tell(|| "the storm is over".to_owned());
         self.is_calm = true;
         self.weather = Weather { lost: 0.0, twice: 0.0, slow: 0.0, until: self.at };
-        if !self.managers[0].is_up {
-            self.managers[0].boot(self.at);
-            self.witness.check_promises(&self.managers[0]);
-            self.tick_at[0] = u64::MAX;
-            self.plan_tick(0);
-            self.queue.retain(|_, event| !matches!(event, Event::Boot { .. }));
+        self.queue.retain(|_, event| !matches!(event, Event::Boot { .. }));
+        for manager in 0..self.managers.len() {
+            if !self.managers[manager].is_up {
+                self.boot(manager);
+            }
         }
         for index in 0..self.agents.len() {
             self.agents[index].mishap = 0.0;
@@ -531,9 +687,9 @@ impl World {
                 self.end_process(index);
             }
         }
-        let manager = &self.managers[0];
-        let paused = manager.state.releases.values().any(|r| matches!(r.state, ReleaseState::Paused { .. }));
-        let waiting = manager.state.releases.values().find(|release| match &release.state {
+        let releases = || self.managers.iter().flat_map(|manager| manager.state.releases.values());
+        let paused = releases().any(|r| matches!(r.state, ReleaseState::Paused { .. }));
+        let waiting = releases().find(|release| match &release.state {
             ReleaseState::Over { .. } => false,
             ReleaseState::Paused { reason, .. } => reason.is_empty(),
             // What is paused may hold a child between two offers, and what changes the same functions.
@@ -542,7 +698,7 @@ impl World {
         match waiting {
             Some(release) if self.at > self.weather.until + LONGEST_CALM_MS => {
                 let text = format!("{} is still {}: {:?}", release.id, release.state.name(), release.counts);
-                self.witness.late(text);
+                self.witnesses[0].late(text);
             }
             Some(_) => {
                 self.rest_since = None;
@@ -550,7 +706,8 @@ impl World {
             }
             None => {
                 let since = *self.rest_since.get_or_insert(self.at);
-                let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle());
+                let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
+                    || self.links.iter().flatten().any(|link| !link.is_idle());
                 if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
                 {
                     return self.plan(self.at + LOOK_MS, Event::Look);
@@ -562,19 +719,24 @@ impl World {
     }
 
     fn judge(&mut self) {
-        self.witness.check_promises(&self.managers[0]);
+        for (witness, manager) in self.witnesses.iter_mut().zip(&self.managers) {
+            witness.check_promises(manager);
+        }
+        let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
+        self.overseer.check_rest(view);
         // A release that is paused may hold an agent in a stage: what it owes to another waits so long.
         for agent in self.agents.iter().filter(|agent| agent.is_idle()) {
             for (function, live) in &agent.live {
-                if let Live::New(release) = live {
-                    let id = &agent.settled_as[function];
-                    self.witness.check_machine(
-                        &self.managers[agent.parent],
-                        id,
-                        &agent.id,
-                        *release,
-                        function,
+                let Live::New(release) = live else { continue };
+                let id = &agent.settled_as[function];
+                if self.is_tree {
+                    let (manager, now, release) = (agent.parent, &agent.id, *release);
+                    self.overseer.check_machine(
+                        View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses },
+                        &Machine { manager, id, now, release, function },
                     );
+                } else {
+                    self.witnesses[0].check_machine(&self.managers[0], id, &agent.id, *release, function);
                 }
             }
         }
@@ -585,14 +747,16 @@ impl World {
 fn is_dull(request: &Request) -> bool {
     match request {
         Request::Functions => true,
-        Request::Heart(command) => matches!(**command, Command::Poll(_) | Command::EndStage { .. }),
+        Request::Heart(command) | Request::Patient(command, _) => {
+            matches!(**command, Command::Poll(_) | Command::EndStage { .. })
+        }
     }
 }
 
 fn brief(request: &Request) -> String {
     match request {
         Request::Functions => "functions".to_owned(),
-        Request::Heart(command) => match &**command {
+        Request::Heart(command) | Request::Patient(command, _) => match &**command {
             Command::Submit { submission, .. } => format!("Submit {}", submission.id),
             Command::Poll(poll) => format!("Poll {:?}", poll.child),
             Command::Result { child, offer, summaries } => {

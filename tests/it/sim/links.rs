@@ -1,0 +1,487 @@
+//! Each manager below another has the product's own link to its parent; this is its driver in virtual time.
+//!
+//! It does what `uplink` does between the calls, in the same order, and waits for its own engine where that one waits.
+//! What it calls is the product's: the link, texts, submissions, aggregates. A kill leaves what the disk has.
+
+use std::collections::{HashMap, VecDeque};
+
+use choirmaster::{
+    engine::rows::{ENROLLED, TAKING, UPWARD, Upward},
+    link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble, slice},
+    model::{ChildId, ChildKind, ReleaseId, ReleaseKey, StageStatus},
+    release::{
+        assignment::Slot,
+        change::Submitted,
+        command::{Command, Form, Poll, Refusal, Reply},
+        state::Profile,
+        summary::Summary,
+        takeover,
+        upstream::aggregate,
+    },
+    strategy::{self, Strategy},
+};
+
+use super::{
+    call::{Caller, Request, Response},
+    heart::Flaw,
+    manager::{Effect, Manager},
+    world::{Event, World},
+};
+
+const POLL_MS: u64 = 3_000;
+
+/// No link ever has more to remember than this, as text, in bytes.
+const LONGEST_LINK: usize = 60_000;
+
+/// How far a call has come that is made of several.
+#[derive(Debug)]
+enum Doing {
+    Plain,
+    Fetching {
+        offer: String,
+    },
+    Unpacking {
+        offer: String,
+        text: String,
+        strategy: Box<Strategy>,
+    },
+    Submitting {
+        offer: String,
+        submission: Box<Submitted>,
+        left: Vec<ReleaseId>,
+    },
+    /// It is stored that the parent has to hear of an error.
+    Refusing,
+}
+
+#[derive(Debug)]
+pub struct Uplink {
+    pub parent: usize,
+    /// The parent and those above it, nearest first.
+    pub above: Vec<String>,
+    link: Link,
+    below: Below,
+    doing: HashMap<CallId, Doing>,
+    results: HashMap<Row, Upward>,
+    answers: VecDeque<(CallId, Result<Answer, Trouble>)>,
+    /// It waits for its own engine.
+    is_busy: bool,
+    wake_at: u64,
+}
+
+pub fn own_id(manager: usize) -> String {
+    format!("m{manager}")
+}
+
+impl Uplink {
+    pub fn new(manager: usize, parent: usize, at: u64) -> Self {
+        let settings = Settings { poll_ms: POLL_MS, own_id: own_id(manager), seed: at + manager as u64 };
+        Self {
+            parent,
+            above: Vec::new(),
+            link: Link::new(settings, at),
+            below: Below::default(),
+            doing: HashMap::new(),
+            results: HashMap::new(),
+            answers: VecDeque::new(),
+            is_busy: false,
+            wake_at: u64::MAX,
+        }
+    }
+
+    /// Nothing is left to be told.
+    pub fn is_idle(&self) -> bool {
+        self.link.unsent() == 0 && self.link.is_up()
+    }
+
+    /// Says how much it remembers, if that is too much.
+    pub fn is_too_big(&self) -> Option<String> {
+        let size = format!("{:?}", self.link).len();
+        (size > LONGEST_LINK).then(|| format!("the link to {} takes {size} bytes", self.parent))
+    }
+
+    fn take(&mut self, effect: &Effect, at: u64) {
+        match effect.kind {
+            ENROLLED => self.link.enrolled(effect.row, effect.payload.clone()),
+            TAKING => self.link.taking(effect.row, effect.payload.clone()),
+            UPWARD => {
+                let upward: Upward = serde_json::from_str(&effect.payload).unwrap();
+                self.link.owes(effect.row, upward.offer.clone(), at - effect.at, at);
+                self.results.insert(effect.row, upward);
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    fn look_below(&mut self, manager: &Manager) {
+        let mut look = Look::default();
+        look.add(slice(&manager.state, None).0);
+        let below = Below::from(look);
+        if below != self.below {
+            self.below = below;
+            self.link.below(self.below.area().is_some());
+        }
+    }
+}
+
+impl World {
+    /// The link of a manager begins its life with what is on the disk.
+    pub(super) fn begin_link(&mut self, manager: usize) {
+        let Some(parent) = self.links[manager].as_ref().map(|link| link.parent) else { return };
+        let mut uplink = Uplink::new(manager, parent, self.at);
+        for effect in self.managers[manager].outbox() {
+            uplink.take(effect, self.at);
+        }
+        uplink.look_below(&self.managers[manager]);
+        self.links[manager] = Some(uplink);
+        self.turn(manager);
+    }
+
+    /// What a commit means for the link.
+    pub(super) fn link_committed(&mut self, manager: usize, effects: &[Effect], below_changed: bool) {
+        let Some(uplink) = &mut self.links[manager] else { return };
+        for effect in effects {
+            uplink.take(effect, self.at);
+        }
+        uplink.is_busy = false;
+        if below_changed {
+            uplink.look_below(&self.managers[manager]);
+        }
+    }
+
+    pub(super) fn wake_link(&mut self, manager: usize, life: u32) {
+        if self.managers[manager].life != life {
+            return;
+        }
+        if let Some(uplink) = &mut self.links[manager]
+            && uplink.wake_at == self.at
+        {
+            uplink.wake_at = u64::MAX;
+            self.turn(manager);
+        }
+    }
+
+    /// Does all that is to be done now.
+    pub(super) fn turn(&mut self, manager: usize) {
+        if !self.managers[manager].is_up {
+            return;
+        }
+        let at = self.at;
+        loop {
+            let Some(uplink) = &mut self.links[manager] else { return };
+            if uplink.is_busy {
+                return;
+            }
+            // What is not committed is no fact.
+            let is_fresh = !self.managers[manager].has_something_to_commit();
+            if is_fresh {
+                uplink.link.facts(Facts::of(&self.managers[manager].state), at);
+                if let Some((call, answer)) = uplink.answers.pop_front() {
+                    uplink.link.answered(call, answer, at);
+                }
+            }
+            match uplink.link.next(at) {
+                Some(act) => self.carry_out(manager, act),
+                None if is_fresh && !uplink.answers.is_empty() => {}
+                None => break,
+            }
+        }
+        let Some(uplink) = &mut self.links[manager] else { return };
+        if let Some(wake) = uplink.link.wake()
+            && wake.max(at + 1) < uplink.wake_at
+        {
+            uplink.wake_at = wake.max(at + 1);
+            let (at, life) = (uplink.wake_at, self.managers[manager].life);
+            self.plan(at, Event::WakeLink { manager, life });
+        }
+    }
+
+    fn carry_out(&mut self, manager: usize, act: Act) {
+        match act {
+            Act::Call(id, call) => self.begin_call(manager, id, call),
+            Act::GiveUp(call) => {
+                self.links[manager].as_mut().unwrap().doing.remove(&call);
+            }
+            Act::Enroll(id) => {
+                self.tell(|| format!("manager {manager} is {id} at its parent"));
+                let parent = self.links[manager].as_ref().unwrap().parent;
+                self.overseer.known_as.insert((parent, id.clone()), manager);
+                self.store_effect(manager, ENROLLED, id);
+            }
+            Act::Note { offer } => self.store_effect(manager, TAKING, offer),
+            Act::Done(rows) => {
+                for row in &rows {
+                    self.links[manager].as_mut().unwrap().results.remove(row);
+                }
+                let had = self.managers[manager].has_something_to_commit();
+                self.managers[manager].effects_done(rows);
+                self.commit_soon(manager, had);
+            }
+            Act::End { release, stage, undo } => {
+                self.tell(|| format!("manager {manager} ends stage {stage} of {release}, {undo}"));
+                let release = release.as_str().to_owned();
+                self.own(manager, None, Command::UpstreamEnd { release, stage, undo });
+            }
+            Act::Hold { .. } => {}
+            Act::Above(above) => self.links[manager].as_mut().unwrap().above = above,
+            Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
+        }
+    }
+
+    fn store_effect(&mut self, manager: usize, kind: &'static str, payload: String) {
+        let had = self.managers[manager].has_something_to_commit();
+        self.managers[manager].effect(kind, payload, self.at);
+        self.links[manager].as_mut().unwrap().is_busy = true;
+        self.commit_soon(manager, had);
+    }
+
+    /// A command for its own engine; the link waits for the commit.
+    fn own(&mut self, manager: usize, call: Option<CallId>, command: Command) {
+        if call.is_none() {
+            self.links[manager].as_mut().unwrap().is_busy = true;
+        }
+        let caller = call.map_or(Caller::Nobody, |call| Caller::Own { manager, call });
+        let had = self.managers[manager].has_something_to_commit();
+        let taken = self.managers[manager].take(caller, 0, Request::Heart(Box::new(command)), self.at);
+        if let Err(text) = taken {
+            self.witnesses[manager].duplicate(text);
+        }
+        self.commit_soon(manager, had);
+    }
+
+    fn begin_call(&mut self, manager: usize, call: CallId, what: Call) {
+        let uplink = self.links[manager].as_mut().unwrap();
+        let parent = uplink.parent;
+        let mut doing = Doing::Plain;
+        let (command, wait_ms) = match what {
+            Call::Poll(poll) => {
+                let capabilities = uplink.below.capabilities().unwrap_or_default();
+                let command = Command::Poll(Poll {
+                    child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
+                    fresh: ChildId::parse("unset").unwrap(),
+                    area: uplink.below.area().map(Into::into),
+                    agents: uplink.below.agents(),
+                    profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
+                });
+                (Some(command), poll.wait_ms)
+            }
+            Call::Take { id, offer } => {
+                doing = Doing::Fetching { offer: offer.clone() };
+                (Some(Command::Fetch { child: id, offer }), None)
+            }
+            Call::Result { id, row } => {
+                let upward = uplink.results.get(&row).cloned();
+                let sent = upward.map(|upward| {
+                    let status = upward.status;
+                    let key = ReleaseKey(upward.release_key);
+                    let about = upward.release.as_ref().map(|_| (key, Slot(upward.slot)));
+                    let summary = self.sum_up(manager, about, status, upward.stage);
+                    Command::Result { child: id, offer: upward.offer, summaries: vec![summary] }
+                });
+                (sent, None)
+            }
+            Call::Ready { id, release, offer, stage, name } => {
+                let found = self.managers[manager].state.release_by_id(release.as_str());
+                let about = found.map(|found| (found.key, found.slot_of(usize::from(stage))));
+                let sent = about.map(|about| {
+                    let summary = self.sum_up(manager, Some(about), StageStatus::SuccessWaiting, Some(name));
+                    Command::Result { child: id, offer, summaries: vec![summary] }
+                });
+                (sent, None)
+            }
+            Call::EndStage { id, offer, name, wait_ms } => {
+                (Some(Command::EndStage { child: id, offer, stage: name }), wait_ms)
+            }
+        };
+        let Some(command) = command.map(Box::new) else {
+            self.links[manager].as_mut().unwrap().answers.push_back((call, Ok(Answer::Reported)));
+            return;
+        };
+        let request = match wait_ms {
+            Some(wait) => Request::Patient(command, wait),
+            None => Request::Heart(command),
+        };
+        self.links[manager].as_mut().unwrap().doing.insert(call, doing);
+        self.send_up(manager, parent, call, request);
+    }
+
+    fn send_up(&mut self, manager: usize, parent: usize, call: CallId, request: Request) {
+        let life = self.managers[manager].life;
+        self.calls += 1;
+        self.send(parent, Caller::Link { manager, life, call }, self.calls, request);
+    }
+
+    fn sum_up(
+        &mut self,
+        manager: usize,
+        about: Option<(ReleaseKey, Slot)>,
+        status: StageStatus,
+        stage: Option<String>,
+    ) -> Summary {
+        let rows = about.map(|(release, slot)| self.managers[manager].summaries(release, slot));
+        let summaries: Vec<Summary> =
+            rows.unwrap_or_default().into_iter().map(|(_, summary)| summary).collect();
+        let summary = Summary { stage_name: stage, ..aggregate(status, &summaries) };
+        if let Some((release, _)) = about {
+            self.overseer.reports(&self.managers, manager, release, &summary);
+        }
+        summary
+    }
+
+    /// An answer, or that there is none, comes back to a link.
+    pub(super) fn back(&mut self, manager: usize, call: CallId, response: Response, above: Vec<String>) {
+        let Some(uplink) = &mut self.links[manager] else { return };
+        let Some(doing) = uplink.doing.remove(&call) else { return };
+        let passing = |why: &str| Err(Trouble::Passing(why.to_owned()));
+        let answer = match (doing, response) {
+            (_, Response::Lost) => passing("no answer"),
+            (Doing::Fetching { offer }, Response::Heart(answer)) => match *answer {
+                Ok(Reply::Offer(found)) => return self.fetched(manager, call, offer, &found),
+                Ok(_) => passing("nonsense"),
+                // The parent doesn't hand out what it offered.
+                Err(_) => Ok(Answer::Taken),
+            },
+            (Doing::Unpacking { offer, text, strategy }, Response::Functions) => {
+                return self.unpacked(manager, call, &offer, &text, *strategy);
+            }
+            (Doing::Submitting { offer, submission, left }, Response::Heart(answer)) => {
+                return self.submitted(manager, call, offer, *submission, left, *answer);
+            }
+            (Doing::Plain, Response::Heart(answer)) => match *answer {
+                Ok(Reply::Polled { child, offer, .. }) => Ok(Answer::Polled(Polled {
+                    id: child.as_str().to_owned(),
+                    offer,
+                    rm_ids: above,
+                    hold: Vec::new(),
+                })),
+                Ok(Reply::EndStage(end)) => Ok(Answer::EndStage { end, undo: false }),
+                Ok(Reply::Stored) => Ok(Answer::Reported),
+                Ok(other) => panic!("{other:?}"),
+                Err(refusal) => Err(Trouble::Refused { status: status(&refusal), text: refusal.to_string() }),
+            },
+            (doing, response) => panic!("{doing:?} does not expect {response:?}"),
+        };
+        self.answer_link(manager, call, answer);
+    }
+
+    fn answer_link(&mut self, manager: usize, call: CallId, answer: Result<Answer, Trouble>) {
+        if let Some(uplink) = &mut self.links[manager] {
+            uplink.answers.push_back((call, answer));
+        }
+        self.turn(manager);
+    }
+
+    fn fetched(
+        &mut self,
+        manager: usize,
+        call: CallId,
+        offer: String,
+        found: &choirmaster::release::command::Offer,
+    ) {
+        let text = found.form.text(&found.strategy, &offer);
+        if takeover::is_withdrawn(text.as_bytes()) {
+            return self.answer_link(manager, call, Ok(Answer::Taken));
+        }
+        let forgets = self.managers[manager].flaw == Some(Flaw::ForgetsUndoFromAbove);
+        if forgets && matches!(found.form, Form::Undo { .. }) {
+            return self.tell_error(manager, call, &offer, StageStatus::Completed);
+        }
+        let checked = strategy::check_submission(text.as_bytes());
+        let Some(strategy) = checked.strategy else {
+            self.tell(|| format!("{text}\n{:?}", checked.diagnostics));
+            return self.tell_error(manager, call, &offer, StageStatus::Error);
+        };
+        self.tell(|| format!("manager {manager} fetched {offer}\n{text}"));
+        let uplink = self.links[manager].as_mut().unwrap();
+        let parent = uplink.parent;
+        uplink.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });
+        self.send_up(manager, parent, call, Request::Functions);
+    }
+
+    /// The parent will hear that an offer can't be a release here.
+    fn tell_error(&mut self, manager: usize, call: CallId, offer: &str, status: StageStatus) {
+        let upward =
+            Upward { offer: offer.to_owned(), release: None, release_key: 0, stage: None, slot: 0, status };
+        let had = self.managers[manager].has_something_to_commit();
+        self.managers[manager].effect(UPWARD, serde_json::to_string(&upward).unwrap(), self.at);
+        self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Refusing);
+        self.commit_soon(manager, had);
+    }
+
+    /// What was refused is stored: the calls are over.
+    pub(super) fn refusals_stored(&mut self, manager: usize) {
+        let Some(uplink) = &mut self.links[manager] else { return };
+        let stored: Vec<CallId> = uplink
+            .doing
+            .iter()
+            .filter(|(_, doing)| matches!(doing, Doing::Refusing))
+            .map(|(call, _)| *call)
+            .collect();
+        for call in stored {
+            uplink.doing.remove(&call);
+            uplink.answers.push_back((call, Ok(Answer::Taken)));
+        }
+    }
+
+    fn unpacked(&mut self, manager: usize, call: CallId, offer: &str, text: &str, strategy: Strategy) {
+        let submission = takeover::submission(offer, text.as_bytes(), strategy, [1; 32]);
+        let left: Vec<ReleaseId> = takeover::ids(offer).collect();
+        self.try_next(manager, call, offer.to_owned(), submission, left);
+    }
+
+    fn try_next(
+        &mut self,
+        manager: usize,
+        call: CallId,
+        offer: String,
+        submission: Submitted,
+        mut left: Vec<ReleaseId>,
+    ) {
+        if left.is_empty() {
+            return self.tell_error(manager, call, &offer, StageStatus::Error);
+        }
+        let submission = Box::new(Submitted { id: left.remove(0), ..submission });
+        let command = Command::Submit { submission: submission.clone(), dry_run: false };
+        let doing = Doing::Submitting { offer, submission, left };
+        self.links[manager].as_mut().unwrap().doing.insert(call, doing);
+        self.own(manager, Some(call), command);
+    }
+
+    fn submitted(
+        &mut self,
+        manager: usize,
+        call: CallId,
+        offer: String,
+        submission: Submitted,
+        left: Vec<ReleaseId>,
+        answer: Result<Reply, Refusal>,
+    ) {
+        match answer {
+            Ok(_) => self.answer_link(manager, call, Ok(Answer::Taken)),
+            Err(Refusal::IdTaken(id)) => {
+                let state = &self.managers[manager].state;
+                let known =
+                    state.known.get(id.as_str()).and_then(|known| self.managers[manager].release(known.key));
+                let upstream = known.and_then(|release| release.upstream.as_ref());
+                if upstream.is_some_and(|upstream| upstream.offer == offer) {
+                    return self.tell_error(manager, call, &offer, StageStatus::Error);
+                }
+                self.try_next(manager, call, offer, submission, left);
+            }
+            Err(Refusal::IdAmbiguous { .. }) => self.try_next(manager, call, offer, submission, left),
+            Err(Refusal::Conflict(_)) => self.tell_error(manager, call, &offer, StageStatus::Error),
+            Err(other) => {
+                self.answer_link(manager, call, Err(Trouble::Passing(other.to_string())));
+            }
+        }
+    }
+}
+
+/// The status of a refusal, as the edge gives it.
+fn status(refusal: &Refusal) -> u16 {
+    match refusal {
+        Refusal::UnknownChild(_) | Refusal::UnknownRelease(_) | Refusal::NeverOffered { .. } => 404,
+        Refusal::NotAReport(_) => 400,
+        _ => 409,
+    }
+}
