@@ -215,6 +215,8 @@ pub enum Refusal {
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("child {child} has no part in release {release}")]
     NoPart { child: String, release: ReleaseId },
+    #[error("child {child} could not be planned for release {release} now: {why}")]
+    Unfit { child: String, release: ReleaseId, why: Exclusion },
     #[error("no child of release {0} can be retried")]
     NothingToRetry(ReleaseId),
     #[error(

@@ -16,6 +16,7 @@ mod tick;
 mod upstream;
 mod walk;
 
+pub(super) use children::take_out;
 pub use fetch::form;
 pub(super) use operate::roll_back;
 pub use submit::membership;

@@ -4,6 +4,7 @@ mod frozen;
 mod gates;
 mod model;
 mod properties;
+mod replan;
 mod rules;
 mod upstream;
 pub mod world;

@@ -62,6 +62,7 @@ enum Deed {
     EndStage(usize, usize),
     Forget(usize),
     Cordon(usize, Cordon),
+    Label(usize, bool),
     Pass(u64),
     Repeat,
 }
@@ -90,6 +91,8 @@ fn texts() -> Vec<String> {
             "r9",
             "order: global_incremental, max_in_progress: 1, late_joiners: include, on_failure: continue",
         ),
+        aimed("order: global_incremental, late_joiners: include, on_failure: continue"),
+        aimed("order: waves, waves: [1, 100%], on_failure: continue"),
     ]
 }
 
@@ -100,6 +103,12 @@ fn led(id: &str, rollout: &str) -> String {
     strategy_text(id, &format!("rollout: {{{rollout}}}\n"), &["c"], &stages)
 }
 
+/// The same for those that have a label.
+fn aimed(rollout: &str) -> String {
+    let text = led(if rollout.contains("waves") { "r11" } else { "r10" }, rollout);
+    text.replacen("rollout:", "target: {labels: {tier: edge}}\nrollout:", 1)
+}
+
 fn deed() -> impl Strategy<Value = Deed> {
     let status = prop_oneof![
         Just(StageStatus::SuccessWaiting),
@@ -108,7 +117,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         Just(StageStatus::Error),
     ];
     let child = 0..CHILDREN;
-    let release = 0..10_usize;
+    let child_labelled = child.clone();
+    let release = 0..12_usize;
     let time = prop_oneof![Just(1), Just(3), Just(30), Just(61), Just(300), Just(901), Just(90_000)];
     let cordon = prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)];
     prop_oneof![
@@ -135,6 +145,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (release, 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
         1 => child.clone().prop_map(Deed::Forget),
         1 => (child, cordon).prop_map(|(child, cordon)| Deed::Cordon(child, cordon)),
+        3 => (child_labelled, any::<bool>()).prop_map(|(child, edge)| Deed::Label(child, edge)),
         3 => time.prop_map(Deed::Pass),
         3 => Just(Deed::Repeat),
     ]
@@ -289,6 +300,10 @@ impl Run {
             }
             Deed::Cordon(child, cordon) => {
                 self.command(Command::Cordon { child: self.ids[*child].clone(), cordon: *cordon });
+            }
+            Deed::Label(child, edge) => {
+                let (child, key) = (self.ids[*child].clone(), "tier".to_owned());
+                self.command(Command::Label { child, key, value: edge.then(|| "edge".to_owned()) });
             }
             Deed::Pass(seconds) => {
                 self.world.pass(Duration::from_secs(*seconds));
