@@ -93,6 +93,11 @@ pub enum Command {
         release: String,
         stage: String,
     },
+    /// Lets everybody who has not begun a stage pass over it, and ends it for those who are in it.
+    SkipStage {
+        release: String,
+        stage: String,
+    },
 
     /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
     UpstreamEnd {

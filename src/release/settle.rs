@@ -5,7 +5,7 @@
 use super::{
     assignment::Step,
     change::Change,
-    decide::membership,
+    decide::{membership, skip_again},
     lead, replan,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
@@ -36,6 +36,7 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     }
     follow.extend(offer_to_freed(state, changes, now));
     follow.extend(replan::follow(state, changes, now));
+    follow.extend(skip_again(state, changes, now));
     follow
 }
 

@@ -6,5 +6,6 @@ mod model;
 mod properties;
 mod replan;
 mod rules;
+mod skip;
 mod upstream;
 pub mod world;

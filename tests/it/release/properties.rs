@@ -60,6 +60,7 @@ enum Deed {
     Abort(usize),
     Retry(usize),
     EndStage(usize, usize),
+    SkipStage(usize, usize),
     Forget(usize),
     Cordon(usize, Cordon),
     Label(usize, bool),
@@ -142,7 +143,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::RetryChild(release, child)),
         1 => release.clone().prop_map(Deed::Abort),
         2 => release.clone().prop_map(Deed::Retry),
-        1 => (release, 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
+        1 => (release.clone(), 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
+        2 => (release, 0..5_usize).prop_map(|(release, stage)| Deed::SkipStage(release, stage)),
         1 => child.clone().prop_map(Deed::Forget),
         1 => (child, cordon).prop_map(|(child, cordon)| Deed::Cordon(child, cordon)),
         3 => (child_labelled, any::<bool>()).prop_map(|(child, edge)| Deed::Label(child, edge)),
@@ -294,6 +296,11 @@ impl Run {
             Deed::EndStage(index, stage) => {
                 let stage = STAGES[*stage].to_owned();
                 self.command(Command::EndStageNow { release: release(*index), stage });
+            }
+            Deed::SkipStage(index, stage) => {
+                // Of those that are led, the first alone: a cut of the last is a barrier that opens early on purpose.
+                let stage = STAGES.get(*stage).filter(|_| *stage < 4).copied().unwrap_or("Small").to_owned();
+                self.command(Command::SkipStage { release: release(*index), stage });
             }
             Deed::Forget(child) => {
                 self.command(Command::Forget { child: self.ids[*child].clone(), even_if_it_owes: true });
