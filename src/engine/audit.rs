@@ -66,6 +66,11 @@ enum Event<'a> {
         release: &'a str,
         name: &'a str,
     },
+    /// To the manager above.
+    ReleaseForwarded {
+        release: &'a str,
+        to: &'a str,
+    },
     ReleaseStarted {
         release: &'a str,
         participants: usize,
@@ -206,6 +211,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::ReleaseSubmitted { submitted, .. } => {
             Event::ReleaseSubmitted { release: submitted.id.as_str(), name: &submitted.strategy.name }
         }
+        Change::ReleaseForwarded { id, to } => Event::ReleaseForwarded { release: id, to },
         Change::ReleaseStarted { membership, .. } => Event::ReleaseStarted {
             release: release_id,
             participants: membership.members.len(),

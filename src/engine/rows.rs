@@ -132,6 +132,20 @@ pub const UPWARD: &str = "upward";
 /// before it is used again, and replaced by the next.
 pub const ENROLLED: &str = "enrolled";
 
+/// The kind of an effect that is never done: the id of this manager among managers, made once for a store.
+pub const IDENTITY: &str = "identity";
+
+/// The kind of an effect that is never done: a [`Pointer`]. The latest are kept, see [`super::pointers`].
+pub const FORWARDED: &str = "forwarded";
+
+/// Where a release went that was submitted here and reaches beyond this manager's area.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    pub release: String,
+    /// The manager above.
+    pub to: String,
+}
+
 /// Who this manager is at its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrolled {
@@ -207,6 +221,10 @@ impl Touched {
                     let release = state.find(*release);
                     self.outbox.extend(release.and_then(|release| upward(release, *stage, *status)));
                 }
+                Change::ReleaseForwarded { id, to } => {
+                    let pointer = Pointer { release: id.clone(), to: to.clone() };
+                    self.effect(FORWARDED, json(&pointer));
+                }
                 _ => {}
             }
         }
@@ -274,7 +292,10 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
-            Change::NewcomersSeen { .. } | Change::DeadlinesSeen { .. } | Change::LateKept { .. } => {}
+            Change::NewcomersSeen { .. }
+            | Change::DeadlinesSeen { .. }
+            | Change::LateKept { .. }
+            | Change::ReleaseForwarded { .. } => {}
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }

@@ -72,6 +72,12 @@ impl Problem {
         Self { status, kind: Some(kind), detail: detail.into(), diagnostics: Vec::new() }
     }
 
+    /// With the faults of a strategy, as another manager lists them.
+    #[must_use]
+    pub fn with_diagnostics(self, diagnostics: Vec<api::Diagnostic>) -> Self {
+        Self { diagnostics, ..self }
+    }
+
     /// A problem of which the status says all.
     pub fn plain(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, kind: None, detail: detail.into(), diagnostics: Vec::new() }
@@ -236,6 +242,8 @@ fn title(kind: &str) -> Option<&'static str> {
         "wrong-state" => "Not in this state",
         "nothing-to-retry" => "Nothing to retry",
         "no-part" => "No part in the release",
+        "forward" => "Not taken over by the manager above",
+        "forwarded" => "The manager above has it",
         "limit" => "A limit is reached",
         "busy" => "Busy",
         "stopping" => "Stopping",

@@ -194,6 +194,12 @@ pub enum Change {
         status: StageStatus,
         now: Now,
     },
+    /// The manager above took a release over that reaches beyond this one's area.
+    ReleaseForwarded {
+        id: String,
+        /// Where to ask for it.
+        to: String,
+    },
     /// Newcomers were looked at again, for whom they may replace.
     NewcomersSeen {
         now: Now,
@@ -264,6 +270,7 @@ impl Change {
             | Self::ChildLabelled { .. }
             | Self::ChildCordoned { .. }
             | Self::ChildForgotten { .. }
+            | Self::ReleaseForwarded { .. }
             | Self::NewcomersSeen { .. } => None,
             Self::ReleaseSubmitted { release, .. }
             | Self::ReleaseStarted { release, .. }

@@ -105,6 +105,11 @@ pub enum Command {
         stage: u8,
         undo: bool,
     },
+    /// The manager above took over a release that was submitted here.
+    NoteForwarded {
+        release: String,
+        to: String,
+    },
 
     Forget {
         child: String,

@@ -25,7 +25,7 @@ pub use submit::membership;
 
 use super::{
     change::Change,
-    command::{Command, Decision, Refusal, Seen},
+    command::{Command, Decision, Refusal, Reply, Seen},
     offer::OfferName,
     state::{Release, State},
 };
@@ -55,6 +55,10 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
         Command::SkipStage { release, stage } => skip::decide(state, release, stage, now).into(),
         Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
+        Command::NoteForwarded { release, to } => {
+            let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
+            Decision::new(vec![change], Reply::Done)
+        }
         Command::Forget { child, even_if_it_owes } => {
             children::forget(state, child, *even_if_it_owes, now).into()
         }

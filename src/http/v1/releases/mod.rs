@@ -8,6 +8,7 @@ mod children;
 mod end_stage;
 mod extend;
 mod form;
+mod forward;
 mod list;
 mod pause;
 mod promote;
