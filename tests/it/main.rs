@@ -11,6 +11,7 @@ mod fleet;
 mod functions;
 mod http;
 mod layers;
+mod link;
 mod plan;
 mod release;
 mod replay;
