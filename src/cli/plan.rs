@@ -145,10 +145,8 @@ fn text_of(plan: &Plan, all: bool) -> String {
         text.extend(["\n".to_owned(), show::table(&head, rows)]);
     }
     if all {
-        text.extend(["\n".to_owned(), list(plan)]);
-        if plan.next.is_some() {
-            text.push_str("… and more: raise --limit\n");
-        }
+        let rest = show::rest(plan.next.is_some()).to_owned();
+        text.extend(["\n".to_owned(), list(plan), rest]);
     }
     text
 }

@@ -192,7 +192,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         auth: rights(config)?,
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
-        timeouts: config.timeouts.served(),
+        timeouts: config.timeouts,
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
     })

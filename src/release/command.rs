@@ -254,6 +254,12 @@ impl Decision {
     }
 }
 
+impl From<Result<Decision, Refusal>> for Decision {
+    fn from(decided: Result<Decision, Refusal>) -> Self {
+        decided.unwrap_or_else(Self::refused)
+    }
+}
+
 /// When children called last. Kept in memory only, by whoever answers their calls.
 pub trait Seen {
     /// Serving time of the last call of any kind, in milliseconds; `None` if none was noticed in this life.

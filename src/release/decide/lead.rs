@@ -2,7 +2,7 @@
 
 use super::{
     membership,
-    operate::{find, too_many_facts, wrong},
+    operate::{another_fact, find, wrong},
     walk::Walk,
 };
 use crate::{
@@ -17,35 +17,27 @@ use crate::{
     },
 };
 
-pub(super) fn approve(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     match release.state {
         ReleaseState::AwaitingApproval { .. } => {
-            Decision::new(vec![Change::ReleaseApproved { release: release.key, now }], Reply::Done)
+            Ok(Decision::new(vec![Change::ReleaseApproved { release: release.key, now }], Reply::Done))
         }
         // Said twice.
         ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
-            Decision::unchanged(Reply::Done)
+            Ok(Decision::unchanged(Reply::Done))
         }
-        _ => wrong(release, "it does not wait for an approval"),
+        _ => Err(wrong(release, "it does not wait for an approval")),
     }
 }
 
 /// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold.
-pub(super) fn promote(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
-        return wrong(release, "only a release that runs can be promoted");
+        return Err(wrong(release, "only a release that runs can be promoted"));
     }
-    if let Some(refused) = too_many_facts(release) {
-        return refused;
-    }
+    another_fact(release)?;
     let (from, waves) = (release.gates.stand.waves, release.turns.waves());
     let mut changes = Vec::new();
     if from < waves {
@@ -55,22 +47,19 @@ pub(super) fn promote(state: &State, id: &str, now: Now) -> Decision {
     if meets_barriers || release.gates.stand.level != ALL_OPEN {
         changes.push(Change::LevelOpened { release: release.key, level: ALL_OPEN, now });
     }
-    Decision::new(changes, Reply::Done)
+    Ok(Decision::new(changes, Reply::Done))
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
-pub(super) fn extend(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     if !release.is_under_way() {
-        return wrong(release, "only a release that is under way can be extended");
+        return Err(wrong(release, "only a release that is under way can be extended"));
     }
     let able = membership(state, &release.strategy).members;
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
     let joined = new.map(|child| Change::ChildJoined { release: release.key, child: *child, now });
-    Decision::new(joined.collect(), Reply::Done)
+    Ok(Decision::new(joined.collect(), Reply::Done))
 }
 
 fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Release, Walk<'a>), Refusal> {
@@ -82,17 +71,14 @@ fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Re
 }
 
 /// Takes a child out: nobody waits for it any more, and what it may have left running is undone.
-pub(super) fn skip_child(state: &State, id: &str, child: &str, now: Now) -> Decision {
-    let (release, mut walk) = match part(state, id, child, now) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn skip_child(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, Refusal> {
+    let (release, mut walk) = part(state, id, child, now)?;
     let skipped = Outcome::Excluded(Exclusion::Skipped);
     if walk.assignment.outcome == Some(skipped) {
-        return Decision::unchanged(Reply::Done);
+        return Ok(Decision::unchanged(Reply::Done));
     }
     if !release.is_under_way() || walk.assignment.status.is_over() {
-        return wrong(release, "this child has ended its part, or the release is not under way");
+        return Err(wrong(release, "this child has ended its part, or the release is not under way"));
     }
     match walk.assignment.status {
         ChildStatus::Todo => {
@@ -101,29 +87,26 @@ pub(super) fn skip_child(state: &State, id: &str, child: &str, now: Now) -> Deci
         }
         _ => walk.give_up(skipped),
     }
-    Decision::new(walk.changes, Reply::Done)
+    Ok(Decision::new(walk.changes, Reply::Done))
 }
 
 /// Gives one child another attempt while the others go on.
-pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Decision {
-    let (release, mut walk) = match part(state, id, child, now) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, Refusal> {
+    let (release, mut walk) = part(state, id, child, now)?;
     if !release.is_under_way() {
-        return wrong(
+        return Err(wrong(
             release,
             "a single child can be retried while the release is under way; retry the release",
-        );
+        ));
     }
     let skipped = walk.assignment.outcome == Some(Outcome::Excluded(Exclusion::Skipped));
     if !walk.assignment.is_retryable() && !skipped {
-        return Decision::refused(Refusal::NothingToRetry(release.id.clone()));
+        return Err(Refusal::NothingToRetry(release.id.clone()));
     }
     if walk.assignment.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);
-        return Decision::refused(Refusal::Limit { what: "attempts of a child", limit });
+        return Err(Refusal::Limit { what: "attempts of a child", limit });
     }
     walk.step(Step::Retried);
-    Decision::new(walk.changes, Reply::Done)
+    Ok(Decision::new(walk.changes, Reply::Done))
 }
