@@ -9,7 +9,7 @@ use super::fleet::Below;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
     link::{Poll, Polled},
-    model::{ChildKind, MAX_OFFER_ID_LEN},
+    model::ChildKind,
     strategy::MAX_STRATEGY_BYTES,
     wire::child::{
         EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary, Then,
@@ -109,16 +109,18 @@ impl Parent {
             name: name.map(Cow::Borrowed),
             kind: Some(ChildKind::Rm),
             capabilities: below.capabilities(),
+            rm_ids: poll.rm_ids.clone(),
+            held: poll.held.clone(),
         };
         let request = self.http.post(self.at(&["poll"])).json(&body);
         let answer = self.send(waiting(request, poll.wait_ms), MAX_ANSWER_BYTES).await?;
-        let answer: PollAnswer<'_> = read(&answer)?;
-        let is_id = |text: &str| text.len() <= MAX_OFFER_ID_LEN && !text.chars().any(char::is_control);
-        if answer.id.is_empty() || !is_id(&answer.id) || !is_id(&answer.new_release) {
-            return Err(CallError::Nonsense("ids that are none".to_owned()));
-        }
-        let offer = (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned());
-        Ok(Polled { id: answer.id.into_owned(), offer, ..Polled::default() })
+        let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        Ok(Polled {
+            offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
+            id: answer.id.into_owned(),
+            rm_ids: answer.rm_ids,
+            hold: answer.hold,
+        })
     }
 
     /// The strategy of an offer.
