@@ -108,6 +108,7 @@ pub struct Place {
     /// 0 for the root.
     pub level: usize,
     /// Index of the manager above.
+    #[serde(skip)]
     pub parent: Option<usize>,
     /// Everything below it lies in here.
     pub bounds: Bounds,

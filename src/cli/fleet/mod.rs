@@ -225,7 +225,9 @@ fn exits<'a>(agents: impl IntoIterator<Item = &'a AgentReport>) -> String {
     for exit in agents.into_iter().filter_map(|agent| agent.exit.as_ref()) {
         *exits.entry(exit.to_string()).or_default() += 1;
     }
-    exits.into_iter().map(|(why, count)| format!("{count} exited: {why}\n")).collect()
+    let mut text = String::new();
+    text.extend(exits.into_iter().map(|(why, count)| format!("{count} exited: {why}\n")));
+    text
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -124,7 +124,7 @@ async fn watch(args: &FleetArgs, tree: &mut Tree, out: &mut impl Write) -> Resul
         serde_json::to_writer(&mut *out, &started).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        let rows = managers.iter().map(|Member { place, url }| {
+        let rows = managers.iter().map(|Member { place, url, .. }| {
             let agents = if place.agents == 0 { String::new() } else { place.agents.to_string() };
             vec![place.name.clone(), (*url).to_owned(), agents]
         });

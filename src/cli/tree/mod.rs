@@ -96,6 +96,8 @@ pub struct Standing {
 pub struct Member<'a> {
     #[serde(flatten)]
     pub place: &'a Place,
+    /// Name of the manager above.
+    pub parent: Option<&'a str>,
     pub url: &'a str,
 }
 
@@ -202,7 +204,9 @@ impl Tree {
 
     /// Every manager, the root first.
     pub fn members(&self) -> Vec<Member<'_>> {
-        self.places.iter().zip(&self.urls).map(|(place, url)| Member { place, url }).collect()
+        let name = |at: usize| self.places.get(at).map(|above| above.name.as_str());
+        let managers = self.places.iter().zip(&self.urls);
+        managers.map(|(place, url)| Member { place, parent: place.parent.and_then(name), url }).collect()
     }
 
     /// The manager of that name.
