@@ -107,6 +107,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
     let started = engine::start(writer, reader, options.rules, options.task)
         .await
         .context("the store's content could not be loaded")?;
+    started.engine.identify(uuid()).await.context("the manager's own id could not be stored")?;
     let stop = CancellationToken::new();
     let settings = context::Settings {
         functions_root: options.functions_root,
@@ -142,6 +143,14 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
     let (engine, writing) = (started.engine, started.task);
     Ok(Manager { address, child_address, engine, stop, serving, notifying, uplink, writing })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an id that no other manager has needs the system's randomness"
+)]
+fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {

@@ -14,7 +14,7 @@ use super::{
     clock::Clock,
     load::Loading,
     recall,
-    rows::{ENROLLED, TAKING, UPWARD},
+    rows::{ENROLLED, IDENTITY, TAKING, UPWARD},
     task::{self, Settings, Task},
     view::View,
 };
@@ -101,7 +101,7 @@ pub struct Started {
 }
 
 /// The kinds of effects that concern the parent.
-pub const ABOVE: [&str; 3] = [UPWARD, ENROLLED, TAKING];
+pub const ABOVE: [&str; 4] = [UPWARD, ENROLLED, TAKING, IDENTITY];
 
 /// Who carries out which effect.
 #[derive(Debug)]
@@ -136,6 +136,9 @@ pub async fn start(
     let (to_above, above) = mpsc::unbounded_channel();
     let effects = Effects { effects, above: to_above };
     for effect in outbox {
+        if effect.kind == IDENTITY {
+            view.lineage.is(&effect.payload);
+        }
         effects.send(effect);
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
@@ -250,6 +253,15 @@ impl Engine {
         let effect = Envelope::Effect { kind, payload, stored };
         self.mailbox.send(effect).await.map_err(|_| EngineError::Stopped)?;
         is_stored.await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Gives this manager the id that tells it from all others, unless it has one.
+    pub async fn identify(&self, fresh: String) -> Result<(), EngineError> {
+        if self.view.lineage.own().is_none() {
+            self.effect(IDENTITY, fresh.clone()).await?;
+            self.view.lineage.is(&fresh);
+        }
+        Ok(())
     }
 
     /// Commits what is in the mailbox, gives the lease back and ends the task.

@@ -125,6 +125,10 @@ pub const UPWARD: &str = "upward";
 /// before it is used again, and replaced by the next.
 pub const ENROLLED: &str = "enrolled";
 
+/// The kind of an effect that is never done: the id of this manager itself, whoever its parent is. It is made once, at the
+/// first start on a store.
+pub const IDENTITY: &str = "identity";
+
 /// Who this manager is at its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrolled {

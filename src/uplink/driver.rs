@@ -16,7 +16,7 @@ use crate::{
     engine::{
         By, Engine, EngineError,
         audit::Actor,
-        rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
+        rows::{ENROLLED, Enrolled, IDENTITY, TAKING, UPWARD, Upward},
     },
     link::{self, Act, Answer, Call, CallId, Errand, Facts, Link, Row, Said},
     release::command::Command,
@@ -68,7 +68,7 @@ impl Driver {
     pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<OutboxRow>) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
-            own_id: String::new(),
+            own_id: caller.engine.view().lineage.own().unwrap_or_default().to_owned(),
             seed: rand::random(),
         };
         let now = Instant::now();
@@ -107,6 +107,7 @@ impl Driver {
         while let Some(act) = self.link.next(self.now()) {
             self.carry_out(act).await?;
         }
+        self.caller.engine.view().lineage.link.set(self.link.is_up(), self.link.unsent());
         let wake = self.wake();
         tokio::select! {
             () = sleep_until(wake) => {}
@@ -177,6 +178,8 @@ impl Driver {
                     self.link.outdated(row.id);
                 }
             },
+            // The engine knows it, and keeps it.
+            IDENTITY => {}
             other => tracing::error!(id = row.id, kind = other, "an effect of an unknown kind is left"),
         }
     }
@@ -226,6 +229,10 @@ impl Driver {
         }
         self.look().await?;
         let now = self.now();
+        if matches!(answer, Ok(Answer::Polled(_))) {
+            let served_ms = self.caller.engine.clock().served_ms();
+            self.caller.engine.view().lineage.link.answered(served_ms);
+        }
         self.link.answered(call, answer.map_err(link::Trouble::from), now);
         Ok(())
     }
@@ -269,7 +276,12 @@ impl Driver {
                 command(engine, Command::UpstreamEnd { release, stage, undo }).await?;
                 self.look().await?;
             }
-            Act::Hold { .. } | Act::Above(_) => {}
+            Act::Hold { release, hold } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamHold { release, hold }).await?;
+                self.look().await?;
+            }
+            Act::Above(above) => engine.view().lineage.set_above(above),
             Act::Say(said) => say(&self.caller.settings.url, said),
         }
         Ok(())

@@ -51,6 +51,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Retry { release } => operate::retry(state, release, now).into(),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
         Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
+        Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now),
         Command::Forget { child, even_if_it_owes } => {
             children::forget(state, child, *even_if_it_owes, now).into()
         }
