@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod fleet;
+pub mod forward;
 pub mod functions;
 pub mod http;
 pub mod link;

@@ -1,12 +1,12 @@
-//! Who this manager is among managers, and which are above it: what tells a tree from a cycle.
+//! Which managers are above this one, and how the link to them stands: what tells a tree from a cycle.
 //!
-//! Read with every poll of a manager below, changed when the parent says something new. Kept in memory, except for the
-//! manager's own id, which is stored before anybody hears of it.
+//! Read with every poll of a manager below, changed when the parent says something new. It is kept in memory: the first
+//! answer of the parent says it again. This manager's own id is [`super::view::View::manager_id`].
 
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -17,23 +17,12 @@ const MAX_REFUSED: usize = 1_000;
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Lineage {
-    own: OnceLock<String>,
     above: RwLock<Arc<[String]>>,
     refused: Mutex<BTreeSet<String>>,
     pub link: LinkNumbers,
 }
 
 impl Lineage {
-    /// The id of this manager; `None` only before it serves.
-    pub fn own(&self) -> Option<&str> {
-        self.own.get().map(String::as_str)
-    }
-
-    pub(super) fn is(&self, own: &str) {
-        // The first one is the one that was stored.
-        let _ = self.own.set(own.to_owned());
-    }
-
     /// The managers above this one, nearest first.
     pub fn above(&self) -> Arc<[String]> {
         Arc::clone(&self.above.read().unwrap_or_else(PoisonError::into_inner))
@@ -42,16 +31,6 @@ impl Lineage {
     pub fn set_above(&self, above: Vec<String>) {
         *self.above.write().unwrap_or_else(PoisonError::into_inner) = above.into();
         self.refused().clear();
-    }
-
-    /// This manager and those above it, nearest first.
-    pub fn ids(&self) -> Vec<String> {
-        self.own().into_iter().map(str::to_owned).chain(self.above().iter().cloned()).collect()
-    }
-
-    /// Whether a manager is this one or above it: it can't be below as well.
-    pub fn holds(&self, id: &str) -> bool {
-        self.own() == Some(id) || self.above().iter().any(|above| above == id)
     }
 
     /// Notes that a manager was refused; true: for the first time since something changed above.

@@ -21,6 +21,7 @@ pub mod lineage;
 mod load;
 mod members;
 mod past;
+pub mod pointers;
 mod recall;
 pub mod rows;
 pub mod stats;

@@ -146,6 +146,9 @@ impl Link {
             }
             Err(trouble) => {
                 self.offers.fail(&trouble, now, self.settings.poll_ms, &mut self.dice, &mut self.acts);
+                if let Some(taking) = self.taking.iter_mut().find(|taking| taking.row == row) {
+                    taking.attempts = taking.attempts.saturating_add(1);
+                }
                 // Another one may go better.
                 self.taking.rotate_left(1.min(self.taking.len()));
             }

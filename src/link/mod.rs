@@ -84,6 +84,7 @@ struct Unsent {
 struct Taking {
     row: Row,
     offer: String,
+    attempts: u32,
 }
 
 /// The question whether the stage of an offer may end.
@@ -225,7 +226,7 @@ impl Link {
         if self.storing_offer.as_deref() == Some(offer.as_str()) {
             self.storing_offer = None;
         }
-        self.taking.push_back(Taking { row, offer });
+        self.taking.push_back(Taking { row, offer, attempts: 0 });
     }
 
     /// The parent is owed a result, since `age_ms`.
@@ -319,9 +320,10 @@ impl Link {
         let id = self.id()?.to_owned();
         if self.offers.is_free()
             && self.offers.due <= now
-            && let Some(Taking { row, offer }) = self.taking.front()
+            && let Some(Taking { row, offer, attempts }) = self.taking.front()
         {
-            let (about, call) = (About::Take { row: *row }, Call::Take { id, offer: offer.clone() });
+            let (about, call) =
+                (About::Take { row: *row }, Call::Take { id, offer: offer.clone(), attempt: *attempts });
             let act = self.begin(about, call);
             self.offers.begin(CallId(self.last_call), now);
             return Some(act);

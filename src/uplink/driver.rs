@@ -16,7 +16,7 @@ use crate::{
     engine::{
         By, Engine, EngineError,
         audit::Actor,
-        rows::{ENROLLED, Enrolled, IDENTITY, TAKING, UPWARD, Upward},
+        rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
     },
     link::{self, Act, Answer, Call, CallId, Errand, Facts, Link, Row, Said},
     release::command::Command,
@@ -68,7 +68,7 @@ impl Driver {
     pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<OutboxRow>) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
-            own_id: caller.engine.view().lineage.own().unwrap_or_default().to_owned(),
+            own_id: caller.engine.view().manager_id().to_owned(),
             seed: rand::random(),
         };
         let now = Instant::now();
@@ -178,8 +178,6 @@ impl Driver {
                     self.link.outdated(row.id);
                 }
             },
-            // The engine knows it, and keeps it.
-            IDENTITY => {}
             other => tracing::error!(id = row.id, kind = other, "an effect of an unknown kind is left"),
         }
     }
@@ -305,8 +303,8 @@ impl Caller {
                 let name = self.settings.name.as_deref();
                 Ok(Answer::Polled(self.parent.poll(&poll, name, below).await?))
             }
-            Call::Take { id, offer } => {
-                self.take(&id, &offer).await?;
+            Call::Take { id, offer, attempt } => {
+                self.take(&id, &offer, attempt).await?;
                 Ok(Answer::Taken)
             }
             Call::Result { id, .. } => {

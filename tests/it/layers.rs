@@ -17,11 +17,26 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("notify", &["engine", "store"]),
     ("link", &["model", "release"]),
     ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire", "link"]),
+    ("forward", &["model", "strategy", "plan", "wire"]),
     ("wire", &["model"]),
-    ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "wire"]),
+    ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "forward", "wire"]),
     ("fleet", &["model", "wire"]),
     ("config", &["model", "strategy", "functions", "release", "store", "engine", "http", "app"]),
-    ("app", &["model", "functions", "release", "store", "engine", "notify", "http", "config", "uplink"]),
+    (
+        "app",
+        &[
+            "model",
+            "functions",
+            "release",
+            "store",
+            "engine",
+            "notify",
+            "http",
+            "config",
+            "uplink",
+            "forward",
+        ],
+    ),
 ];
 
 /// What the pure modules must not even know of: they take the time and everything random as an argument.

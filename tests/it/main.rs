@@ -8,6 +8,7 @@ mod config;
 mod crash;
 mod engine;
 mod fleet;
+mod forward;
 mod functions;
 mod http;
 mod layers;

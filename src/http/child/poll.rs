@@ -118,8 +118,8 @@ impl Manager {
 
 /// A manager that is above this one can't be below it too: offers would go round for ever.
 fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
-    let lineage = &ctx.view().lineage;
-    if !lineage.holds(&manager.id) {
+    let (own, lineage) = (ctx.view().manager_id(), &ctx.view().lineage);
+    if manager.id != own && !lineage.above().contains(&manager.id) {
         return Ok(());
     }
     if lineage.note_refused(&manager.id) {
@@ -139,8 +139,9 @@ fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
     };
     let answer = PollAnswer::parse(plain).map_err(|error| failed(&error))?;
-    let mut rm_ids = ctx.view().lineage.ids();
-    rm_ids.truncate(MAX_RM_IDS);
+    let (own, above) = (ctx.view().manager_id(), ctx.view().lineage.above());
+    let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
+    let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
     let hold = held(ctx, &answer.id);
     serde_json::to_vec(&PollAnswer { rm_ids, hold, ..answer }).map_err(|error| failed(&error))
 }

@@ -159,15 +159,18 @@ fn conflicts_with_open(state: &State, release: &Release) -> bool {
     })
 }
 
+/// The place of a stage in the strategy.
+pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
+    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
+    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
+}
+
 pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     if !release.is_running() {
         return Err(wrong(release, "a stage can be ended while the release runs"));
     }
-    let Some(index) = release.strategy.stages.iter().position(|s| s.name == stage) else {
-        let (offer, stage) = (id.to_owned(), stage.to_owned());
-        return Err(Refusal::UnknownStage { offer, stage });
-    };
+    let index = stage_of(release, stage)?;
     if release.strategy.offered_kind(&release.strategy.stages[index]) != StageKind::WaitForSignal {
         return Err(wrong(release, "a stage of type A/B ends by itself"));
     }

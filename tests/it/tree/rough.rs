@@ -102,7 +102,7 @@ async fn a_parent_in_trouble_loses_nothing_and_changes_nothing() {
     // While a result is owed.
     parent.behave(Manners::Fails);
     middle.report(&child, "22", STAGE, 5).await.ok();
-    assert_eq!(ended(&middle, "22").await, "DoneWithFailures");
+    assert_eq!(ended(&middle, "22").await, "RolledBack");
     look_until_metric(&middle, "choirmaster_parent_unsent_results 1").await;
     through_all_troubles(&parent).await;
     seen(&parent, "the result", |parent| !parent.statuses().is_empty()).await;
@@ -141,7 +141,7 @@ async fn a_parent_that_forgot_this_manager_gives_it_a_new_id_and_gets_what_it_is
     middle.poll(&child).await;
     middle.fetch(&child, "23").await.ok();
     middle.report(&child, "23", STAGE, 5).await.ok();
-    assert_eq!(ended(&middle, "23").await, "DoneWithFailures");
+    assert_eq!(ended(&middle, "23").await, "RolledBack");
     seen(&parent, "the result", |parent| !parent.script().results.is_empty()).await;
     assert!(parent.script().results.iter().all(|result| result["id"] == "8"), "{:?}", parent.script());
     middle.stop().await;
