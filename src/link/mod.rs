@@ -38,7 +38,7 @@ use self::lane::{Dice, Lane};
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
     below::{Below, Look, slice},
-    facts::{Facts, FromAbove},
+    facts::{Facts, FromAbove, Pause},
 };
 use crate::release::upstream::Waiting;
 
@@ -86,6 +86,7 @@ struct Unsent {
 struct Taking {
     row: Row,
     offer: String,
+    attempts: u32,
 }
 
 /// The question whether the stage of an offer may end.
@@ -130,6 +131,8 @@ pub struct Link {
     remembered: BTreeMap<String, u64>,
     /// Polls in a row that were answered 404.
     not_found: u32,
+    /// Offers whose release is paused at the parent; `None`: it wasn't heard of yet.
+    paused_above: Option<BTreeSet<String>>,
     /// The parent and those above it.
     above: Vec<String>,
     /// Why offers of the parent aren't taken.
@@ -161,6 +164,7 @@ impl Link {
             told: BTreeSet::new(),
             remembered: BTreeMap::new(),
             not_found: 0,
+            paused_above: None,
             above: Vec::new(),
             bent: None,
             polls: Lane::new(Errand::Poll, now),
@@ -175,7 +179,10 @@ impl Link {
 
     /// What the state says now.
     pub fn facts(&mut self, facts: Facts, now: u64) {
-        self.facts = facts;
+        if self.facts != facts {
+            self.facts = facts;
+            self.hold();
+        }
         let waiting: BTreeMap<&String, &Waiting> =
             self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of.waiting.as_ref()?))).collect();
         let is_asked = |offer: &String, stage: u8| waiting.get(offer).is_some_and(|w| w.stage == stage);
@@ -221,7 +228,7 @@ impl Link {
         if self.storing_offer.as_deref() == Some(offer.as_str()) {
             self.storing_offer = None;
         }
-        self.taking.push_back(Taking { row, offer });
+        self.taking.push_back(Taking { row, offer, attempts: 0 });
     }
 
     /// The parent is owed a result, since `age_ms`.
@@ -315,9 +322,10 @@ impl Link {
         let id = self.id()?.to_owned();
         if self.offers.is_free()
             && self.offers.due <= now
-            && let Some(Taking { row, offer }) = self.taking.front()
+            && let Some(Taking { row, offer, attempts }) = self.taking.front()
         {
-            let (about, call) = (About::Take { row: *row }, Call::Take { id, offer: offer.clone() });
+            let (about, call) =
+                (About::Take { row: *row }, Call::Take { id, offer: offer.clone(), attempt: *attempts });
             let act = self.begin(about, call);
             self.offers.begin(CallId(self.last_call), now);
             return Some(act);
@@ -345,12 +353,11 @@ impl Link {
         let id = self.id().filter(|_| !is_forgotten).map(str::to_owned);
         // While something is to be fetched the parent has an offer to show, and would answer at once.
         let waits = self.is_understood() && id.is_some() && self.taking.is_empty();
-        let held = self.facts.0.iter().filter(|(_, of)| of.is_held).map(|(offer, _)| offer.clone());
         let own = std::iter::once(&self.settings.own_id);
         let poll = Poll {
             wait_ms: waits.then_some(WAIT_MS),
             rm_ids: own.chain(&self.above).take(MAX_DEPTH).cloned().collect(),
-            held: held.collect(),
+            held: self.paused_above.iter().flatten().cloned().collect(),
             understood: self.is_understood(),
             id,
         };

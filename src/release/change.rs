@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     assignment::{ReleaseMs, Step},
     gate::Gate,
+    offer::Piece,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
     upstream::Upstream,
@@ -131,6 +132,13 @@ pub enum Change {
     StageEnded {
         release: ReleaseKey,
         stage: u8,
+        now: Now,
+    },
+    /// Nobody begins this stage any more. Those before it go on with `then`, as if it had succeeded.
+    StageSkipped {
+        release: ReleaseKey,
+        stage: u8,
+        then: Piece,
         now: Now,
     },
     /// A child that was not there when the release started has a part in it now.
@@ -271,6 +279,7 @@ impl Change {
             | Self::ReleaseAborted { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
+            | Self::StageSkipped { release, .. }
             | Self::ChildJoined { release, .. }
             | Self::GateReached { release, .. }
             | Self::GateLeft { release }

@@ -29,13 +29,30 @@ pub enum Caller {
     Nobody,
 }
 
+/// How long a call may wait, and for what besides an offer or a signal.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    pub wait_ms: u64,
+    /// Offers that are held by whoever calls; it is told at once that this is not as it should be.
+    pub held: Vec<String>,
+}
+
 #[derive(Debug, Clone)]
 pub enum Request {
     Heart(Box<Command>),
-    /// A poll or a question whose answer may wait for so many milliseconds.
-    Patient(Box<Command>, u64),
+    /// A poll or a question whose answer may wait.
+    Patient(Box<Command>, Patience),
     /// The archive needs a manager that is up, and nothing of its heart.
     Functions,
+}
+
+/// What goes with an answer to a manager.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Who answers and those above it, nearest first.
+    pub above: Vec<String>,
+    /// Offers whose release is paused there.
+    pub hold: Vec<String>,
 }
 
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ use choirmaster::{
 };
 
 use super::{
-    call::{Caller, Request, Response},
+    call::{Beside, Caller, Patience, Request, Response},
     heart::Flaw,
     manager::{Effect, Manager},
     world::{Event, World},
@@ -222,7 +222,10 @@ impl World {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamEnd { release, stage, undo });
             }
-            Act::Hold { .. } => {}
+            Act::Hold { release, hold } => {
+                let release = release.as_str().to_owned();
+                self.own(manager, None, Command::UpstreamHold { release, hold });
+            }
             Act::Above(above) => self.links[manager].as_mut().unwrap().above = above,
             Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
         }
@@ -252,7 +255,7 @@ impl World {
     fn begin_call(&mut self, manager: usize, call: CallId, what: Call) {
         let uplink = self.links[manager].as_mut().unwrap();
         let parent = uplink.parent;
-        let mut doing = Doing::Plain;
+        let (mut doing, mut held) = (Doing::Plain, Vec::new());
         let (command, wait_ms) = match what {
             Call::Poll(poll) => {
                 let capabilities = uplink.below.capabilities().unwrap_or_default();
@@ -263,9 +266,10 @@ impl World {
                     agents: uplink.below.agents(),
                     profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
                 });
+                held = poll.held;
                 (Some(command), poll.wait_ms)
             }
-            Call::Take { id, offer } => {
+            Call::Take { id, offer, .. } => {
                 doing = Doing::Fetching { offer: offer.clone() };
                 (Some(Command::Fetch { child: id, offer }), None)
             }
@@ -298,7 +302,7 @@ impl World {
             return;
         };
         let request = match wait_ms {
-            Some(wait) => Request::Patient(command, wait),
+            Some(wait_ms) => Request::Patient(command, Patience { wait_ms, held }),
             None => Request::Heart(command),
         };
         self.links[manager].as_mut().unwrap().doing.insert(call, doing);
@@ -329,7 +333,7 @@ impl World {
     }
 
     /// An answer, or that there is none, comes back to a link.
-    pub(super) fn back(&mut self, manager: usize, call: CallId, response: Response, above: Vec<String>) {
+    pub(super) fn back(&mut self, manager: usize, call: CallId, response: Response, beside: Beside) {
         let Some(uplink) = &mut self.links[manager] else { return };
         let Some(doing) = uplink.doing.remove(&call) else { return };
         let passing = |why: &str| Err(Trouble::Passing(why.to_owned()));
@@ -351,8 +355,8 @@ impl World {
                 Ok(Reply::Polled { child, offer, .. }) => Ok(Answer::Polled(Polled {
                     id: child.as_str().to_owned(),
                     offer,
-                    rm_ids: above,
-                    hold: Vec::new(),
+                    rm_ids: beside.above,
+                    hold: beside.hold,
                 })),
                 Ok(Reply::EndStage(end)) => Ok(Answer::EndStage { end, undo: false }),
                 Ok(Reply::Stored) => Ok(Answer::Reported),

@@ -17,9 +17,11 @@ use choirmaster::{
         change::Change,
         command::{Command, Refusal, Reply, Seen},
         decide,
+        offer::OfferName,
         settings::{GHOST_AFTER, Settings},
-        state::{Release, State},
+        state::{Release, ReleaseState, State},
         summary::Summary,
+        turn::{Turn, turn},
         waiting_offer,
     },
 };
@@ -69,6 +71,7 @@ struct Patient {
     caller: Caller,
     call: u64,
     command: Box<Command>,
+    held: Vec<String>,
 }
 
 /// An effect in the outbox.
@@ -177,13 +180,13 @@ impl Manager {
     /// Takes a call in; its answer waits for the commit. Says what is wrong if the same call once more would change
     /// something. `None`: it waits until there is something to say.
     pub fn take(&mut self, caller: Caller, call: u64, request: Request, at: u64) -> Result<(), String> {
-        let (command, is_patient) = match &request {
+        let (command, patience) = match &request {
             Request::Functions => {
                 self.pending.push(Pending { caller, call, request, response: Response::Functions });
                 return Ok(());
             }
-            Request::Heart(command) => (command, false),
-            Request::Patient(command, _) => (command, true),
+            Request::Heart(command) => (command, None),
+            Request::Patient(command, patience) => (command, Some(patience.held.clone())),
         };
         let mut command = (**command).clone();
         if let Command::Poll(poll) = &mut command {
@@ -192,9 +195,13 @@ impl Manager {
         }
         let answer = self.command(&command, at);
         self.once_more(&command, at)?;
-        let is_nothing = matches!(answer, Ok(Reply::Polled { offer: None, .. }) | Ok(Reply::EndStage(false)));
-        if is_patient && is_nothing {
-            self.patients.push(Patient { caller, call, command: Box::new(command) });
+        let is_nothing = match (&answer, &patience) {
+            (Ok(Reply::Polled { key, offer: None, .. }), Some(held)) => self.held(*key) == *held,
+            (Ok(Reply::EndStage(end)), Some(_)) => !end,
+            _ => false,
+        };
+        if let Some(held) = patience.filter(|_| is_nothing) {
+            self.patients.push(Patient { caller, call, command: Box::new(command), held });
             return Ok(());
         }
         self.pending.push(Pending { caller, call, request, response: Response::Heart(Box::new(answer)) });
@@ -208,12 +215,19 @@ impl Manager {
             (_, Some(over)) => patient.call == over,
             (Command::Poll(poll), None) => {
                 let child = poll.child.as_ref().and_then(|id| state.children.key(id.as_str()));
-                child.is_none_or(|child| waiting_offer(state, child).is_some())
+                child.is_none_or(|child| {
+                    waiting_offer(state, child).is_some() || held(state, child) != patient.held
+                })
             }
             (command, None) => decide(state, calls, command, now).answer != Ok(Reply::EndStage(false)),
         };
         let woken = self.patients.extract_if(.., is_woken);
         woken.map(|patient| (patient.caller, patient.call, Request::Heart(patient.command))).collect()
+    }
+
+    /// Offers that a child has in hand and whose release is paused.
+    pub fn held(&self, child: ChildKey) -> Vec<String> {
+        held(&self.state, child)
     }
 
     /// Who waits is not silent.
@@ -402,6 +416,16 @@ impl Manager {
         self.served_before = self.served_stored;
         self.calls = Calls { listening_since: self.served_before, last: HashMap::new() };
     }
+}
+
+fn held(state: &State, child: ChildKey) -> Vec<String> {
+    let Turn::Busy { release, undo } = turn(state, child) else { return Vec::new() };
+    let Some(found) = state.release(release) else { return Vec::new() };
+    let Some(part) = found.assignments.get(&child) else { return Vec::new() };
+    let undo = part.undo.as_deref().filter(|_| undo).map(|undo| OfferName::undo(undo.number));
+    let name = undo.unwrap_or_else(|| part.offer_name());
+    let is_paused = matches!(found.state, ReleaseState::Paused { .. });
+    is_paused.then(|| name.id(found.id.as_str())).into_iter().collect()
 }
 
 /// Whose sign of life a command is, polls aside.

@@ -7,7 +7,7 @@ use choirmaster::{
     link::CallId,
     release::{
         change::Change,
-        command::Command,
+        command::{Command, Refusal, Reply},
         state::{Release, ReleaseState},
     },
     strategy,
@@ -15,7 +15,7 @@ use choirmaster::{
 
 use super::{
     agent::{Agent, Deed, Input, Live, Next},
-    call::{Caller, Request, Response},
+    call::{Beside, Caller, Patience, Request, Response},
     dice::Dice,
     heart::Flaw,
     links::{self, Uplink},
@@ -65,7 +65,7 @@ pub(super) enum Event {
         life: u32,
         call: CallId,
         response: Response,
-        above: Vec<String>,
+        beside: Beside,
     },
     WakeLink {
         manager: usize,
@@ -274,9 +274,9 @@ impl World {
                     self.go_on(index, Input::Answered(response));
                 }
             }
-            Event::Back { manager, life, call, response, above } => {
+            Event::Back { manager, life, call, response, beside } => {
                 if self.managers[manager].is_up && self.managers[manager].life == life {
-                    self.back(manager, call, response, above);
+                    self.back(manager, call, response, beside);
                 }
             }
             Event::WakeLink { manager, life } => self.wake_link(manager, life),
@@ -395,16 +395,16 @@ impl World {
 
     fn lose(&mut self, caller: Caller, call: u64) {
         let at = self.at + self.dice.between(1, LOST_MS);
-        self.answer(at, caller, call, Response::Lost, Vec::new());
+        self.answer(at, caller, call, Response::Lost, Beside::default());
     }
 
-    fn answer(&mut self, at: u64, caller: Caller, call: u64, response: Response, above: Vec<String>) {
+    fn answer(&mut self, at: u64, caller: Caller, call: u64, response: Response, beside: Beside) {
         match caller {
             Caller::Agent { index, process } => {
                 self.plan(at, Event::Answer { index, process, call, response });
             }
             Caller::Link { manager, life, call } => {
-                self.plan(at, Event::Back { manager, life, call, response, above });
+                self.plan(at, Event::Back { manager, life, call, response, beside });
             }
             Caller::Own { .. } | Caller::Operator | Caller::Nobody => {}
         }
@@ -420,9 +420,9 @@ impl World {
             self.tell(|| format!("{caller:?} calls {manager}: {}", brief(&request)));
         }
         let had = self.managers[manager].has_something_to_commit();
-        if let Request::Patient(_, wait) = request {
+        if let Request::Patient(_, Patience { wait_ms, .. }) = &request {
             let life = self.managers[manager].life;
-            self.plan(self.at + wait, Event::Over { manager, life, call });
+            self.plan(self.at + *wait_ms, Event::Over { manager, life, call });
         }
         if let Err(text) = self.managers[manager].take(caller, call, request, self.at) {
             self.witnesses[manager].duplicate(text);
@@ -466,7 +466,6 @@ impl World {
             self.overseer.committed(&self.managers, manager, &changes);
         }
         let mut own = Vec::new();
-        let above = self.lineage(manager);
         for pending in pending {
             self.witnesses[manager].answered(&self.managers[manager], &pending);
             self.overseer.answered(&self.managers[manager], manager, &pending);
@@ -481,7 +480,13 @@ impl World {
                 self.lose(caller, call);
             } else {
                 let at = self.at + self.delay();
-                self.answer(at, caller, call, response, above.clone());
+                let beside = match &response {
+                    Response::Heart(answer) if matches!(caller, Caller::Link { .. }) => {
+                        self.beside(manager, answer)
+                    }
+                    _ => Beside::default(),
+                };
+                self.answer(at, caller, call, response, beside);
             }
         }
         self.plan_tick(manager);
@@ -490,15 +495,17 @@ impl World {
         self.link_committed(manager, &effects, changes.iter().any(is_below));
         self.refusals_stored(manager);
         for (call, response) in own {
-            self.back(manager, call, response, Vec::new());
+            self.back(manager, call, response, Beside::default());
         }
         self.turn(manager);
     }
 
-    /// A manager and those above it, nearest first.
-    fn lineage(&self, manager: usize) -> Vec<String> {
+    /// What a manager says besides to one below it.
+    fn beside(&self, manager: usize, answer: &Result<Reply, Refusal>) -> Beside {
+        let Ok(Reply::Polled { key, .. }) = answer else { return Beside::default() };
         let above = self.links[manager].iter().flat_map(|link| link.above.iter().cloned());
-        std::iter::once(links::own_id(manager)).chain(above).collect()
+        let above = std::iter::once(links::own_id(manager)).chain(above).collect();
+        Beside { above, hold: self.managers[manager].held(*key) }
     }
 
     fn boot(&mut self, manager: usize) {
