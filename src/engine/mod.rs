@@ -19,6 +19,7 @@ mod gather;
 mod handle;
 mod load;
 mod members;
+pub mod pace;
 mod past;
 pub mod pointers;
 mod recall;
