@@ -20,6 +20,7 @@ mod handle;
 mod load;
 mod members;
 mod past;
+pub mod pointers;
 mod recall;
 pub mod rows;
 pub mod stats;

@@ -16,7 +16,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -24,7 +24,7 @@ use std::{
 use bytes::Bytes;
 use papaya::HashMap;
 
-use super::{stats::Stats, waiters::Waiters};
+use super::{pointers::Pointers, stats::Stats, waiters::Waiters};
 use crate::{
     model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
@@ -267,6 +267,10 @@ pub struct View {
     /// Serving time of what the engine decides at the moment.
     deciding_at: AtomicU64,
     draining: AtomicBool,
+    /// The id of this manager among managers; it never changes.
+    manager_id: OnceLock<String>,
+    /// Releases that went up.
+    pub pointers: Pointers,
     /// Calls that wait for a child's turn to change.
     pub waiters: Waiters,
     pub stats: Stats,
@@ -292,6 +296,8 @@ impl Default for View {
             serving_until: AtomicU64::new(0),
             deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            manager_id: OnceLock::new(),
+            pointers: Pointers::default(),
             waiters: Waiters::default(),
             stats: Stats::default(),
         }
@@ -319,6 +325,15 @@ pub struct Resolved {
 }
 
 impl View {
+    /// The id of this manager among managers: the same for the life of its store.
+    pub fn manager_id(&self) -> &str {
+        self.manager_id.get().map_or("", String::as_str)
+    }
+
+    pub(super) fn name_manager(&self, id: String) {
+        let _ = self.manager_id.set(id);
+    }
+
     /// Looks a child up and works with it in place.
     pub fn with_child<T>(&self, id: &str, look: impl FnOnce(&ChildEntry) -> T) -> Option<T> {
         self.children.pin().get(id).map(|entry| look(entry))

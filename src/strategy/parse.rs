@@ -23,7 +23,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// Most conditions of one stage.
 pub const MAX_CONDITIONS: usize = 32;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "id",
     "name",
     "type",
@@ -36,10 +36,11 @@ const KEYS: [&str; 12] = [
     "stage_deadline",
     "target",
     "rollout",
+    "forward_up",
 ];
 
 /// Blocks of the language that this version can't honour.
-const NOT_YET: [&str; 2] = ["analysis", "forward_up"];
+const NOT_YET: [&str; 1] = ["analysis"];
 
 /// A strategy as far as it could be read.
 pub(super) struct Draft {
@@ -53,6 +54,7 @@ pub(super) struct Draft {
     pub stage_deadline_at: At,
     pub target: Option<Target>,
     pub rollout: Option<rollout::Draft>,
+    pub forward_up: bool,
     /// Where the keys of the blocks stand.
     pub blocks: Blocks,
 }
@@ -123,6 +125,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
         target,
         rollout,
+        forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
         blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts) },
     })
 }
@@ -220,6 +223,17 @@ fn on_conflict(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<OnConfli
     let known =
         [("queue", OnConflict::Queue), ("refuse", OnConflict::Refuse), ("supersede", OnConflict::Supersede)];
     word(entry, "on_conflict", &known, findings)
+}
+
+/// YAML 1.2 knows no other spellings.
+fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+    let text = entry.text(findings)?;
+    let truth = text.value.parse().ok();
+    if truth.is_none() {
+        let message = format!("{} is true or false, not {}", entry.key, quoted(text.value));
+        findings.error(text.at, "unknown-value", message).fix("write true or false");
+    }
+    truth
 }
 
 /// The block says what a roll-back restores. There is one thing it can restore, so it is checked and not kept.

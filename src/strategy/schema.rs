@@ -42,6 +42,9 @@ pub struct StrategyForm {
     pub target: Option<TargetForm>,
     /// The manager leads the release, stage by stage; if absent, each child is on its own.
     pub rollout: Option<RolloutForm>,
+    /// Whether the manager above is to release it, where the target reaches beyond this manager's area; `false` if
+    /// absent.
+    pub forward_up: Option<bool>,
 }
 
 /// Who takes part: whoever lies in the area and has all of the labels.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{CallError, Link, PATIENCE, Trouble};
+use super::{CallError, Caller, PATIENCE, Trouble};
 use crate::{
     engine::{
         By, EngineError, ReleaseDetail,
@@ -38,10 +38,10 @@ impl<E: Into<Trouble>> From<E> for Refused {
     }
 }
 
-impl Link {
+impl Caller {
     /// Takes an offer over; when this returns well, it is a release here, or the parent will hear that it can't be one.
-    pub(super) async fn take(&self, offer: &str) -> Result<(), Trouble> {
-        let Err(refused) = self.try_take(offer).await else { return Ok(()) };
+    pub(super) async fn take(&self, id: &str, offer: &str) -> Result<(), Trouble> {
+        let Err(refused) = self.try_take(id, offer).await else { return Ok(()) };
         let why = match refused {
             Refused::ForGood(why) => why,
             Refused::Now(Trouble::Call(CallError::Refused { status, text })) => {
@@ -63,8 +63,7 @@ impl Link {
         Ok(())
     }
 
-    async fn try_take(&self, offer: &str) -> Result<(), Refused> {
-        let Some(id) = self.id() else { return Ok(()) };
+    async fn try_take(&self, id: &str, offer: &str) -> Result<(), Refused> {
         let text = self.parent.release(id, offer).await?;
         if is_withdrawn(&text) {
             tracing::info!(offer, "the parent withdrew its offer");
