@@ -59,6 +59,8 @@ pub struct Beside {
 pub enum Response {
     Heart(Box<Result<Reply, Refusal>>),
     Functions,
+    /// Nonsense, or a refusal with this status, from whoever stands between a manager and its parent.
+    Garbled(Option<u16>),
     /// The call, its answer or the manager was lost: the caller sees a broken connection.
     Lost,
 }

@@ -1,7 +1,7 @@
 //! The heart of a manager, whole or with a flaw: each flaw shows that an invariant is really watched.
 
 use choirmaster::{
-    model::{ChildKey, Now, StageStatus},
+    model::{ChildKey, ChildKind, Now, StageStatus},
     release::{
         self,
         assignment::{Assignment, Step},
@@ -42,6 +42,10 @@ pub enum Flaw {
     OpensBelow,
     /// Invariant 6: an undo from above is told to be done, and nothing else happens.
     ForgetsUndoFromAbove,
+    /// Invariant 7: what a manager reports is applied again.
+    AppliesReportsTwice,
+    /// Invariant 9: what was sent to the parent is kept for ever.
+    KeepsWhatWasSent,
     /// Invariant 8: one child is missing in what is reported.
     SumsOneShort,
 }
@@ -167,7 +171,17 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             });
             changes.extend(opened);
         }
+        Flaw::AppliesReportsTwice => {
+            let is_manager = |child: &ChildKey| {
+                state.children.get(*child).is_some_and(|record| record.kind() == ChildKind::Rm)
+            };
+            let again = changes.iter().find(|change| {
+                matches!(change, Change::Child { child, step: Step::Reported { .. }, .. } if is_manager(child))
+            });
+            changes.extend(again.cloned());
+        }
         Flaw::ForgetsCommits
+        | Flaw::KeepsWhatWasSent
         | Flaw::NoTick
         | Flaw::RollsOutAtOnce
         | Flaw::RefusesWithdrawn

@@ -339,6 +339,13 @@ impl World {
         let passing = |why: &str| Err(Trouble::Passing(why.to_owned()));
         let answer = match (doing, response) {
             (_, Response::Lost) => passing("no answer"),
+            (_, Response::Garbled(None)) => passing("nonsense"),
+            (Doing::Plain, Response::Garbled(Some(status))) => {
+                Err(Trouble::Refused { status, text: "garbled".to_owned() })
+            }
+            (Doing::Fetching { .. } | Doing::Unpacking { .. }, Response::Garbled(Some(_))) => {
+                Ok(Answer::Taken)
+            }
             (Doing::Fetching { offer }, Response::Heart(answer)) => match *answer {
                 Ok(Reply::Offer(found)) => return self.fetched(manager, call, offer, &found),
                 Ok(_) => passing("nonsense"),

@@ -306,7 +306,9 @@ impl Manager {
     }
 
     pub fn effects_done(&mut self, rows: Vec<Row>) {
-        self.done.extend(rows);
+        if self.flaw != Some(Flaw::KeepsWhatWasSent) {
+            self.done.extend(rows);
+        }
     }
 
     /// What the outbox has on the disk.

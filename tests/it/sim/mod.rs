@@ -1,14 +1,15 @@
-//! The deterministic simulation: a manager and its agents in virtual time, in one thread, from one seed.
+//! The deterministic simulation: managers and their agents in virtual time, in one thread, from one seed.
 //!
 //! ```text
 //! agents ──▶ calls in flight (lost, late, twice, out of order) ──▶ manager: heart ─ commit ─▶ disk
-//!    ▲                                                                         │ killed, started again
-//!    └───────────────────── answers in flight ◀────────────────────────────────┘
+//!    ▲                                                                │  ▲     │ killed, started again
+//!    └───────────────────── answers in flight ◀───────────────────────┘  └─ link ─▶ calls in flight ─▶ its parent
 //! ```
 //!
-//! The heart is the product's; all else is as small as can be. Agents behave as deployed ones do ([`agent`]), operators
-//! do what comes to their mind, and [`witness`] looks at every commit, every answer and every deed of an agent. In the
-//! end the network heals, everybody calls again, and what is left must come to rest.
+//! Some seeds have one manager, the others a tree of up to three levels ([`tree`]). Heart and link are the product's; all
+//! else is as small as can be. Agents behave as deployed ones do ([`agent`]), operators do what comes to their mind, a
+//! [`witness`] for each manager looks at every commit and every answer, and the [`overseer`] at what agents do anywhere
+//! in the tree, by the text that was posted at the root. In the end the network heals, everybody calls again, and what is left must come to rest.
 //!
 //! A failing seed prints how to run it again. `CHOIRMASTER_SIM_SEEDS` says how many seeds are run, `CHOIRMASTER_SIM_SEED`
 //! runs one. Each invariant has a flaw ([`heart::Flaw`]) with which the simulation must fail.
@@ -93,6 +94,31 @@ fn a_status_that_goes_backwards_is_noticed() {
 #[test]
 fn a_barrier_that_opens_one_child_early_is_noticed() {
     assert_caught(Flaw::BarrierOneEarly, &[3]);
+}
+
+#[test]
+fn a_barrier_that_opens_below_without_the_signal_from_above_is_noticed() {
+    assert_caught(Flaw::OpensBelow, &[3]);
+}
+
+#[test]
+fn an_undo_from_above_that_is_forgotten_below_is_noticed() {
+    assert_caught(Flaw::ForgetsUndoFromAbove, &[6, 10]);
+}
+
+#[test]
+fn a_report_of_a_manager_that_counts_twice_is_noticed() {
+    assert_caught(Flaw::AppliesReportsTwice, &[7]);
+}
+
+#[test]
+fn a_child_that_is_missing_in_a_report_is_noticed() {
+    assert_caught(Flaw::SumsOneShort, &[8]);
+}
+
+#[test]
+fn a_manager_that_keeps_what_it_sent_is_noticed() {
+    assert_caught(Flaw::KeepsWhatWasSent, &[9]);
 }
 
 #[test]

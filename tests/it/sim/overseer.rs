@@ -28,6 +28,9 @@ use super::{
 /// be reached, and who joins below between two stages has not seen the first.
 const MANAGERS_GET_ALL: bool = false;
 
+/// Effects for the parent that a manager at rest may have.
+const MOST_KEPT: usize = 3;
+
 /// Where the release of a manager comes from.
 #[derive(Debug, Clone)]
 struct Origin {
@@ -404,6 +407,11 @@ impl Overseer {
             let Some(uplink) = link else { continue };
             if let Some(text) = uplink.is_too_big() {
                 self.wrong(9, format!("manager {manager}: {text}"));
+            }
+            // Its id there, and what came in the last moment.
+            let kept = view.managers[manager].outbox().count();
+            if kept > MOST_KEPT {
+                self.wrong(9, format!("manager {manager} keeps {kept} effects for its parent"));
             }
             let below: u32 =
                 view.managers[manager].state.children.iter().map(|(_, c)| c.counted_agents()).sum();

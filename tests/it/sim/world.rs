@@ -117,6 +117,8 @@ struct Weather {
     lost: f64,
     twice: f64,
     slow: f64,
+    /// Answers of a parent that come out as something else.
+    garbled: f64,
     /// Milliseconds of the storm.
     until: u64,
 }
@@ -161,6 +163,7 @@ impl World {
             lost: dice.pick(&[0.0, 0.0, 0.005, 0.02]),
             twice: dice.pick(&[0.0, 0.01, 0.05]),
             slow: dice.pick(&[0.0, 0.02, 0.1]),
+            garbled: dice.pick(&[0.0, 0.0, 0.01, 0.05]),
             until: 1_000 * dice.between(120, 480),
         };
         let mishap = dice.pick(&[0.0, 0.05, 0.2]);
@@ -404,9 +407,34 @@ impl World {
                 self.plan(at, Event::Answer { index, process, call, response });
             }
             Caller::Link { manager, life, call } => {
+                let (response, beside) = self.garble(manager, response, beside);
                 self.plan(at, Event::Back { manager, life, call, response, beside });
             }
             Caller::Own { .. } | Caller::Operator | Caller::Nobody => {}
+        }
+    }
+
+    /// What may become of the answer of a parent.
+    fn garble(&mut self, manager: usize, response: Response, mut beside: Beside) -> (Response, Beside) {
+        if !self.dice.chance(self.weather.garbled) {
+            return (response, beside);
+        }
+        match (response, self.dice.below(4)) {
+            (Response::Lost, _) => (Response::Lost, beside),
+            // It is its own ancestor.
+            (Response::Heart(answer), 0) => {
+                beside.above.push(links::own_id(manager));
+                (Response::Heart(answer), beside)
+            }
+            // An offer that nobody made.
+            (Response::Heart(mut answer), 1) => {
+                if let Ok(Reply::Polled { offer, .. }) = &mut *answer {
+                    *offer = Some(format!("nonsense-{}", self.dice.below(1_000)));
+                }
+                (Response::Heart(answer), beside)
+            }
+            (_, 2) => (Response::Garbled(Some(self.dice.pick(&[400, 403, 404]))), beside),
+            _ => (Response::Garbled(None), beside),
         }
     }
 
@@ -670,7 +698,7 @@ impl World {
     fn calm(&mut self) {
         self.tell(|| "the storm is over".to_owned());
         self.is_calm = true;
-        self.weather = Weather { lost: 0.0, twice: 0.0, slow: 0.0, until: self.at };
+        self.weather = Weather { lost: 0.0, twice: 0.0, slow: 0.0, garbled: 0.0, until: self.at };
         self.queue.retain(|_, event| !matches!(event, Event::Boot { .. }));
         for manager in 0..self.managers.len() {
             if !self.managers[manager].is_up {
