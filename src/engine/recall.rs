@@ -54,7 +54,9 @@ pub(super) async fn about_one_child(
         | Command::SkipChild { release, .. }
         | Command::RetryChild { release, .. }
         | Command::Retry { release }
-        | Command::EndStageNow { release, .. } => (None, release.clone()),
+        | Command::EndStageNow { release, .. }
+        | Command::UpstreamContinue { release, .. }
+        | Command::UpstreamUndo { release, .. } => (None, release.clone()),
         Command::UpstreamEnd { .. } => return Ok(Recalled::Answered(Ok(Reply::Done))),
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
     };

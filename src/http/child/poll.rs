@@ -129,6 +129,7 @@ async fn until_offer(ctx: &Context, id: &str, wait: Duration) -> Result<Option<S
                 return Ok(None);
             }
             Mode::Idle | Mode::Queued => {}
+            Mode::Leads => {}
             Mode::InHand if kind == ChildKind::Rm => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
             // again: here the manager waits for the child's next call, not the other way round.
@@ -154,6 +155,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
     match turn.mode {
         Mode::Idle => Some(Answered::nothing(&child.id)),
         Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
+        Mode::Leads => Some(Answered::nothing(&child.id)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
             let has_place = ctx.view().with_release(turn.release, ReleaseEntry::has_place);

@@ -50,7 +50,13 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
         Command::Retry { release } => operate::retry(state, release, now).into(),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
-        Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
+        Command::UpstreamEnd { release, stage, undo } => {
+            upstream::end(state, release, *stage, *undo, now).into()
+        }
+        Command::UpstreamContinue { release, offer, waves } => {
+            upstream::go_on(state, release, offer, *waves, now).into()
+        }
+        Command::UpstreamUndo { release, offer } => upstream::undo(state, release, offer, now).into(),
         Command::NoteForwarded { release, to } => {
             let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
             Decision::new(vec![change], Reply::Done)
