@@ -529,6 +529,10 @@ impl Assignment {
                 if let Some(undo) = self.undo.as_deref_mut() {
                     undo.functions = FunctionSet::EMPTY;
                 }
+                // What it was to take back for another is nothing of its own.
+                if self.predecessor.is_some() && self.attempt == 1 && !self.has_begun() {
+                    self.tainted = FunctionSet::EMPTY;
+                }
             }
             Step::Late { slot, shows, digest, .. } => {
                 let function = slot.map_or(0, |slot| slot.function(strategy));

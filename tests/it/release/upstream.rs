@@ -65,7 +65,7 @@ fn the_barrier_opens_when_the_parent_says_so_and_the_stage_is_over_after_the_rol
     assert!(!world.may_end(&children[0], &first, "Canary").unwrap(), "nobody opens it but the parent");
     insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, last call 0s ago, gives up in 15m unless it calls");
     signal(&mut world, "c", 0, false);
-    assert_eq!(above(&world, "c"), None);
+    assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), false)));
     for child in &children {
         assert!(world.may_end(child, &first, "Canary").unwrap());
         world.report(child, &first, summary("Canary", StageStatus::Completed)).unwrap();
@@ -235,7 +235,7 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     rolls_out(&mut world, &children[0]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
-    insta::assert_snapshot!(world.waits("w"), @"the manager above has to go on: wave 2 of 2");
+    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have not fetched their offer; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
     let go_on = Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2 };
     world.command(&go_on).unwrap();
     assert!(reported(&world).is_empty());
