@@ -123,6 +123,11 @@ enum Event<'a> {
         release: &'a str,
         stage: &'a str,
     },
+    /// Nobody begins it any more.
+    StageSkipped {
+        release: &'a str,
+        stage: &'a str,
+    },
     /// The parent is told so.
     StageReported {
         release: &'a str,
@@ -254,6 +259,10 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::StageEnded { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
+        }
+        Change::StageSkipped { stage, .. } => {
+            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
+            Event::StageSkipped { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
         }
         Change::StageReported { stage, status, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));

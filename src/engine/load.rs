@@ -265,6 +265,7 @@ impl Building {
             manager: detail.manager.map(Box::new),
             wave: detail.wave,
             admitted: detail.admitted,
+            passed: detail.passed,
             joined: detail.joined,
             slot: Slot(small("stage", row.stage)?),
             stage_status,

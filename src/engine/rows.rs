@@ -17,7 +17,7 @@ use crate::{
         StageStatus,
     },
     release::{
-        assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, Step, Undo},
+        assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         gate::Stand,
         manager::{Agents, Manager, Planned},
@@ -80,6 +80,8 @@ pub(super) struct AssignmentDetail {
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admitted: bool,
+    #[serde(default, skip_serializing_if = "no_stages")]
+    pub passed: StageSet,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<u8>,
     pub since: ReleaseMs,
@@ -115,6 +117,11 @@ fn is_zero(number: &u8) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_first(wave: &u32) -> bool {
     *wave == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn no_stages(set: &StageSet) -> bool {
+    set.is_empty()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -283,6 +290,7 @@ impl Touched {
             | Change::ReleaseAborted { release, .. }
             | Change::ReleaseRetried { release, .. }
             | Change::StageEnded { release, .. }
+            | Change::StageSkipped { release, .. }
             | Change::LevelOpened { release, .. } => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
@@ -457,7 +465,7 @@ fn audit_rows(
 }
 
 /// Effects of one commit that fit its sequence number into one id.
-const MAX_EFFECTS_PER_COMMIT: u64 = 1_000;
+const MAX_EFFECTS_PER_COMMIT: u64 = 1_000_000;
 
 fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
     outbox
@@ -603,6 +611,7 @@ fn assignment_row(
         manager: assignment.manager.as_deref().cloned(),
         wave: assignment.wave,
         admitted: assignment.admitted,
+        passed: assignment.passed,
         joined: assignment.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,

@@ -51,6 +51,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
         Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
+        Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),
         Refusal::Limit { .. } => (StatusCode::SERVICE_UNAVAILABLE, "limit"),
         Refusal::NotInMemory(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }

@@ -67,6 +67,9 @@ impl State {
             Change::StageEnded { release, stage, now } => {
                 self.fold(*release, Fact::StageEnded { stage: *stage }, *now);
             }
+            Change::StageSkipped { release, stage, then, now } => {
+                self.fold(*release, Fact::StageSkipped { stage: *stage, then: *then }, *now);
+            }
             Change::ReleaseAborted { release, reason, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);

@@ -8,6 +8,7 @@ use super::{
     assignment::{ReleaseMs, Step},
     gate::Gate,
     manager::Planned,
+    offer::Piece,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
     upstream::Upstream,
@@ -134,6 +135,13 @@ pub enum Change {
     StageEnded {
         release: ReleaseKey,
         stage: u8,
+        now: Now,
+    },
+    /// Nobody begins this stage any more. Those before it go on with `then`, as if it had succeeded.
+    StageSkipped {
+        release: ReleaseKey,
+        stage: u8,
+        then: Piece,
         now: Now,
     },
     /// A child that was not there when the release started has a part in it now.
@@ -292,6 +300,7 @@ impl Change {
             | Self::ReleaseAborted { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
+            | Self::StageSkipped { release, .. }
             | Self::ChildJoined { release, .. }
             | Self::GateReached { release, .. }
             | Self::GateLeft { release }

@@ -93,6 +93,11 @@ pub enum Command {
         release: String,
         stage: String,
     },
+    /// Lets everybody who has not begun a stage pass over it, and ends it for those who are in it.
+    SkipStage {
+        release: String,
+        stage: String,
+    },
 
     /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
     UpstreamEnd {
@@ -116,6 +121,11 @@ pub enum Command {
     UpstreamUndo {
         release: String,
         offer: String,
+    },
+    /// The parent paused the release it offered, or goes on with it.
+    UpstreamHold {
+        release: String,
+        hold: bool,
     },
 
     Forget {
@@ -249,6 +259,8 @@ pub enum Refusal {
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("child {child} has no part in release {release}")]
     NoPart { child: String, release: ReleaseId },
+    #[error("child {child} could not be planned for release {release} now: {why}")]
+    Unfit { child: String, release: ReleaseId, why: Exclusion },
     #[error("no child of release {0} can be retried")]
     NothingToRetry(ReleaseId),
     #[error(

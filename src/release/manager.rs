@@ -230,7 +230,7 @@ impl Release {
     }
 
     /// So many agents of its own may be at work at once; managers below have places of their own.
-    pub(super) fn places(&self, most: u32) -> u32 {
+    pub(crate) fn places(&self, most: u32) -> u32 {
         if self.managers.is_empty() {
             return most;
         }

@@ -25,6 +25,7 @@ pub mod gate;
 pub mod lead;
 pub mod manager;
 pub mod offer;
+mod replan;
 pub mod settings;
 pub mod settle;
 pub mod state;

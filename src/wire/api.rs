@@ -109,6 +109,9 @@ pub struct ReleaseDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StageOverview {
     pub name: String,
+    /// Whether an operator wants nobody to begin it any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
     /// `A/B` or `WaitForSignal`.
     pub kind: String,
     pub function: String,

@@ -7,7 +7,7 @@ use crate::{
         assignment::{Assignment, Step},
         change::{Change, Forgetting},
         command::{Decision, Refusal, Reply},
-        state::{Child, State},
+        state::{Child, Release, State},
     },
 };
 
@@ -104,13 +104,26 @@ pub(super) fn cordon(state: &State, id: &str, cordon: Cordon, now: Now) -> Resul
     }
     if cordon == Cordon::Drained {
         for release in child.open.iter().filter_map(|key| state.release(*key)) {
-            let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
-            if walk.assignment.status == ChildStatus::Todo {
-                let outcome = Outcome::Excluded(Exclusion::Drained);
-                walk.step(Step::Ended { status: ChildStatus::No, outcome });
-            }
-            changes.append(&mut walk.changes);
+            changes.extend(take_out(state, release, key, Exclusion::Drained, now));
         }
     }
     Ok(Decision::new(changes, Reply::Done))
+}
+
+/// Takes a child out of a release that it has not begun. Nobody waits for it any more, and it counts as no failure.
+pub(in crate::release) fn take_out(
+    state: &State,
+    release: &Release,
+    child: ChildKey,
+    why: Exclusion,
+    now: Now,
+) -> Vec<Change> {
+    let walk = Walk::start(state, release, child, now);
+    let Some(mut walk) = walk.filter(|walk| walk.assignment.status == ChildStatus::Todo) else {
+        return Vec::new();
+    };
+    walk.step(Step::Ended { status: ChildStatus::No, outcome: Outcome::Excluded(why) });
+    // An earlier attempt may have left something.
+    walk.offer_undo();
+    walk.changes
 }

@@ -1,6 +1,7 @@
 //! What operators do to a release that is led, and to single children of one.
 
 use super::{
+    children::take_out,
     membership,
     operate::{another_fact, find, wrong},
     walk::Walk,
@@ -13,6 +14,7 @@ use crate::{
         command::{Decision, Refusal, Reply},
         gate::ALL_OPEN,
         offer::MAX_ATTEMPT,
+        replan::was_unfit,
         state::{Release, ReleaseState, State},
     },
 };
@@ -80,13 +82,11 @@ pub(super) fn skip_child(state: &State, id: &str, child: &str, now: Now) -> Resu
     if !release.is_under_way() || walk.assignment.status.is_over() {
         return Err(wrong(release, "this child has ended its part, or the release is not under way"));
     }
-    match walk.assignment.status {
-        ChildStatus::Todo => {
-            walk.step(Step::Ended { status: ChildStatus::No, outcome: skipped });
-            walk.offer_undo();
-        }
-        _ => walk.give_up(skipped),
+    if walk.assignment.status == ChildStatus::Todo {
+        let changes = take_out(state, release, walk.child, Exclusion::Skipped, now);
+        return Ok(Decision::new(changes, Reply::Done));
     }
+    walk.give_up(skipped);
     Ok(Decision::new(walk.changes, Reply::Done))
 }
 
@@ -99,9 +99,12 @@ pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Res
             "a single child can be retried while the release is under way; retry the release",
         ));
     }
-    let skipped = walk.assignment.outcome == Some(Outcome::Excluded(Exclusion::Skipped));
-    if !walk.assignment.is_retryable() && !skipped {
+    let taken_out = |outcome| outcome == Outcome::Excluded(Exclusion::Skipped) || was_unfit(outcome);
+    if !walk.assignment.is_retryable() && !walk.assignment.outcome.is_some_and(taken_out) {
         return Err(Refusal::NothingToRetry(release.id.clone()));
+    }
+    if let Some(why) = release.unfit(state, walk.child) {
+        return Err(Refusal::Unfit { child: child.to_owned(), release: release.id.clone(), why });
     }
     if walk.assignment.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);

@@ -10,14 +10,17 @@ mod lead;
 mod operate;
 mod poll;
 mod report;
+mod skip;
 mod submit;
 mod successor;
 mod tick;
 mod upstream;
 mod walk;
 
+pub(super) use children::take_out;
 pub use fetch::form;
 pub(super) use operate::roll_back;
+pub(super) use skip::again as skip_again;
 pub use submit::membership;
 
 use super::{
@@ -50,6 +53,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
         Command::Retry { release } => operate::retry(state, release, now).into(),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
+        Command::SkipStage { release, stage } => skip::decide(state, release, stage, now).into(),
         Command::UpstreamEnd { release, stage, undo } => {
             upstream::end(state, release, *stage, *undo, now).into()
         }
@@ -57,6 +61,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
             upstream::go_on(state, release, offer, *waves, now).into()
         }
         Command::UpstreamUndo { release, offer } => upstream::undo(state, release, offer, now).into(),
+        Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now).into(),
         Command::NoteForwarded { release, to } => {
             let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
             Decision::new(vec![change], Reply::Done)

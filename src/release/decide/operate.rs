@@ -9,6 +9,7 @@ use crate::{
         command::{Decision, Refusal, Reply},
         offer::MAX_ATTEMPT,
         state::{End, Release, ReleaseState, State},
+        upstream::HELD,
     },
     strategy::StageKind,
 };
@@ -33,6 +34,12 @@ pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
 pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
+        // Paused from above alone, it would go on when it goes on there.
+        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
+            let (release, reason) = (release.key, reason.to_owned());
+            let change = Change::ReleasePaused { release, reason, by_limit: false, now };
+            Ok(Decision::new(vec![change], Reply::Done))
+        }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
             another_fact(release)?;
             let (release, reason) = (release.key, reason.to_owned());
@@ -152,15 +159,18 @@ fn conflicts_with_open(state: &State, release: &Release) -> bool {
     })
 }
 
+/// The place of a stage in the strategy.
+pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
+    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
+    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
+}
+
 pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     if !release.is_running() {
         return Err(wrong(release, "a stage can be ended while the release runs"));
     }
-    let Some(index) = release.strategy.stages.iter().position(|s| s.name == stage) else {
-        let (offer, stage) = (id.to_owned(), stage.to_owned());
-        return Err(Refusal::UnknownStage { offer, stage });
-    };
+    let index = stage_of(release, stage)?;
     if release.strategy.offered_kind(&release.strategy.stages[index]) != StageKind::WaitForSignal {
         return Err(wrong(release, "a stage of type A/B ends by itself"));
     }

@@ -1,6 +1,6 @@
 //! What the manager above asks for: that a stage ends, that the next wave begins, that a release is taken back.
 
-use super::operate::{find, roll_back};
+use super::operate::{self, find, roll_back};
 use crate::{
     model::{Now, ReleaseKey},
     release::{
@@ -8,6 +8,7 @@ use crate::{
         command::{Decision, Refusal, Reply},
         gate::Gate,
         state::{End, Release, ReleaseState, State},
+        upstream::HELD,
     },
 };
 
@@ -39,6 +40,17 @@ pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> R
         changes.push(Change::StageEnded { release: release.key, stage, now });
     }
     Ok(Decision::new(changes, Reply::Done))
+}
+
+/// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
+pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
+    match state.release_by_id(id) {
+        Some(release) if hold && release.is_running() => operate::pause(state, id, HELD, now),
+        Some(release) if !hold && release.is_held() => operate::resume(state, id, now),
+        Some(_) => Ok(Decision::unchanged(Reply::Done)),
+        None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
+        None => Err(Refusal::UnknownRelease(id.to_owned())),
+    }
 }
 
 fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {

@@ -5,6 +5,8 @@ mod gates;
 mod managers;
 mod model;
 mod properties;
+mod replan;
 mod rules;
+mod skip;
 mod upstream;
 pub mod world;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{STAGE, World, strategy};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const AGENTS: usize = 6;
 
@@ -35,7 +35,11 @@ pub fn url(world: &World) -> String {
 }
 
 pub async fn below(above: &World) -> World {
-    let settings = parent(url(above));
+    below_url(url(above)).await
+}
+
+pub async fn below_url(url: String) -> World {
+    let settings = parent(url);
     World::with(|options| options.parent = Some(settings)).await
 }
 
