@@ -3,7 +3,7 @@
 use super::{
     Strategy,
     diagnostic::{Diagnostic, Findings},
-    parse::{self, Blocks},
+    parse::{self, Author, Blocks},
     raw::{self, At},
     validate,
 };
@@ -22,15 +22,20 @@ pub struct Checked {
 
 /// Reads a strategy and reports every fault of it.
 pub fn check(text: &str) -> Checked {
-    check_for(text, |_, _| {})
+    check_for(text, Author::Developer, |_, _| {})
+}
+
+/// [`check_bytes`] for what the manager above hands out.
+pub fn check_from_above(bytes: &[u8]) -> Checked {
+    bytes_to_text(bytes, |text| check_for(text, Author::Parent, |_, _| {}))
 }
 
 /// [`check_bytes`] for a release that is to start: what this version can read but not carry out is a fault, too.
 pub fn check_submission(bytes: &[u8]) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, validate::not_yet_available))
+    bytes_to_text(bytes, |text| check_for(text, Author::Developer, validate::not_yet_available))
 }
 
-fn check_for(text: &str, also: impl FnOnce(Blocks, &mut Findings<'_>)) -> Checked {
+fn check_for(text: &str, author: Author, also: impl FnOnce(Blocks, &mut Findings<'_>)) -> Checked {
     // A mark that some editors put in front says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_STRATEGY_BYTES {
@@ -41,7 +46,7 @@ fn check_for(text: &str, also: impl FnOnce(Blocks, &mut Findings<'_>)) -> Checke
         return Checked { strategy: None, diagnostics: findings.finish() };
     }
     let mut findings = Findings::new(text);
-    let draft = raw::read(text, &mut findings).and_then(|root| parse::draft(&root, &mut findings));
+    let draft = raw::read(text, &mut findings).and_then(|root| parse::draft(&root, author, &mut findings));
     if let Some(draft) = &draft {
         also(draft.blocks, &mut findings);
     }

@@ -11,10 +11,12 @@ mod amount;
 mod check;
 mod diagnostic;
 mod fields;
+mod from_above;
 mod graph;
 mod parse;
 mod raw;
 pub mod render;
+pub mod render_full;
 mod rollout;
 mod scalar;
 pub mod schema;
@@ -24,8 +26,9 @@ mod validate;
 use std::time::Duration;
 
 pub use amount::{Amount, Round};
-pub use check::{Checked, MAX_STRATEGY_BYTES, check, check_bytes, check_submission};
+pub use check::{Checked, MAX_STRATEGY_BYTES, check, check_bytes, check_from_above, check_submission};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
+pub use from_above::FromAbove;
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
 pub use rollout::{Approval, ApprovalOf, LateJoiners, MAX_WAVES, OnLimit, Order, Rollout};
@@ -59,6 +62,9 @@ pub struct Strategy {
     /// Where the target reaches beyond this manager's area, the manager above is to release it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward_up: bool,
+    /// What the parent said beside it, if it came from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_above: Option<FromAbove>,
 }
 
 /// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.

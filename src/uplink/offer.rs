@@ -9,8 +9,13 @@ use crate::{
     },
     functions::{self, Archive},
     model::{ReleaseId, StageStatus},
-    release::{change::Submitted, command::Refusal, takeover},
-    strategy,
+    release::{
+        change::Submitted,
+        command::{Command, Refusal, Reply},
+        manager::Agents,
+        takeover,
+    },
+    strategy::{self, Strategy},
 };
 
 /// An offer that can't be right is fetched so often before the parent is told that it has faults.
@@ -53,6 +58,7 @@ impl Caller {
             stage: None,
             slot: 0,
             status: StageStatus::Error,
+            agents: Agents::default(),
         };
         self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
         Ok(())
@@ -64,11 +70,20 @@ impl Caller {
             tracing::info!(offer, "the parent withdrew its offer");
             return Ok(());
         }
-        let checked = strategy::check_submission(&text);
+        let checked = strategy::check_from_above(&text);
         let Some(strategy) = checked.strategy else {
             let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
             return Err(Refused::Doubtful(format!("its strategy has faults: {first}")));
         };
+        let above = strategy.from_above.clone().unwrap_or_default();
+        if let Some(undone) = &above.undoes {
+            return Ok(self.undo(offer, undone).await?);
+        }
+        if let Some(before) = &above.continues
+            && self.go_on(offer, before, &strategy, above.waves.unwrap_or(1)).await?
+        {
+            return Ok(());
+        }
         let zip = self.parent.functions(id, strategy.id.as_str()).await?;
         let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
         let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
@@ -103,6 +118,54 @@ impl Caller {
             }
         }
         Err(Refused::ForGood("no id is free for it".to_owned()))
+    }
+
+    /// Takes back every release that came as one of the offers of the parent's release `undone`. The parent hears of it
+    /// when that is done: at once, if nothing is to be done.
+    async fn undo(&self, offer: &str, undone: &str) -> Result<(), Trouble> {
+        let (mut under_way, mut left) = (false, 0);
+        for release in self.came_as(undone) {
+            let command = Command::UpstreamUndo { release, offer: offer.to_owned() };
+            let by = By { actor: Actor::Parent, note: None };
+            if let Reply::TakenBack { is_under_way, unconfirmed } =
+                self.engine.call(command, by, PATIENCE).await?
+            {
+                (under_way, left) = (under_way || is_under_way, left + unconfirmed);
+            }
+        }
+        if !under_way {
+            tracing::info!(offer, release = undone, "nothing is left to be taken back");
+            let upward = Upward::undone(offer.to_owned(), left);
+            self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the release that came as the offer `before`; false if it is not known here.
+    async fn go_on(
+        &self,
+        offer: &str,
+        before: &str,
+        strategy: &Strategy,
+        waves: u32,
+    ) -> Result<bool, Trouble> {
+        for release in self.came_as(strategy.id.as_str()) {
+            let Ok(id) = ReleaseId::parse(&release) else { continue };
+            if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
+                continue;
+            }
+            let command = Command::UpstreamContinue { release, offer: offer.to_owned(), waves };
+            self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
+            tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// What the offers of a release of the parent may be called here, of those ids that are known.
+    fn came_as(&self, release: &str) -> Vec<String> {
+        let ids = takeover::all_ids(release);
+        ids.filter(|id| self.engine.view().release_key(id).is_some()).collect()
     }
 
     /// Whether a release came here as this very offer.

@@ -22,7 +22,7 @@ use crate::{
         context::{OFFER_PATIENCE, PATIENCE},
     },
     release::{
-        command::{Command, Offer, Reply},
+        command::{Command, Form, Offer, Reply},
         offer::{OfferKind, Piece},
     },
 };
@@ -72,6 +72,9 @@ pub(super) async fn handle(
     }
     let id = parameters.release.clone();
     let offer = ask(&ctx, parameters).await?;
+    if offer.form == Form::Full {
+        return Ok(yaml(Bytes::from(offer.text(&id))));
+    }
     let render = || offer.form.text(&offer.strategy, &id);
     let cached = view.with_release(offer.release, |release| release.text(offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))

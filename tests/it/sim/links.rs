@@ -12,8 +12,9 @@ use choirmaster::{
     release::{
         assignment::Slot,
         change::Submitted,
-        command::{Command, Form, Poll, Refusal, Reply},
-        state::Profile,
+        command::{Command, Offer, Poll, Refusal, Reply},
+        manager::Agents,
+        state::{Profile, Release},
         summary::Summary,
         takeover,
         upstream::aggregate,
@@ -50,8 +51,19 @@ enum Doing {
         submission: Box<Submitted>,
         left: Vec<ReleaseId>,
     },
-    /// It is stored that the parent has to hear of an error.
+    Undoing(Undoing),
+    GoingOn,
+    /// It is stored what the parent has to hear at once.
     Refusing,
+}
+
+/// An order to take back, and the releases that are left to be.
+#[derive(Debug, Default)]
+struct Undoing {
+    offer: String,
+    left: Vec<String>,
+    is_under_way: bool,
+    unconfirmed: u32,
 }
 
 #[derive(Debug)]
@@ -279,16 +291,19 @@ impl World {
                     let status = upward.status;
                     let key = ReleaseKey(upward.release_key);
                     let about = upward.release.as_ref().map(|_| (key, Slot(upward.slot)));
-                    let summary = self.sum_up(manager, about, status, upward.stage);
+                    let sum = self.sum_up(manager, about, status, upward.stage);
+                    let summary = Summary { agents: Some(upward.agents), ..sum };
                     Command::Result { child: id, offer: upward.offer, summaries: vec![summary] }
                 });
                 (sent, None)
             }
             Call::Ready { id, release, offer, stage, name } => {
                 let found = self.managers[manager].state.release_by_id(release.as_str());
-                let about = found.map(|found| (found.key, found.slot_of(usize::from(stage))));
+                let about = found.map(|found| (found.key, Slot::stage(usize::from(stage))));
+                let agents = found.map(Release::agents);
                 let sent = about.map(|about| {
-                    let summary = self.sum_up(manager, Some(about), StageStatus::SuccessWaiting, Some(name));
+                    let sum = self.sum_up(manager, Some(about), StageStatus::SuccessWaiting, Some(name));
+                    let summary = Summary { agents, ..sum };
                     Command::Result { child: id, offer, summaries: vec![summary] }
                 });
                 (sent, None)
@@ -358,6 +373,18 @@ impl World {
             (Doing::Submitting { offer, submission, left }, Response::Heart(answer)) => {
                 return self.submitted(manager, call, offer, *submission, left, *answer);
             }
+            (Doing::Undoing(mut undoing), Response::Heart(answer)) => match *answer {
+                Ok(Reply::TakenBack { is_under_way, unconfirmed }) => {
+                    undoing.is_under_way |= is_under_way;
+                    undoing.unconfirmed += unconfirmed;
+                    return self.undo_next(manager, call, undoing);
+                }
+                Ok(_) => return self.undo_next(manager, call, undoing),
+                Err(refusal) => Err(Trouble::Passing(refusal.to_string())),
+            },
+            (Doing::GoingOn, Response::Heart(answer)) => {
+                answer.map(|_| Answer::Taken).map_err(|refusal| Trouble::Passing(refusal.to_string()))
+            }
             (Doing::Plain, Response::Heart(answer)) => match *answer {
                 Ok(Reply::Polled { child, offer, .. }) => Ok(Answer::Polled(Polled {
                     id: child.as_str().to_owned(),
@@ -365,7 +392,7 @@ impl World {
                     rm_ids: beside.above,
                     hold: beside.hold,
                 })),
-                Ok(Reply::EndStage(end)) => Ok(Answer::EndStage { end, undo: false }),
+                Ok(Reply::EndStage { end, rollback }) => Ok(Answer::EndStage { end, undo: rollback }),
                 Ok(Reply::Stored) => Ok(Answer::Reported),
                 Ok(other) => panic!("{other:?}"),
                 Err(refusal) => Err(Trouble::Refused { status: status(&refusal), text: refusal.to_string() }),
@@ -382,37 +409,69 @@ impl World {
         self.turn(manager);
     }
 
-    fn fetched(
-        &mut self,
-        manager: usize,
-        call: CallId,
-        offer: String,
-        found: &choirmaster::release::command::Offer,
-    ) {
-        let text = found.form.text(&found.strategy, &offer);
+    fn fetched(&mut self, manager: usize, call: CallId, offer: String, found: &Offer) {
+        let text = found.text(&offer);
         if takeover::is_withdrawn(text.as_bytes()) {
             return self.answer_link(manager, call, Ok(Answer::Taken));
         }
-        let forgets = self.managers[manager].flaw == Some(Flaw::ForgetsUndoFromAbove);
-        if forgets && matches!(found.form, Form::Undo { .. }) {
-            return self.tell_error(manager, call, &offer, StageStatus::Completed);
-        }
-        let checked = strategy::check_submission(text.as_bytes());
-        let Some(strategy) = checked.strategy else {
-            self.tell(|| format!("{text}\n{:?}", checked.diagnostics));
-            return self.tell_error(manager, call, &offer, StageStatus::Error);
-        };
         self.tell(|| format!("manager {manager} fetched {offer}\n{text}"));
+        let checked = strategy::check_from_above(text.as_bytes());
+        let Some(strategy) = checked.strategy else {
+            // An offer of ours that can't be read is a fault of its own.
+            let text = format!("{offer} has faults: {:?}\n{text}", checked.diagnostics);
+            self.overseer.wrong(9, text);
+            return self.tell_up(manager, call, refused(&offer));
+        };
+        let forgets = self.managers[manager].flaw == Some(Flaw::ForgetsUndoFromAbove);
+        let above = strategy.from_above.clone().unwrap_or_default();
+        if let Some(undone) = above.undoes {
+            let left = if forgets { Vec::new() } else { self.came_as(manager, &undone) };
+            return self.undo_next(manager, call, Undoing { offer, left, ..Undoing::default() });
+        }
+        let before = above.continues.and_then(|before| {
+            let all = self.came_as(manager, strategy.id.as_str());
+            all.into_iter().find(|id| self.is_of(manager, id, &before) || self.is_of(manager, id, &offer))
+        });
         let uplink = self.links[manager].as_mut().unwrap();
+        if let Some(release) = before {
+            uplink.doing.insert(call, Doing::GoingOn);
+            let waves = above.waves.unwrap_or(1);
+            return self.own(manager, Some(call), Command::UpstreamContinue { release, offer, waves });
+        }
         let parent = uplink.parent;
         uplink.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });
         self.send_up(manager, parent, call, Request::Functions);
     }
 
-    /// The parent will hear that an offer can't be a release here.
-    fn tell_error(&mut self, manager: usize, call: CallId, offer: &str, status: StageStatus) {
-        let upward =
-            Upward { offer: offer.to_owned(), release: None, release_key: 0, stage: None, slot: 0, status };
+    /// What the offers of a release of the parent are called here.
+    fn came_as(&self, manager: usize, release: &str) -> Vec<String> {
+        let known = &self.managers[manager].state.known;
+        takeover::all_ids(release).filter(|id| known.contains_key(id.as_str())).collect()
+    }
+
+    /// Whether a release came as this very offer.
+    fn is_of(&self, manager: usize, id: &str, offer: &str) -> bool {
+        let known = self.managers[manager].state.known.get(id);
+        let found = known.and_then(|known| self.managers[manager].release(known.key));
+        let upstream = found.and_then(|release| release.upstream.as_ref());
+        upstream.is_some_and(|upstream| upstream.offer == offer)
+    }
+
+    /// Takes the next of the releases back that came as one that is undone.
+    fn undo_next(&mut self, manager: usize, call: CallId, mut undoing: Undoing) {
+        let Some(release) = undoing.left.pop() else {
+            if undoing.is_under_way {
+                return self.answer_link(manager, call, Ok(Answer::Taken));
+            }
+            return self.tell_up(manager, call, Upward::undone(undoing.offer, undoing.unconfirmed));
+        };
+        let command = Command::UpstreamUndo { release, offer: undoing.offer.clone() };
+        self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Undoing(undoing));
+        self.own(manager, Some(call), command);
+    }
+
+    /// The parent will hear this, and nothing else follows from its offer.
+    fn tell_up(&mut self, manager: usize, call: CallId, upward: Upward) {
         let had = self.managers[manager].has_something_to_commit();
         self.managers[manager].effect(UPWARD, serde_json::to_string(&upward).unwrap(), self.at);
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Refusing);
@@ -449,7 +508,7 @@ impl World {
         mut left: Vec<ReleaseId>,
     ) {
         if left.is_empty() {
-            return self.tell_error(manager, call, &offer, StageStatus::Error);
+            return self.tell_up(manager, call, refused(&offer));
         }
         let submission = Box::new(Submitted { id: left.remove(0), ..submission });
         let command = Command::Submit { submission: submission.clone(), dry_run: false };
@@ -470,21 +529,30 @@ impl World {
         match answer {
             Ok(_) => self.answer_link(manager, call, Ok(Answer::Taken)),
             Err(Refusal::IdTaken(id)) => {
-                let state = &self.managers[manager].state;
-                let known =
-                    state.known.get(id.as_str()).and_then(|known| self.managers[manager].release(known.key));
-                let upstream = known.and_then(|release| release.upstream.as_ref());
-                if upstream.is_some_and(|upstream| upstream.offer == offer) {
-                    return self.tell_error(manager, call, &offer, StageStatus::Error);
+                if self.is_of(manager, id.as_str(), &offer) {
+                    return self.tell_up(manager, call, refused(&offer));
                 }
                 self.try_next(manager, call, offer, submission, left);
             }
             Err(Refusal::IdAmbiguous { .. }) => self.try_next(manager, call, offer, submission, left),
-            Err(Refusal::Conflict(_)) => self.tell_error(manager, call, &offer, StageStatus::Error),
+            Err(Refusal::Conflict(_)) => self.tell_up(manager, call, refused(&offer)),
             Err(other) => {
                 self.answer_link(manager, call, Err(Trouble::Passing(other.to_string())));
             }
         }
+    }
+}
+
+/// What the parent hears of an offer that can't be a release.
+fn refused(offer: &str) -> Upward {
+    Upward {
+        offer: offer.to_owned(),
+        release: None,
+        release_key: 0,
+        stage: None,
+        slot: 0,
+        status: StageStatus::Error,
+        agents: Agents::default(),
     }
 }
 

@@ -197,7 +197,7 @@ impl Manager {
         self.once_more(&command, at)?;
         let is_nothing = match (&answer, &patience) {
             (Ok(Reply::Polled { key, offer: None, .. }), Some(held)) => self.held(*key) == *held,
-            (Ok(Reply::EndStage(end)), Some(_)) => !end,
+            (Ok(Reply::EndStage { end, rollback }), Some(_)) => !end && !rollback,
             _ => false,
         };
         if let Some(held) = patience.filter(|_| is_nothing) {
@@ -219,7 +219,10 @@ impl Manager {
                     waiting_offer(state, child).is_some() || held(state, child) != patient.held
                 })
             }
-            (command, None) => decide(state, calls, command, now).answer != Ok(Reply::EndStage(false)),
+            (command, None) => {
+                let nothing = Reply::EndStage { end: false, rollback: false };
+                decide(state, calls, command, now).answer != Ok(nothing)
+            }
         };
         let woken = self.patients.extract_if(.., is_woken);
         woken.map(|patient| (patient.caller, patient.call, Request::Heart(patient.command))).collect()

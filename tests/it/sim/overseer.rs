@@ -24,10 +24,6 @@ use super::{
     witness::{Violation, Witness},
 };
 
-/// Managers below get the whole strategy, with their part of the target. Until they do, what lies outside the target may
-/// be reached, and who joins below between two stages has not seen the first.
-const MANAGERS_GET_ALL: bool = false;
-
 /// Effects for the parent that a manager at rest may have.
 const MOST_KEPT: usize = 3;
 
@@ -86,7 +82,7 @@ impl Overseer {
         Self { parents, ..Self::default() }
     }
 
-    fn wrong(&mut self, invariant: u8, text: String) {
+    pub fn wrong(&mut self, invariant: u8, text: String) {
         self.found.get_or_insert(Violation { invariant, text });
     }
 
@@ -228,7 +224,7 @@ impl Overseer {
         if !self.took.insert((child.clone(), deed.offer.clone())) {
             self.wrong(4, format!("{child:?} runs {} twice", deed.offer));
         }
-        if MANAGERS_GET_ALL && planned.target.is_some_and(|(first, last)| place < first || place > last) {
+        if planned.target.is_some_and(|(first, last)| place < first || place > last) {
             self.wrong(4, format!("{child:?} runs {} outside its target", deed.offer));
         }
         match (deed.form, stage) {
@@ -238,7 +234,7 @@ impl Overseer {
             (Form::Rollout { .. }, _) => {
                 self.check_barrier(view, child, planned, planned.stages, at);
                 let has_run = |stage| self.completed.contains(&(child.clone(), planned.id.clone(), stage));
-                if MANAGERS_GET_ALL && planned.is_straight && !(0..planned.stages).all(has_run) {
+                if planned.is_straight && !(0..planned.stages).all(has_run) {
                     self.wrong(10, format!("{child:?} rolls {} out untested", deed.offer));
                 }
             }

@@ -261,6 +261,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 target: None,
                 rollout: None,
                 forward_up: false,
+                from_above: None,
             }
         })
 }
