@@ -9,7 +9,7 @@ use std::{
 };
 
 use choirmaster::{
-    engine::rows::{UPWARD, upward},
+    engine::rows::{UPWARD, Upward, upward},
     link::Row,
     model::{ChildId, ChildKey, Now, ReleaseKey},
     release::{
@@ -283,6 +283,11 @@ impl Manager {
                     if let Some(effect) = effect {
                         self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     }
+                    continue;
+                }
+                Change::UndoReported { offer, unconfirmed, .. } => {
+                    let effect = Upward::undone(offer.clone(), *unconfirmed);
+                    self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     continue;
                 }
                 Change::Child {

@@ -192,6 +192,11 @@ impl Witness {
 
     /// Invariants 2 and 7: nothing moves backwards, what is over stays over, and no result counts twice.
     fn check_release(&mut self, manager: &Manager, release: &Release, at: u64) {
+        // What came from above is over only when it is there: it may be taken back.
+        let may_be_undone = release.upstream.is_some() && is_taken_back(release);
+        if may_be_undone && matches!(self.ends.get(&release.key), Some(End::Done | End::DoneWithFailures)) {
+            self.ends.remove(&release.key);
+        }
         if let ReleaseState::Over { end, .. } = release.state {
             let before = *self.ends.entry(release.key).or_insert(end);
             if before != end {
