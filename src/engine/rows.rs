@@ -438,7 +438,7 @@ fn audit_rows(
 }
 
 /// Effects of one commit that fit its sequence number into one id.
-const MAX_EFFECTS_PER_COMMIT: u64 = 1_000;
+const MAX_EFFECTS_PER_COMMIT: u64 = 1_000_000;
 
 fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
     outbox

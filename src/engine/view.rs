@@ -25,6 +25,7 @@ use bytes::Bytes;
 use papaya::HashMap;
 
 use super::{
+    lineage::Lineage,
     pace::{self, Pace},
     pointers::Pointers,
     stats::Stats,
@@ -213,6 +214,7 @@ pub struct ReleaseEntry {
     pub strategy: Arc<Strategy>,
     pub archive: [u8; 32],
     pub pace: Pace,
+    is_paused: AtomicBool,
     /// Rendered offers.
     texts: HashMap<(OfferName, Form), Bytes>,
 }
@@ -225,8 +227,13 @@ impl ReleaseEntry {
             strategy: Arc::clone(&release.strategy),
             archive: release.archive,
             pace: Pace::of(release, settings),
+            is_paused: AtomicBool::new(release.is_paused()),
             texts: HashMap::new(),
         }
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     /// The text of an offer, rendered once.
@@ -273,6 +280,8 @@ pub struct View {
     pub pointers: Pointers,
     /// Calls that wait for a child's turn to change.
     pub waiters: Waiters,
+    /// This manager and those above it.
+    pub lineage: Lineage,
     pub stats: Stats,
 }
 
@@ -299,6 +308,7 @@ impl Default for View {
             manager_id: OnceLock::new(),
             pointers: Pointers::default(),
             waiters: Waiters::default(),
+            lineage: Lineage::default(),
             stats: Stats::default(),
         }
     }
@@ -534,14 +544,20 @@ impl View {
     pub(super) fn publish_release(&self, state: &State, key: ReleaseKey) {
         let releases = self.releases.pin();
         match state.release(key) {
-            Some(release) => {
-                if let Some(entry) = releases.get(&key.0) {
-                    entry.pace.renew(release);
-                } else {
+            Some(release) => match releases.get(&key.0) {
+                None => {
                     self.known.pin().insert(release.id.clone(), key);
                     releases.insert(key.0, Arc::new(ReleaseEntry::of(release, &state.settings)));
                 }
-            }
+                Some(entry) => {
+                    entry.pace.renew(release);
+                    let is_paused = release.is_paused();
+                    if entry.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused {
+                        // Managers below want to know; a pause is rare.
+                        self.waiters.wake_all();
+                    }
+                }
+            },
             None => {
                 releases.remove(&key.0);
             }

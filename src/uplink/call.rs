@@ -2,14 +2,14 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use reqwest::{RequestBuilder, Url};
+use reqwest::{RequestBuilder, Url, header::CONTENT_TYPE};
 use serde_json::value::RawValue;
 
 use super::fleet::Below;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
     link::{Poll, Polled},
-    model::{ChildKind, MAX_OFFER_ID_LEN},
+    model::ChildKind,
     strategy::MAX_STRATEGY_BYTES,
     wire::child::{
         EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary, Then,
@@ -85,6 +85,12 @@ impl Parent {
         if status.is_server_error() {
             return Err(CallError::Troubled(status.as_u16()));
         }
+        let is_page =
+            answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+        if status.is_success() && is_page {
+            // A proxy that wants somebody to log in: nothing has reached the parent.
+            return Err(CallError::Nonsense("a page to be looked at".to_owned()));
+        }
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await? {
             if body.len() + chunk.len() > limit {
@@ -109,16 +115,18 @@ impl Parent {
             name: name.map(Cow::Borrowed),
             kind: Some(ChildKind::Rm),
             capabilities: below.capabilities(),
+            rm_ids: poll.rm_ids.clone(),
+            held: poll.held.clone(),
         };
         let request = self.http.post(self.at(&["poll"])).json(&body);
         let answer = self.send(waiting(request, poll.wait_ms), MAX_ANSWER_BYTES).await?;
-        let answer: PollAnswer<'_> = read(&answer)?;
-        let is_id = |text: &str| text.len() <= MAX_OFFER_ID_LEN && !text.chars().any(char::is_control);
-        if answer.id.is_empty() || !is_id(&answer.id) || !is_id(&answer.new_release) {
-            return Err(CallError::Nonsense("ids that are none".to_owned()));
-        }
-        let offer = (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned());
-        Ok(Polled { id: answer.id.into_owned(), offer, ..Polled::default() })
+        let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        Ok(Polled {
+            offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
+            id: answer.id.into_owned(),
+            rm_ids: answer.rm_ids,
+            hold: answer.hold,
+        })
     }
 
     /// The strategy of an offer.

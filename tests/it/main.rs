@@ -12,6 +12,7 @@ mod forward;
 mod functions;
 mod http;
 mod layers;
+mod link;
 mod plan;
 mod release;
 mod replay;

@@ -112,7 +112,7 @@ async fn a_stage_is_skipped_and_stays_skipped_after_a_restart() {
     let world = World::start().await;
     let (one, two) = (world.child().await, world.child().await);
     let text = std::fs::read_to_string("releases/two-stage.yml").unwrap();
-    world.submit(&format!("{}rollout: {{late_joiners: include}}\n", text)).await.ok();
+    world.submit(&format!("{text}rollout: {{late_joiners: include}}\n")).await.ok();
     assert_eq!(world.poll(&one).await.1, "two-stage");
     world.fetch(&one, "two-stage").await.ok();
     assert_eq!(world.poll(&two).await.1, "two-stage");
