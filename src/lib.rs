@@ -12,6 +12,7 @@ pub mod http;
 pub mod model;
 pub mod notify;
 pub mod plan;
+pub mod provider;
 pub mod release;
 pub mod store;
 pub mod strategy;

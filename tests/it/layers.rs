@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("engine", &["model", "strategy", "release", "store", "functions"]),
     ("notify", &["engine", "store"]),
+    ("provider", &["model", "strategy"]),
     ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire"]),
     ("wire", &["model"]),
     ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "wire"]),
