@@ -12,6 +12,7 @@ mod functions;
 mod http;
 mod layers;
 mod plan;
+mod provider;
 mod release;
 mod replay;
 mod sim;
