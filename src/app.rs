@@ -16,6 +16,7 @@ use crate::{
     notify,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
+    strategy::Site,
     uplink,
 };
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub max_wait: Duration,
     /// Calls that may wait at once; never more than half of the connections, so that others get through.
     pub max_waiters: usize,
+    /// The templates and providers that strategies may name.
+    pub site: Site,
 }
 
 /// Speaks TLS on an address.
@@ -77,6 +80,7 @@ impl Options {
             timeouts: serve::Timeouts::default(),
             max_wait: http::child::MAX_WAIT,
             max_waiters: http::child::MAX_WAITERS,
+            site: Site::default(),
         }
     }
 }
@@ -114,6 +118,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         auth: options.auth,
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
+        site: options.site,
     };
     let ctx = Context::new(started.engine.clone(), settings, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {

@@ -13,8 +13,10 @@ use crate::{
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
     engine::TaskSettings,
     http::auth::{self, ChildTokens, Token},
+    provider::Registry,
     release::settings::Settings as Rules,
     store::options::OpenOptions,
+    strategy::Site,
     uplink,
 };
 
@@ -195,7 +197,17 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         timeouts: config.timeouts.served(),
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
+        site: site(config)?,
     })
+}
+
+/// What strategies may name. Providers are set up once here, so that a missing secret or certificate is found now.
+fn site(config: &Config) -> Result<Site, Failure> {
+    let site = config.analysis.site()?;
+    Registry::new(&site.providers).map_err(|error| {
+        Failure::from(Fault { place: "analysis.providers".to_owned(), message: error.to_string() })
+    })?;
+    Ok(site)
 }
 
 /// Who is above, if somebody is.

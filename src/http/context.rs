@@ -9,6 +9,7 @@ use super::auth;
 use crate::{
     engine::{Engine, view::View},
     functions,
+    strategy::Site,
 };
 
 /// How long a caller waits for a commit before it is told to try again.
@@ -32,6 +33,8 @@ pub struct Settings {
     pub max_wait: Duration,
     /// Calls that may wait at once; more are answered at once.
     pub max_waiters: usize,
+    /// What strategies may name.
+    pub site: Site,
 }
 
 /// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than

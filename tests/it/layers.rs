@@ -21,7 +21,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "wire"]),
     ("fleet", &["model", "wire"]),
     ("config", &["model", "strategy", "functions", "release", "store", "engine", "http", "app"]),
-    ("app", &["model", "functions", "release", "store", "engine", "notify", "http", "config", "uplink"]),
+    (
+        "app",
+        &[
+            "model",
+            "strategy",
+            "functions",
+            "release",
+            "store",
+            "engine",
+            "notify",
+            "http",
+            "config",
+            "uplink",
+        ],
+    ),
 ];
 
 /// What the pure modules must not even know of: they take the time and everything random as an argument.
