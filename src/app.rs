@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     engine::{self, Engine, TaskSettings},
+    forward::Above,
     functions,
     http::{self, Context, auth, context, serve},
     notify,
@@ -35,6 +36,8 @@ pub struct Options {
     pub task: TaskSettings,
     /// The manager above; `None`: this one is the root.
     pub parent: Option<uplink::Settings>,
+    /// Where strategies go that reach beyond this manager.
+    pub above: Above,
     pub max_connections: usize,
     pub auth: auth::Settings,
     /// An address of their own for the calls of children; they are not answered on `listen` then.
@@ -72,6 +75,7 @@ impl Options {
             rules: Rules::default(),
             task: TaskSettings::default(),
             parent: None,
+            above: Above::Nobody,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
             child_listen: None,
@@ -120,7 +124,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,
     };
-    let ctx = Context::new(started.engine.clone(), settings, stop.clone());
+    let ctx = Context::new(started.engine.clone(), settings, options.above, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {
         max_connections: options.max_connections,
         tls: tls.map(|Tls(acceptor)| acceptor),

@@ -12,6 +12,7 @@ use crate::{
     app,
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
     engine::TaskSettings,
+    forward::{self, Above, Forward},
     http::auth::{self, ChildTokens, Token},
     provider::Registry,
     release::settings::Settings as Rules,
@@ -135,17 +136,17 @@ pub async fn run(args: Args) -> Result<u8, Failure> {
 }
 
 /// SIGTERM and SIGINT.
-struct Signals {
+pub(super) struct Signals {
     term: Signal,
     int: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
@@ -190,11 +191,12 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             webhooks: config.notify.webhooks.0.clone(),
         },
         parent: parent(config)?,
+        above: above(config)?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
-        timeouts: config.timeouts.served(),
+        timeouts: config.timeouts,
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
         site: site(config)?,
@@ -221,6 +223,16 @@ fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
         poll: parent.poll,
         archive_limits: config.functions.limits(),
     }))
+}
+
+/// Where strategies go that reach beyond this manager.
+fn above(config: &Config) -> Result<Above, Failure> {
+    let parent = &config.parent;
+    let Some(url) = parent.operator_url.as_ref().or(parent.url.as_ref()) else { return Ok(Above::Nobody) };
+    let Some(area) = parent.area()? else { return Ok(Above::AreaUnknown) };
+    let token = parent.operator_token()?.map(|token| token.reveal().to_owned());
+    let settings = forward::Settings { url: url.0.clone(), token, area };
+    Forward::new(settings).map(Above::Known).map_err(|error| Failure::user(error.to_string()))
 }
 
 /// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.

@@ -40,9 +40,10 @@ pub use parent::Parent;
 pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
-pub use timeouts::Timeouts;
 pub use tls::Tls;
 pub use value::{Bytes, LogFormat, Secret, Setting, Url, Urls};
+
+use crate::http::serve::Timeouts;
 
 /// Where the file is looked for, below the working directory, when none is named.
 pub const DEFAULT_FILE: &str = "config/choirmaster.yml";

@@ -259,6 +259,7 @@ impl Building {
             fetched: detail.fetched,
             wave: detail.wave,
             admitted: detail.admitted,
+            passed: detail.passed,
             joined: detail.joined,
             slot: Slot(small("stage", row.stage)?),
             stage_status,

@@ -16,7 +16,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -24,7 +24,7 @@ use std::{
 use bytes::Bytes;
 use papaya::HashMap;
 
-use super::{stats::Stats, waiters::Waiters};
+use super::{lineage::Lineage, pointers::Pointers, stats::Stats, waiters::Waiters};
 use crate::{
     model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
@@ -208,6 +208,7 @@ pub struct ReleaseEntry {
     pub archive: [u8; 32],
     /// Whether one more child may be shown its offer.
     has_place: AtomicBool,
+    is_paused: AtomicBool,
     /// Rendered offers.
     texts: HashMap<(OfferName, Form), Bytes>,
 }
@@ -220,6 +221,7 @@ impl ReleaseEntry {
             strategy: Arc::clone(&release.strategy),
             archive: release.archive,
             has_place: AtomicBool::new(release.has_place()),
+            is_paused: AtomicBool::new(release.is_paused()),
             texts: HashMap::new(),
         }
     }
@@ -227,6 +229,10 @@ impl ReleaseEntry {
     /// Whether one more child may be shown its offer.
     pub fn has_place(&self) -> bool {
         self.has_place.load(Ordering::Relaxed)
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     /// The text of an offer, rendered once.
@@ -267,8 +273,14 @@ pub struct View {
     /// Serving time of what the engine decides at the moment.
     deciding_at: AtomicU64,
     draining: AtomicBool,
+    /// The id of this manager among managers; it never changes.
+    manager_id: OnceLock<String>,
+    /// Releases that went up.
+    pub pointers: Pointers,
     /// Calls that wait for a child's turn to change.
     pub waiters: Waiters,
+    /// This manager and those above it.
+    pub lineage: Lineage,
     pub stats: Stats,
 }
 
@@ -292,7 +304,10 @@ impl Default for View {
             serving_until: AtomicU64::new(0),
             deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            manager_id: OnceLock::new(),
+            pointers: Pointers::default(),
             waiters: Waiters::default(),
+            lineage: Lineage::default(),
             stats: Stats::default(),
         }
     }
@@ -319,6 +334,15 @@ pub struct Resolved {
 }
 
 impl View {
+    /// The id of this manager among managers: the same for the life of its store.
+    pub fn manager_id(&self) -> &str {
+        self.manager_id.get().map_or("", String::as_str)
+    }
+
+    pub(super) fn name_manager(&self, id: String) {
+        let _ = self.manager_id.set(id);
+    }
+
     /// Looks a child up and works with it in place.
     pub fn with_child<T>(&self, id: &str, look: impl FnOnce(&ChildEntry) -> T) -> Option<T> {
         self.children.pin().get(id).map(|entry| look(entry))
@@ -514,12 +538,19 @@ impl View {
     pub(super) fn publish_release(&self, state: &State, key: ReleaseKey) {
         let releases = self.releases.pin();
         match state.release(key) {
-            Some(release) => {
-                if releases.get(&key.0).is_none() {
+            Some(release) => match releases.get(&key.0) {
+                None => {
                     self.known.pin().insert(release.id.clone(), key);
                     releases.insert(key.0, Arc::new(ReleaseEntry::of(release)));
                 }
-            }
+                Some(entry) => {
+                    let is_paused = release.is_paused();
+                    if entry.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused {
+                        // Managers below want to know; a pause is rare.
+                        self.waiters.wake_all();
+                    }
+                }
+            },
             None => {
                 releases.remove(&key.0);
             }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::auth;
 use crate::{
     engine::{Engine, view::View},
+    forward::Above,
     functions,
     strategy::Site,
 };
@@ -50,12 +51,14 @@ pub struct Parts {
     pub submissions: Arc<Semaphore>,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,
+    /// For strategies that reach beyond this manager.
+    pub above: Above,
 }
 
 impl Context {
-    pub fn new(engine: Engine, settings: Settings, stopping: CancellationToken) -> Self {
+    pub fn new(engine: Engine, settings: Settings, above: Above, stopping: CancellationToken) -> Self {
         let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
-        Self(Arc::new(Parts { engine, settings: Arc::new(settings), submissions, stopping }))
+        Self(Arc::new(Parts { engine, settings: Arc::new(settings), submissions, stopping, above }))
     }
 
     pub fn view(&self) -> &View {

@@ -60,6 +60,9 @@ pub struct Strategy {
     /// How the manager leads the release; `None`: each child is on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// Where the target reaches beyond this manager's area, the manager above is to release it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forward_up: bool,
 }
 
 /// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.

@@ -24,7 +24,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// Most conditions of one stage.
 pub const MAX_CONDITIONS: usize = 32;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "id",
     "name",
     "type",
@@ -37,11 +37,9 @@ const KEYS: [&str; 13] = [
     "stage_deadline",
     "target",
     "rollout",
+    "forward_up",
     analysis::templates::KEY,
 ];
-
-/// Blocks of the language that this version can't honour.
-const NOT_YET: [&str; 1] = ["forward_up"];
 
 /// A strategy as far as it could be read.
 pub(super) struct Draft {
@@ -55,6 +53,7 @@ pub(super) struct Draft {
     pub stage_deadline_at: At,
     pub target: Option<Target>,
     pub rollout: Option<rollout::Draft>,
+    pub forward_up: bool,
     /// Where the keys of the blocks stand.
     pub blocks: Blocks,
 }
@@ -95,7 +94,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         findings.error(At::START, "empty", "there is no strategy here").fix("start with id: and name:");
         return None;
     }
-    let fields = Fields::open(root, "the strategy".to_owned(), &KEYS, &NOT_YET, findings)?;
+    let fields = Fields::open(root, "the strategy".to_owned(), &KEYS, &[], findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
         fields.optional(key).and_then(|e| read(e, "bad-duration", scalar::duration, findings))
     };
@@ -130,6 +129,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
         target,
         rollout,
+        forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
         blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), analysis },
     })
 }
@@ -248,6 +248,17 @@ fn on_conflict(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<OnConfli
     let known =
         [("queue", OnConflict::Queue), ("refuse", OnConflict::Refuse), ("supersede", OnConflict::Supersede)];
     word(entry, "on_conflict", &known, findings)
+}
+
+/// YAML 1.2 knows no other spellings.
+fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+    let text = entry.text(findings)?;
+    let truth = text.value.parse().ok();
+    if truth.is_none() {
+        let message = format!("{} is true or false, not {}", entry.key, quoted(text.value));
+        findings.error(text.at, "unknown-value", message).fix("write true or false");
+    }
+    truth
 }
 
 /// The block says what a roll-back restores. There is one thing it can restore, so it is checked and not kept.

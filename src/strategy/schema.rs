@@ -44,6 +44,9 @@ pub struct StrategyForm {
     pub target: Option<TargetForm>,
     /// The manager leads the release, stage by stage; if absent, each child is on its own.
     pub rollout: Option<RolloutForm>,
+    /// Whether the manager above is to release it, where the target reaches beyond this manager's area; `false` if
+    /// absent.
+    pub forward_up: Option<bool>,
     /// Metrics by name, for `template`. The manager writes those of its own here when a release is submitted; where it
     /// is given, no others are looked up.
     pub analysis_templates: Option<BTreeMap<String, SharedForm>>,

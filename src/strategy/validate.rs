@@ -72,6 +72,7 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         deadlines: draft.deadlines,
         target: draft.target,
         rollout,
+        forward_up: draft.forward_up,
     };
     if strategy.functions.is_empty() || strategy.stages.is_empty() {
         return None;

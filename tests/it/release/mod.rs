@@ -4,6 +4,8 @@ mod frozen;
 mod gates;
 mod model;
 mod properties;
+mod replan;
 mod rules;
+mod skip;
 mod upstream;
 pub mod world;

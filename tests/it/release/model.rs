@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use choirmaster::{
     model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
+    plan,
     release::{
         assignment::{Assignment, Slot},
         command::{Command, Form, Reply, Seen as _},
@@ -51,6 +52,7 @@ impl Model {
             check_counts(release);
             check_deadline(world, release);
             check_gates(release);
+            check_membership(state, release);
             for (child, assignment) in &release.assignments {
                 self.check_course(*key, *child, assignment);
                 check_undo(state, release, *child, assignment);
@@ -162,6 +164,15 @@ fn check_gates(release: &Release) {
             "{}: the barrier before {furthest} opened early: {assignment:?}",
             release.id
         );
+    }
+}
+
+/// Nobody is to begin what they do not fit any more.
+fn check_membership(state: &State, release: &Release) {
+    let to_begin = release.assignments.iter().filter(|(_, a)| a.status == ChildStatus::Todo);
+    for (child, _) in to_begin.filter(|_| release.is_under_way()) {
+        let unfit = plan::unfit(&release.strategy, state, None, *child);
+        assert_eq!(unfit, None, "{}: {child:?} is to begin", release.id);
     }
 }
 

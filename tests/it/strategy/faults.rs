@@ -76,7 +76,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
         ("id is a list", with("id: 11", "id: [11]")),
         ("duplicate key", with("id: 11", "id: 11\nid: 12")),
         ("unknown key far off", with("id: 11", "id: 11\nzzzzzzzzzz: 1")),
-        ("a block of a later version", with("id: 11", "id: 11\nforward_up: {}")),
+        ("a truth that is none", with("id: 11", "id: 11\nforward_up: yes")),
         ("almost a block of a later version", with("id: 11", "id: 11\nrolout: {}")),
         ("functions is no list", with("functions:\n  - name", "functions:\n    name")),
         ("no stages", REFERENCE.split("stages:").next().unwrap().to_owned() + "stages: []\n"),
@@ -156,13 +156,13 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:2:1: error: the strategy has no key "zzzzzzzzzz"
      2 | zzzzzzzzzz: 1
        | ^
-      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, analysis_templates
+      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, forward_up, analysis_templates
 
-    ## a block of a later version
-    r.yml:2:1: error: forward_up is not yet available in this version
-     2 | forward_up: {}
-       | ^
-      help: leave forward_up out
+    ## a truth that is none
+    r.yml:2:13: error: forward_up is true or false, not "yes"
+     2 | forward_up: yes
+       |             ^
+      help: write true or false
 
     ## almost a block of a later version
     r.yml:2:1: error: the strategy has no key "rolout"

@@ -261,6 +261,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 deadlines: Deadlines::default(),
                 target: None,
                 rollout: None,
+                forward_up: false,
             }
         })
 }

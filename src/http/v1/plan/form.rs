@@ -77,6 +77,8 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked) -> Planned {
         participants: group(&plan.participants),
         within_km2: None,
         target_km2: None,
+        forwards_to: None,
+        beyond_km2: None,
         busy: plan.busy,
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {

@@ -74,7 +74,15 @@ pub(super) async fn handle(
         ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked)).await?
     };
     // Clipping polygons is slow, and needs nothing of the state any more.
-    let mut plan = blocking(move || planned.measured(&strategy)).await?;
+    let above = ctx.clone();
+    let mut plan = blocking(move || {
+        let mut plan = planned.measured(&strategy);
+        let up = above.above.of(&strategy)?;
+        plan.forwards_to = up.map(|(forward, _)| forward.url().to_owned());
+        plan.beyond_km2 = up.map(|(_, km2)| km2);
+        Ok::<_, Problem>(plan)
+    })
+    .await??;
     plan.warnings = checked.diagnostics.iter().map(problem::diagnostic).collect();
     Ok(Json(plan))
 }
