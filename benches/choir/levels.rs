@@ -104,19 +104,16 @@ async fn measure(root: SocketAddr, lowest: &[SocketAddr], barriers: usize) -> an
     }
     known(root, count).await?;
     submit(root, barriers + 1).await?;
-    let (mut succeeded, mut offered) = (BTreeMap::new(), BTreeMap::new());
-    for _ in 0..count * (2 * barriers + 1) {
-        let (place, at): (&mut BTreeMap<usize, Vec<Instant>>, usize) = tokio::select! {
+    let mut succeeded: BTreeMap<usize, Vec<Instant>> = BTreeMap::new();
+    let mut offered = succeeded.clone();
+    while offered.get(&barriers).is_none_or(|times| times.len() < count) {
+        tokio::select! {
             what = told.recv() => match what.context("the agents are gone")? {
-                Told::Succeeded(stage) => (&mut succeeded, stage),
-                Told::Offered(stage) => (&mut offered, stage),
+                Told::Succeeded(stage) => succeeded.entry(stage).or_default().push(Instant::now()),
+                Told::Offered(stage) => offered.entry(stage).or_default().push(Instant::now()),
             },
-            Some(ended) = agents.join_next() => {
-                ended??;
-                continue;
-            }
-        };
-        place.entry(at).or_default().push(Instant::now());
+            Some(ended) = agents.join_next() => ended??,
+        }
     }
     agents.shutdown().await;
     let last = |of: &BTreeMap<usize, Vec<Instant>>, stage| {
