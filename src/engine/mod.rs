@@ -17,6 +17,7 @@ pub mod audit;
 pub mod clock;
 mod gather;
 mod handle;
+pub mod lineage;
 mod load;
 mod members;
 mod past;

@@ -24,7 +24,7 @@ use std::{
 use bytes::Bytes;
 use papaya::HashMap;
 
-use super::{pointers::Pointers, stats::Stats, waiters::Waiters};
+use super::{lineage::Lineage, pointers::Pointers, stats::Stats, waiters::Waiters};
 use crate::{
     model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
@@ -208,6 +208,7 @@ pub struct ReleaseEntry {
     pub archive: [u8; 32],
     /// Whether one more child may be shown its offer.
     has_place: AtomicBool,
+    is_paused: AtomicBool,
     /// Rendered offers.
     texts: HashMap<(OfferName, Form), Bytes>,
 }
@@ -220,6 +221,7 @@ impl ReleaseEntry {
             strategy: Arc::clone(&release.strategy),
             archive: release.archive,
             has_place: AtomicBool::new(release.has_place()),
+            is_paused: AtomicBool::new(release.is_paused()),
             texts: HashMap::new(),
         }
     }
@@ -227,6 +229,10 @@ impl ReleaseEntry {
     /// Whether one more child may be shown its offer.
     pub fn has_place(&self) -> bool {
         self.has_place.load(Ordering::Relaxed)
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     /// The text of an offer, rendered once.
@@ -273,6 +279,8 @@ pub struct View {
     pub pointers: Pointers,
     /// Calls that wait for a child's turn to change.
     pub waiters: Waiters,
+    /// This manager and those above it.
+    pub lineage: Lineage,
     pub stats: Stats,
 }
 
@@ -299,6 +307,7 @@ impl Default for View {
             manager_id: OnceLock::new(),
             pointers: Pointers::default(),
             waiters: Waiters::default(),
+            lineage: Lineage::default(),
             stats: Stats::default(),
         }
     }
@@ -529,12 +538,19 @@ impl View {
     pub(super) fn publish_release(&self, state: &State, key: ReleaseKey) {
         let releases = self.releases.pin();
         match state.release(key) {
-            Some(release) => {
-                if releases.get(&key.0).is_none() {
+            Some(release) => match releases.get(&key.0) {
+                None => {
                     self.known.pin().insert(release.id.clone(), key);
                     releases.insert(key.0, Arc::new(ReleaseEntry::of(release)));
                 }
-            }
+                Some(entry) => {
+                    let is_paused = release.is_paused();
+                    if entry.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused {
+                        // Managers below want to know; a pause is rare.
+                        self.waiters.wake_all();
+                    }
+                }
+            },
             None => {
                 releases.remove(&key.0);
             }

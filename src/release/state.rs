@@ -461,6 +461,10 @@ impl Release {
         self.state == ReleaseState::Running
     }
 
+    pub const fn is_paused(&self) -> bool {
+        matches!(self.state, ReleaseState::Paused { .. })
+    }
+
     /// Whether one more child may be shown its offer; always where there is no limit.
     pub fn has_place(&self) -> bool {
         self.gates.levels.at_once.is_none_or(|most| self.counts.in_progress < most)

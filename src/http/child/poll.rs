@@ -26,7 +26,10 @@ use crate::{
         command::{Command, Poll, Reply},
         state::Profile,
     },
-    wire::PollRequest,
+    wire::{
+        PollRequest,
+        child::{MAX_RM_IDS, PollAnswer},
+    },
 };
 
 /// A child's regular call: it says where it is and asks what is new.
@@ -34,11 +37,13 @@ use crate::{
     params(("wait" = Option<String>, Query, description = "Answer as soon as an offer waits, at the latest after \
         this time: `30s`, `500ms`. Without it, or with an empty `id`, at once.")),
     request_body(content = Object, description = "`id` (empty: it wants one), `geographic_area` (GeoJSON Polygon or \
-        MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`."),
+        MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`; managers add \
+        `rm_ids` (themselves and the managers above them) and `held` (offers that they hold)."),
     responses(
         (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty.",
             content_type = "application/json", body = Object),
         (status = 400, description = "Malformed, or no valid area.", content_type = "text/plain", body = String),
+        (status = 409, description = "A manager that is above this one.", content_type = "text/plain", body = String),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
@@ -57,6 +62,10 @@ pub(super) async fn handle(
         }
         check_token(&ctx, &headers, request.id())?;
     }
+    let manager = Manager::of(&request);
+    if let Some(manager) = &manager {
+        refuse_cycle(&ctx, manager)?;
+    }
     let view = ctx.view();
     Stats::count(&view.stats.polls);
     let served_ms = ctx.served_ms();
@@ -71,18 +80,80 @@ pub(super) async fn handle(
         Some(Some(answered)) => answered,
         _ => ask(&ctx, &request, served_ms).await?,
     };
-    match wait {
+    let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost. The rest is in a box, so that polls that
         // don't wait carry nothing of it around.
         Some(wait) if !answered.offers && !request.id().is_empty() => {
             let id = request.id().to_owned();
             drop(request);
             drop((body, headers));
-            let offer = Box::pin(until_offer(&ctx, &id, wait)).await?;
-            Ok(json(answer(&id, offer.as_deref().unwrap_or_default())))
+            let offer = Box::pin(until_offer(&ctx, &id, manager.as_ref(), wait)).await?;
+            answer(&id, offer.as_deref().unwrap_or_default())
         }
-        _ => Ok(json(answered.body)),
+        _ => answered.body,
+    };
+    Ok(json(match manager {
+        Some(_) => for_manager(&ctx, &body)?,
+        None => body,
+    }))
+}
+
+/// A manager that calls as a child.
+#[derive(Debug)]
+struct Manager {
+    id: String,
+    /// Offers that it holds, in order.
+    held: Vec<String>,
+}
+
+impl Manager {
+    /// Agents, and managers that say nothing of who they are, are `None`.
+    fn of(request: &PollRequest<'_>) -> Option<Self> {
+        let id = request.rm_ids.first()?.clone();
+        let mut held = request.held.clone();
+        held.sort_unstable();
+        Some(Self { id, held })
     }
+}
+
+/// A manager that is above this one can't be below it too: offers would go round for ever.
+fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
+    let (own, lineage) = (ctx.view().manager_id(), &ctx.view().lineage);
+    if manager.id != own && !lineage.above().contains(&manager.id) {
+        return Ok(());
+    }
+    if lineage.note_refused(&manager.id) {
+        tracing::error!(
+            manager = manager.id,
+            "a manager that is above this one polls as its child; it is refused: change the `parent.url` of one of them"
+        );
+    }
+    let text = format!("{} is this manager or above it, and can't be its child as well", manager.id);
+    Err(Refused::new(StatusCode::CONFLICT, text))
+}
+
+/// The plain answer, with what only managers understand.
+fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "an answer could not be written");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
+    };
+    let answer = PollAnswer::parse(plain).map_err(|error| failed(&error))?;
+    let (own, above) = (ctx.view().manager_id(), ctx.view().lineage.above());
+    let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
+    let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
+    let hold = held(ctx, &answer.id);
+    serde_json::to_vec(&PollAnswer { rm_ids, hold, ..answer }).map_err(|error| failed(&error))
+}
+
+/// Offers that a child has in hand and whose release is paused.
+fn held(ctx: &Context, id: &str) -> Vec<String> {
+    let turn = ctx.view().with_child(id, ChildEntry::turn);
+    let paused = turn.filter(|turn| turn.mode == Mode::InHand).and_then(|turn| {
+        let is_paused = ctx.view().with_release(turn.release, ReleaseEntry::is_paused)?;
+        is_paused.then(|| ctx.view().offer_id(turn.release, turn.name))?
+    });
+    paused.into_iter().collect()
 }
 
 /// An answer to a poll.
@@ -115,10 +186,19 @@ async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result
     }
 }
 
-/// The first offer that comes to wait for a child within the wait.
-async fn until_offer(ctx: &Context, id: &str, wait: Duration) -> Result<Option<String>, Refused> {
+/// The first offer that comes to wait for a child within the wait. To a manager it is news as well that something of
+/// what it has in hand is paused, or no longer.
+async fn until_offer(
+    ctx: &Context,
+    id: &str,
+    manager: Option<&Manager>,
+    wait: Duration,
+) -> Result<Option<String>, Refused> {
     let Some(mut waiting) = Waiting::begin(ctx, id, wait) else { return Ok(None) };
     loop {
+        if manager.is_some_and(|manager| manager.held != held(ctx, id)) {
+            return Ok(None);
+        }
         let Some((turn, kind)) = ctx.view().with_child(id, |child| (child.turn(), child.kind())) else {
             return Ok(None);
         };
