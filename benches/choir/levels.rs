@@ -1,9 +1,9 @@
 //! How long a barrier takes across levels: from the last child's success to the next stage's offer at the leaves.
 //!
 //! A root, two managers below it, two below each of those, each a process of its own on an embedded store; agents that
-//! take no time for their stages, and wait with long polls themselves, so that only what managers do is measured. Every
-//! stage ends at a barrier over the whole tree. Once with long polls between managers, and once where those above the
-//! lowest let nobody wait, so that all polls of managers are plain ones.
+//! all take the same few seconds for a stage, and wait with long polls themselves, so that only what managers do is
+//! measured. Every stage ends at a barrier over the whole tree. Once with long polls between managers, and once where
+//! those above the lowest let nobody wait, so that all polls of managers are plain ones.
 
 use std::{collections::BTreeMap, fmt::Write as _, net::SocketAddr, time::Duration};
 
@@ -36,7 +36,14 @@ pub const POLL: Duration = Duration::from_secs(3);
 const RELEASE: &str = "levels";
 
 /// Everybody is known to the root after this time, and every barrier opens.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Shortest stage. A manager begins no two polls within [`POLL`], so that shorter stages would measure that.
+const STAGE: Duration = Duration::from_millis(3_500);
+
+/// Each stage takes this much longer than the one before, within [`POLL`], so that success comes at another moment
+/// between two polls each time.
+const LATER: Duration = Duration::from_millis(1_370);
 
 /// Between two looks at what the root knows.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -176,7 +183,13 @@ async fn submit(root: SocketAddr, stages: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An agent that takes no time for anything.
+/// How long a stage takes at every agent.
+fn takes(stage: usize) -> Duration {
+    let later = (LATER.as_millis() as u64 * stage as u64) % POLL.as_millis() as u64;
+    STAGE + Duration::from_millis(later)
+}
+
+/// An agent that takes no time for anything but its stages.
 struct Agent {
     connection: Connection,
     index: usize,
@@ -214,6 +227,7 @@ impl Agent {
             let request = bodies::get(&format!("/release?childID={}&releaseID={id}", self.id));
             let offer = Offer::read(std::str::from_utf8(self.connection.call(request.as_bytes()).await?)?)?;
             let stage = offer.stages.first().context("an offer without stages")?.name.clone();
+            sleep(takes(run)).await;
             self.report(&offer.id, &stage, 2).await?;
             told.send(Told::Succeeded(run))?;
             let body = format!(
