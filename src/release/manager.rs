@@ -174,12 +174,12 @@ impl Release {
         strategy.from_above = None;
         if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.manager.as_deref()) {
             strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
-            strategy.from_above = Some(self.from_above(rollout, assignment, manager));
+            strategy.from_above = Some(self.said_beside(rollout, assignment, manager));
         }
         strategy
     }
 
-    fn from_above(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
+    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
         let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
         FromAbove { waves, continues: manager.continues.map(before), undoes: None }
