@@ -167,6 +167,8 @@ impl Release {
         let mut strategy = Strategy::clone(&self.strategy);
         for (at, stage) in strategy.stages.iter_mut().enumerate() {
             stage.kind = kind(&self.strategy, &self.gates.levels, at, stage);
+            // Judged where the release was planned.
+            stage.analysis = None;
         }
         strategy.id = self.id.clone();
         strategy.on_conflict = OnConflict::Queue;
@@ -210,6 +212,7 @@ impl Release {
             approval: None,
             late_joiners: rollout.late_joiners,
             start_ms: None,
+            analysis: None,
         }
     }
 
