@@ -56,8 +56,9 @@ impl Pace {
         if !self.is_limited {
             return;
         }
-        let most = release.gates.levels.at_once.unwrap_or_default();
-        let places = most.saturating_sub(release.counts.in_progress);
+        let at_once = release.gates.levels.at_once;
+        let places =
+            at_once.map_or(0, |most| release.places(most)).saturating_sub(release.counts.in_progress);
         let before = self.places.swap(places, Ordering::AcqRel);
         for _ in before..places {
             self.freed.notify_one();

@@ -2,5 +2,6 @@
 
 mod above;
 mod levels;
+mod offers;
 mod plain;
 mod rough;
