@@ -20,6 +20,7 @@ mod handle;
 pub mod lineage;
 mod load;
 mod members;
+pub mod pace;
 mod past;
 pub mod pointers;
 mod recall;

@@ -1,6 +1,6 @@
 //! `POST /poll`.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
@@ -18,12 +19,13 @@ use crate::{
     engine::{
         By, EngineError,
         stats::Stats,
-        view::{ChildEntry, Mode, ReleaseEntry},
+        view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, context::PATIENCE},
-    model::{ChildId, ChildKind, area},
+    model::{ChildId, ChildKey, ChildKind, area},
     release::{
         command::{Command, Poll, Reply},
+        offer::OfferKind,
         state::Profile,
     },
     wire::{
@@ -179,7 +181,11 @@ async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
-            view.with_child(child.as_str(), |child| child.touch(served_ms));
+            let is_early = view.with_child(child.as_str(), |child| {
+                child.touch(served_ms);
+                early(ctx, child.key, &child.turn()).is_some()
+            });
+            let offer = offer.filter(|_| is_early != Some(true));
             Ok(offer.map_or_else(|| Answered::nothing(&child), |offer| Answered::offer(&child, &offer)))
         }
         _ => Err(EngineError::Failed.into()),
@@ -199,14 +205,30 @@ async fn until_offer(
         if manager.is_some_and(|manager| manager.held != held(ctx, id)) {
             return Ok(None);
         }
-        let Some((turn, kind)) = ctx.view().with_child(id, |child| (child.turn(), child.kind())) else {
-            return Ok(None);
-        };
+        let known = ctx.view().with_child(id, |child| (child.key, child.turn(), child.kind()));
+        let Some((key, turn, kind)) = known else { return Ok(None) };
+        let release = ctx.view().release(turn.release);
         match turn.mode {
+            Mode::Offer | Mode::Queued if let Some(left) = early(ctx, key, &turn) => {
+                if !waiting.again_or(sleep(left)).await? {
+                    return Ok(None);
+                }
+                continue;
+            }
             Mode::Offer => return Ok(ctx.view().offer_id(turn.release, turn.name)),
-            // A place is given at a poll, to whoever comes first.
-            Mode::Queued if ctx.view().with_release(turn.release, ReleaseEntry::has_place) == Some(true) => {
-                return Ok(None);
+            Mode::Queued if let Some(release) = release => {
+                let mut freed = pin!(release.pace.freed());
+                freed.as_mut().enable();
+                // It is given to whoever asks first.
+                if release.pace.has_place()
+                    && let Some(offer) = ask_for_place(ctx, id).await?
+                {
+                    return Ok(Some(offer));
+                }
+                if !waiting.again_or(freed).await? {
+                    return Ok(None);
+                }
+                continue;
             }
             Mode::Idle | Mode::Queued => {}
             Mode::InHand if kind == ChildKind::Rm => {}
@@ -218,6 +240,30 @@ async fn until_offer(
             return Ok(None);
         }
     }
+}
+
+/// What a child that waits for a place is offered if the engine gives it one. It polls as it did before.
+async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refused> {
+    let Some(child) = ctx.view().child(id) else { return Ok(None) };
+    let (area, agents) = (child.area.clone(), child.agents);
+    let profile = child.profile.as_deref().cloned();
+    let poll = Poll { child: Some(child.id.clone()), fresh: child.id.clone(), area, agents, profile };
+    match ctx.engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await? {
+        Reply::Polled { offer, .. } => Ok(offer),
+        _ => Err(EngineError::Failed.into()),
+    }
+}
+
+/// For how long yet a child is not to be shown what it is offered with many others.
+fn early(ctx: &Context, child: ChildKey, turn: &Published) -> Option<Duration> {
+    if matches!(turn.name.kind, OfferKind::Undo(_)) {
+        return None;
+    }
+    let is_admitted = turn.mode == Mode::Offer;
+    let served_ms = ctx.served_ms();
+    let left =
+        ctx.view().with_release(turn.release, |release| release.pace.early_ms(child, is_admitted, served_ms));
+    left.flatten().map(Duration::from_millis)
 }
 
 /// The answer to a child that has nothing new to say, if the view knows it.
@@ -233,10 +279,13 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
     let turn = child.turn();
     match turn.mode {
         Mode::Idle => Some(Answered::nothing(&child.id)),
+        Mode::Offer | Mode::Queued if early(ctx, child.key, &turn).is_some() => {
+            Some(Answered::nothing(&child.id))
+        }
         Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
-            let has_place = ctx.view().with_release(turn.release, ReleaseEntry::has_place);
+            let has_place = ctx.view().with_release(turn.release, |release| release.pace.has_place());
             (has_place == Some(false)).then(|| Answered::nothing(&child.id))
         }
         Mode::InHand | Mode::Ask => None,
