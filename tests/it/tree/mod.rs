@@ -3,4 +3,5 @@
 mod above;
 mod levels;
 mod plain;
+mod processes;
 mod rough;
