@@ -153,7 +153,7 @@ async fn killed_at_a_barrier(place: &Place) {
     root.post("/release", led).await;
 
     // While the agents are at work, and again while all wait for an approval at the top.
-    lower.is("41", &["Running"]).await;
+    lower.is("41", &["Running", "Done"]).await;
     middle.kill();
     middle.come_back().await;
     root.is("41", &["AwaitingApproval"]).await;
@@ -179,8 +179,6 @@ async fn killed_in_a_roll_back(place: &Place) {
     root.knows(3, 3 * AGENTS).await;
     let waves = "rollout:\n  order: waves\n  waves: [33%, 100%]\n  approval: before_each_wave\n";
     root.post("/release", strategy("42") + waves).await;
-    root.is("42", &["AwaitingApproval"]).await;
-    root.post("/api/v1/releases/42/approve", String::new()).await;
     // A third is done, and the others wait.
     root.until("/api/v1/releases/42", |shown| {
         shown["state"] == "AwaitingApproval" && shown["counts"]["done"].as_u64().unwrap_or_default() > 0
