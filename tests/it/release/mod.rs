@@ -4,6 +4,7 @@ mod frozen;
 mod gates;
 mod model;
 mod properties;
+mod queue;
 mod replan;
 mod rules;
 mod skip;
