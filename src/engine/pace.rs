@@ -103,7 +103,7 @@ fn began_ms(release: &Release) -> u64 {
     release.started_at.max(release.gates.stand.opened).max(fact) + release.clock.paused_ms
 }
 
-/// Renews what has changed with a commit.
+/// The releases whose places are counted.
 pub(super) fn limited(state: &State) -> impl Iterator<Item = &Release> {
     state.releases.values().filter(|release| release.gates.levels.at_once.is_some())
 }

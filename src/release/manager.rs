@@ -167,6 +167,8 @@ impl Release {
         let mut strategy = Strategy::clone(&self.strategy);
         for (at, stage) in strategy.stages.iter_mut().enumerate() {
             stage.kind = kind(&self.strategy, &self.gates.levels, at, stage);
+            // Judged where the release was planned.
+            stage.analysis = None;
         }
         strategy.id = self.id.clone();
         strategy.on_conflict = OnConflict::Queue;
@@ -174,12 +176,12 @@ impl Release {
         strategy.from_above = None;
         if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.manager.as_deref()) {
             strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
-            strategy.from_above = Some(self.from_above(rollout, assignment, manager));
+            strategy.from_above = Some(self.said_beside(rollout, assignment, manager));
         }
         strategy
     }
 
-    fn from_above(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
+    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
         let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
         FromAbove { waves, continues: manager.continues.map(before), undoes: None }
@@ -210,6 +212,7 @@ impl Release {
             approval: None,
             late_joiners: rollout.late_joiners,
             start_ms: None,
+            analysis: None,
         }
     }
 

@@ -25,6 +25,7 @@ pub mod gate;
 pub mod lead;
 pub mod manager;
 pub mod offer;
+pub mod queue;
 mod replan;
 pub mod settings;
 pub mod settle;

@@ -11,6 +11,9 @@ use super::{
 };
 use crate::{model::ReleaseId, strategy::Strategy};
 
+/// An offer that is refused or can't be right is fetched so often before that is believed.
+pub const BELIEVED_AFTER: u32 = 5;
+
 /// Starts the ids of releases from above whose own id is taken here.
 const OWN_ID: &str = "up-";
 

@@ -9,6 +9,7 @@ use crate::model::ReleaseId;
 use super::{
     Condition, Deadlines, FromAbove, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, StageKind,
     Statistic, Version,
+    analysis::{self, Place},
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
     from_above,
@@ -24,7 +25,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// Most conditions of one stage.
 pub const MAX_CONDITIONS: usize = 32;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "id",
     "name",
     "type",
@@ -38,6 +39,7 @@ const KEYS: [&str; 13] = [
     "target",
     "rollout",
     "forward_up",
+    analysis::templates::KEY,
 ];
 
 /// The keys of a text that comes from the manager above: one more.
@@ -58,9 +60,6 @@ pub(super) enum Author {
     /// The manager above.
     Parent,
 }
-
-/// Blocks of the language that this version can't honour.
-const NOT_YET: [&str; 1] = ["analysis"];
 
 /// A strategy as far as it could be read.
 pub(super) struct Draft {
@@ -85,6 +84,8 @@ pub(super) struct Draft {
 pub(super) struct Blocks {
     /// The target, if it allows parts.
     pub partial: Option<At>,
+    /// The first block of analysis.
+    pub analysis: Option<At>,
 }
 
 pub(super) struct DraftFunction {
@@ -106,6 +107,7 @@ pub(super) struct DraftStage {
     pub on_success: Option<Located<String>>,
     /// Absent: `rollback`, the one that is always safe.
     pub on_failure: Option<Located<String>>,
+    pub analysis: Option<analysis::Draft>,
 }
 
 pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) -> Option<Draft> {
@@ -117,7 +119,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         Author::Developer => &KEYS[..],
         Author::Parent => &KEYS_FROM_ABOVE[..],
     };
-    let fields = Fields::open(root, "the strategy".to_owned(), keys, &NOT_YET, findings)?;
+    let fields = Fields::open(root, "the strategy".to_owned(), keys, &[], findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
         fields.optional(key).and_then(|e| read(e, "bad-duration", scalar::duration, findings))
     };
@@ -133,6 +135,8 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
     let from_above = fields.optional("from_above").filter(|_| author == Author::Parent);
+    let analysis = analyses(&stages, rollout.as_ref()).map(|block| block.at).min();
+    one_alpha(&stages, rollout.as_ref(), findings);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -153,8 +157,29 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         rollout,
         forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
         from_above: from_above.and_then(|e| from_above::read(e, findings)),
-        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts) },
+        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), analysis },
     })
+}
+
+/// Every block of analysis.
+pub(super) fn analyses<'d>(
+    stages: &'d [DraftStage],
+    rollout: Option<&'d rollout::Draft>,
+) -> impl Iterator<Item = &'d analysis::Draft> {
+    let whole = rollout.and_then(|rollout| rollout.analysis.as_ref());
+    whole.into_iter().chain(stages.iter().filter_map(|stage| stage.analysis.as_ref()))
+}
+
+/// Alpha is shared over all blocks, so that only one can say how much it is.
+fn one_alpha(stages: &[DraftStage], rollout: Option<&rollout::Draft>, findings: &mut Findings<'_>) {
+    let mut given: Vec<At> = analyses(stages, rollout).filter_map(|block| block.alpha).collect();
+    given.sort_unstable();
+    let Some((first, others)) = given.split_first() else { return };
+    for at in others {
+        let line = first.line;
+        let message = format!("alpha belongs to the release as a whole, and line {line} gives it already");
+        findings.error(*at, "contradiction", message).fix("keep one of them: it is shared over all metrics");
+    }
 }
 
 /// A required list with at least one item.
@@ -283,7 +308,7 @@ fn rollback(fields: &Fields<'_>, findings: &mut Findings<'_>) {
 }
 
 /// `stage "Canary"`, or `stage 2` where it has no name to call it by.
-fn title(noun: &str, node: &Node, index: usize) -> String {
+pub(super) fn title(noun: &str, node: &Node, index: usize) -> String {
     if let Kind::Mapping(entries) = &node.kind {
         for (key, value) in entries {
             if let (Kind::Scalar(key), Kind::Scalar(name)) = (&key.kind, &value.kind)
@@ -317,24 +342,35 @@ fn function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Dr
 }
 
 fn stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftStage> {
-    let keys =
-        ["name", "type", "func_name", "variants", "metrics_conditions", "end_conditions", "end_action"];
+    let keys = [
+        "name",
+        "type",
+        "func_name",
+        "variants",
+        "metrics_conditions",
+        "end_conditions",
+        "end_action",
+        "analysis",
+    ];
     let fields = Fields::open(node, title("stage", node, index), &keys, &[], findings)?;
     let kinds = [("A/B", StageKind::AB), ("WaitForSignal", StageKind::WaitForSignal)];
     let kind = fields.required("type", "WaitForSignal", findings);
     let (min_duration, min_calls) = minima(&fields, findings);
     let (on_success, on_failure) = actions(&fields, findings);
+    let new_traffic = variants(&fields, findings);
+    let analysis = fields.filled("analysis", "and below it duration:, interval: and metrics:", findings);
     Some(DraftStage {
         at: fields.at(),
         name: fields.required("name", "Canary 5 Percent", findings).and_then(|e| name(e, findings)),
         kind: kind.and_then(|e| word(e, "stage type", &kinds, findings)),
         function: fields.required("func_name", "sieve", findings).and_then(|e| name(e, findings)),
-        new_traffic: variants(&fields, findings),
+        new_traffic,
         conditions: conditions(&fields, findings),
         min_duration,
         min_calls,
         on_success,
         on_failure,
+        analysis: analysis.and_then(|e| analysis::read(e, Place::Stage { new_traffic }, findings)),
     })
 }
 

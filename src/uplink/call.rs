@@ -106,7 +106,7 @@ impl Parent {
     }
 
     pub async fn poll(&self, poll: &Poll, name: Option<&str>, below: &Below) -> Result<Polled, CallError> {
-        let area = below.area().map(<&RawValue>::deserialize_str).transpose()?;
+        let area = below.area(poll.understood).map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,
             id: poll.id.as_deref().map(Cow::Borrowed),

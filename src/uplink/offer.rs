@@ -13,13 +13,10 @@ use crate::{
         change::Submitted,
         command::{Command, Refusal, Reply},
         manager::Agents,
-        takeover,
+        takeover::{self, BELIEVED_AFTER},
     },
     strategy::{self, Strategy},
 };
-
-/// An offer that can't be right is fetched so often before the parent is told that it has faults.
-const BELIEVED_AFTER: u32 = 5;
 
 /// Why an offer can't become a release.
 enum Refused {
@@ -44,6 +41,12 @@ impl Caller {
         let why = match refused {
             Refused::Doubtful(why) if attempt + 1 < BELIEVED_AFTER => return Err(Trouble::Doubtful(why)),
             Refused::ForGood(why) | Refused::Doubtful(why) => why,
+            // Whoever stands between may refuse for the parent, which believes then that the offer is here.
+            Refused::Now(Trouble::Call(CallError::Refused { status, text }))
+                if attempt + 1 < BELIEVED_AFTER =>
+            {
+                return Err(Trouble::Doubtful(format!("it answered {status}: {text}")));
+            }
             Refused::Now(Trouble::Call(CallError::Refused { status, text })) => {
                 tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
                 return Ok(());

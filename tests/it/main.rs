@@ -14,6 +14,7 @@ mod http;
 mod layers;
 mod link;
 mod plan;
+mod provider;
 mod release;
 mod replay;
 mod sim;

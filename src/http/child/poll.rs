@@ -230,8 +230,7 @@ async fn until_offer(
                 }
                 continue;
             }
-            Mode::Idle | Mode::Queued => {}
-            Mode::Leads => {}
+            Mode::Idle | Mode::Queued | Mode::Leads => {}
             Mode::InHand if kind == ChildKind::Rm => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
             // again: here the manager waits for the child's next call, not the other way round.
@@ -279,12 +278,11 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
     }
     let turn = child.turn();
     match turn.mode {
-        Mode::Idle => Some(Answered::nothing(&child.id)),
+        Mode::Idle | Mode::Leads => Some(Answered::nothing(&child.id)),
         Mode::Offer | Mode::Queued if early(ctx, child.key, &turn).is_some() => {
             Some(Answered::nothing(&child.id))
         }
         Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
-        Mode::Leads => Some(Answered::nothing(&child.id)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
             let has_place = ctx.view().with_release(turn.release, |release| release.pace.has_place());

@@ -3,6 +3,8 @@
 //! Deployed agents exit on any error here, so an offer that was ever shown is answered with 200: where it no
 //! longer stands, with an empty strategy.
 
+use std::sync::Arc;
+
 use super::{Call, walk::Walk};
 use crate::{
     model::Now,
@@ -30,12 +32,17 @@ pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &
     };
     let Some(form) = form else { return never() };
     let is_full = form == Form::Full;
-    let strategy = match is_full {
-        true => std::sync::Arc::new(call.release.strategy_for(&walk.assignment)),
-        false => std::sync::Arc::clone(&call.release.strategy),
+    let release = call.release;
+    let strategy = match form {
+        Form::Full => Arc::new(release.strategy_for(&walk.assignment)),
+        // A release from above may be called otherwise here, and a manager below knows it by that.
+        Form::UndoOf { .. } => {
+            Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
+        }
+        _ => Arc::clone(&release.strategy),
     };
     let area = state.children.get(call.key).and_then(|child| child.area.clone()).filter(|_| is_full);
-    let offer = Offer { release: call.release.key, strategy, name: call.name, form, area };
+    let offer = Offer { release: release.key, strategy, name: call.name, form, area };
     Decision::new(walk.changes, Reply::Offer(offer))
 }
 

@@ -148,7 +148,7 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
 
 fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
     let later = |child: ChildKey, function: &str| {
-        state.deployment(child, function).is_some_and(|found| found.release > release.key)
+        state.deployment(child, function).is_some_and(|found| release.is_before(found.release))
     };
     children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
 }

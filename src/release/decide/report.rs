@@ -314,9 +314,10 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     let status = report.summary.status;
     // What an earlier attempt left behind was replaced by what the present one tests.
     let is_replaced = report.name.attempt < walk.assignment.named && walk.assignment.has_begun();
-    let shows = match is_replaced {
-        true => Shows::Nothing,
-        false => shows(&walk.assignment, strategy, report.piece, report.slot, status),
+    let shows = if is_replaced {
+        Shows::Nothing
+    } else {
+        shows(&walk.assignment, strategy, report.piece, report.slot, status)
     };
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
     unconfirmed_below(walk, report.summary);

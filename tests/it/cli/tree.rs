@@ -3,15 +3,16 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{code, err, out, program, repository, run};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The command, and what it said of itself when it had started.
 struct Tree {

@@ -5,6 +5,7 @@ mod gates;
 mod managers;
 mod model;
 mod properties;
+mod queue;
 mod replan;
 mod rules;
 mod skip;

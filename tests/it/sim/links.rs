@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use choirmaster::{
     engine::rows::{ENROLLED, TAKING, UPWARD, Upward},
-    link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble, slice},
+    link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},
     model::{ChildId, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
         assignment::Slot,
@@ -16,7 +16,7 @@ use choirmaster::{
         manager::Agents,
         state::{Profile, Release},
         summary::Summary,
-        takeover,
+        takeover::{self, BELIEVED_AFTER},
         upstream::aggregate,
     },
     strategy::{self, Strategy},
@@ -40,6 +40,7 @@ enum Doing {
     Plain,
     Fetching {
         offer: String,
+        attempt: u32,
     },
     Unpacking {
         offer: String,
@@ -126,12 +127,10 @@ impl Uplink {
     }
 
     fn look_below(&mut self, manager: &Manager) {
-        let mut look = Look::default();
-        look.add(slice(&manager.state, None).0);
-        let below = Below::from(look);
+        let below = Look::at(&manager.state, None, usize::MAX).0.finish();
         if below != self.below {
             self.below = below;
-            self.link.below(self.below.area().is_some());
+            self.link.below(self.below.area(false).is_some());
         }
     }
 }
@@ -274,15 +273,15 @@ impl World {
                 let command = Command::Poll(Poll {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),
-                    area: uplink.below.area().map(Into::into),
+                    area: uplink.below.area(poll.understood).map(Into::into),
                     agents: uplink.below.agents(),
                     profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
                 });
                 held = poll.held;
                 (Some(command), poll.wait_ms)
             }
-            Call::Take { id, offer, .. } => {
-                doing = Doing::Fetching { offer: offer.clone() };
+            Call::Take { id, offer, attempt } => {
+                doing = Doing::Fetching { offer: offer.clone(), attempt };
                 (Some(Command::Fetch { child: id, offer }), None)
             }
             Call::Result { id, row } => {
@@ -358,14 +357,20 @@ impl World {
             (Doing::Plain, Response::Garbled(Some(status))) => {
                 Err(Trouble::Refused { status, text: "garbled".to_owned() })
             }
-            (Doing::Fetching { .. } | Doing::Unpacking { .. }, Response::Garbled(Some(_))) => {
+            (Doing::Fetching { attempt, .. }, Response::Garbled(Some(_)))
+                if attempt + 1 >= BELIEVED_AFTER =>
+            {
                 Ok(Answer::Taken)
             }
-            (Doing::Fetching { offer }, Response::Heart(answer)) => match *answer {
+            (Doing::Fetching { .. } | Doing::Unpacking { .. }, Response::Garbled(Some(_))) => {
+                passing("garbled")
+            }
+            (Doing::Fetching { offer, attempt }, Response::Heart(answer)) => match *answer {
                 Ok(Reply::Offer(found)) => return self.fetched(manager, call, offer, &found),
                 Ok(_) => passing("nonsense"),
                 // The parent doesn't hand out what it offered.
-                Err(_) => Ok(Answer::Taken),
+                Err(_) if attempt + 1 >= BELIEVED_AFTER => Ok(Answer::Taken),
+                Err(_) => passing("it is refused"),
             },
             (Doing::Unpacking { offer, text, strategy }, Response::Functions) => {
                 return self.unpacked(manager, call, &offer, &text, *strategy);
@@ -420,7 +425,7 @@ impl World {
             // An offer of ours that can't be read is a fault of its own.
             let text = format!("{offer} has faults: {:?}\n{text}", checked.diagnostics);
             self.overseer.wrong(9, text);
-            return self.tell_up(manager, call, refused(&offer));
+            return self.tell_up(manager, call, &refused(&offer));
         };
         let forgets = self.managers[manager].flaw == Some(Flaw::ForgetsUndoFromAbove);
         let above = strategy.from_above.clone().unwrap_or_default();
@@ -463,7 +468,7 @@ impl World {
             if undoing.is_under_way {
                 return self.answer_link(manager, call, Ok(Answer::Taken));
             }
-            return self.tell_up(manager, call, Upward::undone(undoing.offer, undoing.unconfirmed));
+            return self.tell_up(manager, call, &Upward::undone(undoing.offer, undoing.unconfirmed));
         };
         let command = Command::UpstreamUndo { release, offer: undoing.offer.clone() };
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Undoing(undoing));
@@ -471,9 +476,9 @@ impl World {
     }
 
     /// The parent will hear this, and nothing else follows from its offer.
-    fn tell_up(&mut self, manager: usize, call: CallId, upward: Upward) {
+    fn tell_up(&mut self, manager: usize, call: CallId, upward: &Upward) {
         let had = self.managers[manager].has_something_to_commit();
-        self.managers[manager].effect(UPWARD, serde_json::to_string(&upward).unwrap(), self.at);
+        self.managers[manager].effect(UPWARD, serde_json::to_string(upward).unwrap(), self.at);
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Refusing);
         self.commit_soon(manager, had);
     }
@@ -508,7 +513,7 @@ impl World {
         mut left: Vec<ReleaseId>,
     ) {
         if left.is_empty() {
-            return self.tell_up(manager, call, refused(&offer));
+            return self.tell_up(manager, call, &refused(&offer));
         }
         let submission = Box::new(Submitted { id: left.remove(0), ..submission });
         let command = Command::Submit { submission: submission.clone(), dry_run: false };
@@ -530,12 +535,12 @@ impl World {
             Ok(_) => self.answer_link(manager, call, Ok(Answer::Taken)),
             Err(Refusal::IdTaken(id)) => {
                 if self.is_of(manager, id.as_str(), &offer) {
-                    return self.tell_up(manager, call, refused(&offer));
+                    return self.tell_up(manager, call, &refused(&offer));
                 }
                 self.try_next(manager, call, offer, submission, left);
             }
             Err(Refusal::IdAmbiguous { .. }) => self.try_next(manager, call, offer, submission, left),
-            Err(Refusal::Conflict(_)) => self.tell_up(manager, call, refused(&offer)),
+            Err(Refusal::Conflict(_)) => self.tell_up(manager, call, &refused(&offer)),
             Err(other) => {
                 self.answer_link(manager, call, Err(Trouble::Passing(other.to_string())));
             }

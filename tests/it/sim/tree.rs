@@ -17,7 +17,7 @@ pub struct Tree {
 impl Tree {
     pub fn draw(dice: &mut Dice) -> Self {
         let mut tree = Self { parents: vec![None], homes: Vec::new() };
-        if dice.chance(0.4) {
+        if dice.chance(0.65) {
             tree.homes = vec![0; 2 + dice.below(5)];
             return tree;
         }

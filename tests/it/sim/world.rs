@@ -8,37 +8,24 @@ use choirmaster::{
     release::{
         change::Change,
         command::{Command, Refusal, Reply},
-        state::{Release, ReleaseState},
     },
-    strategy,
 };
 
 use super::{
-    agent::{Agent, Deed, Input, Live, Next},
+    agent::{Agent, Deed, Input, Next},
     call::{Beside, Caller, Patience, Request, Response},
     dice::Dice,
     heart::Flaw,
     links::{self, Uplink},
     manager::{Committed, Manager, Pending},
-    overseer::{Machine, Overseer, View},
-    plans,
+    overseer::{Overseer, View},
     tree::Tree,
     witness::{Violation, Witness},
 };
-use crate::release::world::submission;
 
 /// Events that are shown of a failing seed, unless it is run alone.
 const SHOWN: usize = 60;
 const SHOWN_ALONE: usize = 5_000;
-
-/// After the storm everybody calls again, and for so long, in milliseconds, things may go on.
-const LONGEST_CALM_MS: u64 = 3_600_000;
-
-/// Once all releases are at rest, undos have so long.
-const AFTERMATH_MS: u64 = 6 * 60_000;
-
-/// Between two looks whether all is at rest.
-const LOOK_MS: u64 = 20_000;
 
 /// A broken connection is noticed after at most so long.
 const LOST_MS: u64 = 5_000;
@@ -113,14 +100,14 @@ pub(super) enum Event {
 
 /// How bad the weather is.
 #[derive(Debug)]
-struct Weather {
-    lost: f64,
-    twice: f64,
-    slow: f64,
+pub(super) struct Weather {
+    pub(super) lost: f64,
+    pub(super) twice: f64,
+    pub(super) slow: f64,
     /// Answers of a parent that come out as something else.
-    garbled: f64,
+    pub(super) garbled: f64,
     /// Milliseconds of the storm.
-    until: u64,
+    pub(super) until: u64,
 }
 
 #[derive(Debug)]
@@ -131,29 +118,29 @@ pub struct Report {
 
 #[derive(Debug)]
 pub struct World {
-    seed: u64,
+    pub(super) seed: u64,
     pub(super) dice: Dice,
     pub(super) at: u64,
-    queue: BTreeMap<(u64, u64), Event>,
-    events: u64,
+    pub(super) queue: BTreeMap<(u64, u64), Event>,
+    pub(super) events: u64,
     pub(super) managers: Vec<Manager>,
     /// Of each manager that has a parent.
     pub(super) links: Vec<Option<Uplink>>,
     pub(super) witnesses: Vec<Witness>,
     pub(super) overseer: Overseer,
-    is_tree: bool,
-    tick_at: Vec<u64>,
-    agents: Vec<Agent>,
+    pub(super) is_tree: bool,
+    pub(super) tick_at: Vec<u64>,
+    pub(super) agents: Vec<Agent>,
     /// What each agent waits for: a call or the end of a nap.
-    awaited: Vec<u64>,
+    pub(super) awaited: Vec<u64>,
     pub(super) calls: u64,
-    weather: Weather,
-    is_calm: bool,
-    rest_since: Option<u64>,
-    submitted: usize,
+    pub(super) weather: Weather,
+    pub(super) is_calm: bool,
+    pub(super) rest_since: Option<u64>,
+    pub(super) submitted: usize,
     /// `None` until a run failed and is done again to be told.
-    story: Option<VecDeque<String>>,
-    shown: usize,
+    pub(super) story: Option<VecDeque<String>>,
+    pub(super) shown: usize,
 }
 
 impl World {
@@ -361,7 +348,7 @@ impl World {
         }
     }
 
-    fn end_process(&mut self, index: usize) {
+    pub(super) fn end_process(&mut self, index: usize) {
         self.agents[index].die();
         let most = if self.is_calm { 20 } else { 200 };
         let pause = 1_000 * self.dice.between(1, most);
@@ -536,7 +523,7 @@ impl World {
         Beside { above, hold: self.managers[manager].held(*key) }
     }
 
-    fn boot(&mut self, manager: usize) {
+    pub(super) fn boot(&mut self, manager: usize) {
         self.managers[manager].boot(self.at);
         self.witnesses[manager].check_promises(&self.managers[manager]);
         self.tick_at[manager] = u64::MAX;
@@ -584,197 +571,6 @@ impl World {
         }
         let down = 1_000 * self.dice.between(0, 60);
         self.plan(self.at + down, Event::Boot { manager });
-    }
-
-    // Operators and developers.
-
-    fn operate(&mut self) {
-        if self.is_calm {
-            return;
-        }
-        let command = if self.submitted == 0 || (self.submitted < 4 && self.dice.chance(0.2)) {
-            Some((0, self.submit()))
-        } else if self.is_tree && self.dice.chance(0.2) {
-            self.meddle_below()
-        } else {
-            self.meddle().map(|command| (0, command))
-        };
-        if let Some((manager, command)) = command {
-            self.send(manager, Caller::Operator, 0, Request::Heart(Box::new(command)));
-        }
-    }
-
-    fn submit(&mut self) -> Command {
-        self.submitted += 1;
-        let planned = plans::draw(&mut self.dice, self.submitted, self.agents.len());
-        let checked = strategy::check(&planned.text);
-        let strategy =
-            checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
-        let command = submission(strategy, &planned.text);
-        self.tell(|| planned.text.clone());
-        self.overseer.planned.insert(planned.id.clone(), planned.clone());
-        self.witnesses[0].planned.insert(planned.id.clone(), planned);
-        // Whoever waits for approvals asks soon, and often.
-        for _ in 0..4 {
-            let at = self.at + 1_000 * self.dice.between(20, 200);
-            self.plan(at, Event::Operate);
-        }
-        command
-    }
-
-    fn meddle(&mut self) -> Option<Command> {
-        let manager = &self.managers[0];
-        let asking = manager
-            .state
-            .releases
-            .values()
-            .find(|r| matches!(r.state, ReleaseState::AwaitingApproval { .. }));
-        if let Some(release) = asking.map(|release| release.id.as_str().to_owned())
-            && self.dice.chance(0.7)
-        {
-            *self.witnesses[0].approvals.entry(release.clone()).or_default() += 1;
-            *self.overseer.approvals.entry(release.clone()).or_default() += 1;
-            return Some(Command::Approve { release });
-        }
-        let ids: Vec<String> = self.overseer.planned.keys().cloned().collect();
-        let release = ids[self.dice.below(ids.len())].clone();
-        let paused = self.managers[0]
-            .state
-            .release_by_id(&release)
-            .is_some_and(|release| matches!(release.state, ReleaseState::Paused { .. }));
-        if paused && self.dice.chance(0.7) {
-            return Some(Command::Resume { release });
-        }
-        match self.dice.below(12) {
-            0 => Some(Command::Abort { release, reason: "an operator said so".to_owned() }),
-            1 => Some(Command::Pause { release, reason: "an operator looks".to_owned() }),
-            2 | 3 => Some(Command::Retry { release }),
-            4 => Some(Command::Resume { release }),
-            5 | 6 => {
-                let stage = self.dice.pick(&["One", "Two", "Three"]).to_owned();
-                self.witnesses[0].cut.insert((release.clone(), stage.clone()));
-                self.overseer.cut.insert((release.clone(), stage.clone()));
-                Some(Command::EndStageNow { release, stage })
-            }
-            7 => {
-                let index = self.dice.below(self.agents.len());
-                if self.agents[index].parent != 0 {
-                    return None;
-                }
-                let child = self.agents[index].ids.first()?.clone();
-                Some(Command::Forget { child, even_if_it_owes: false })
-            }
-            _ => None,
-        }
-    }
-
-    /// An operator of a manager below.
-    fn meddle_below(&mut self) -> Option<(usize, Command)> {
-        let manager = 1 + self.dice.below(self.managers.len() - 1);
-        let known: Vec<&Release> = self.managers[manager].state.releases.values().collect();
-        let found = known.get(self.dice.below(known.len().max(1)))?;
-        let release = found.id.as_str().to_owned();
-        if matches!(found.state, ReleaseState::Paused { .. }) && self.dice.chance(0.8) {
-            return Some((manager, Command::Resume { release }));
-        }
-        let command = match self.dice.below(4) {
-            0 => Command::Abort { release, reason: "an operator below said so".to_owned() },
-            1 => Command::Pause { release, reason: "an operator below looks".to_owned() },
-            2 => {
-                let stage = self.dice.pick(&plans::NAMES).to_owned();
-                // Whatever release it belongs to.
-                for root in self.overseer.planned.keys() {
-                    self.overseer.cut.insert((root.clone(), stage.clone()));
-                }
-                Command::EndStageNow { release, stage }
-            }
-            _ => Command::Resume { release },
-        };
-        Some((manager, command))
-    }
-
-    // The end.
-
-    fn calm(&mut self) {
-        self.tell(|| "the storm is over".to_owned());
-        self.is_calm = true;
-        self.weather = Weather { lost: 0.0, twice: 0.0, slow: 0.0, garbled: 0.0, until: self.at };
-        self.queue.retain(|_, event| !matches!(event, Event::Boot { .. }));
-        for manager in 0..self.managers.len() {
-            if !self.managers[manager].is_up {
-                self.boot(manager);
-            }
-        }
-        for index in 0..self.agents.len() {
-            self.agents[index].mishap = 0.0;
-            if !self.agents[index].is_alive {
-                let at = self.at + self.dice.between(1, 30_000);
-                self.plan(at, Event::Start { index });
-            }
-        }
-        self.queue.retain(|_, event| !matches!(event, Event::Die { .. }));
-        self.plan(self.at + LOOK_MS, Event::Look);
-    }
-
-    fn look(&mut self) {
-        for index in 0..self.agents.len() {
-            if self.agents[index].is_alive && self.agents[index].hangs() && self.dice.chance(0.2) {
-                self.end_process(index);
-            }
-        }
-        let releases = || self.managers.iter().flat_map(|manager| manager.state.releases.values());
-        let paused = releases().any(|r| matches!(r.state, ReleaseState::Paused { .. }));
-        let waiting = releases().find(|release| match &release.state {
-            ReleaseState::Over { .. } => false,
-            ReleaseState::Paused { reason, .. } => reason.is_empty(),
-            // What is paused may hold a child between two offers, and what changes the same functions.
-            _ => !paused,
-        });
-        match waiting {
-            Some(release) if self.at > self.weather.until + LONGEST_CALM_MS => {
-                let text = format!("{} is still {}: {:?}", release.id, release.state.name(), release.counts);
-                self.witnesses[0].late(text);
-            }
-            Some(_) => {
-                self.rest_since = None;
-                self.plan(self.at + LOOK_MS, Event::Look);
-            }
-            None => {
-                let since = *self.rest_since.get_or_insert(self.at);
-                let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
-                    || self.links.iter().flatten().any(|link| !link.is_idle());
-                if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
-                {
-                    return self.plan(self.at + LOOK_MS, Event::Look);
-                }
-                self.judge();
-                self.queue.clear();
-            }
-        }
-    }
-
-    fn judge(&mut self) {
-        for (witness, manager) in self.witnesses.iter_mut().zip(&self.managers) {
-            witness.check_promises(manager);
-        }
-        let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
-        self.overseer.check_rest(view);
-        // A release that is paused may hold an agent in a stage: what it owes to another waits so long.
-        for agent in self.agents.iter().filter(|agent| agent.is_idle()) {
-            for (function, live) in &agent.live {
-                let Live::New(release) = live else { continue };
-                let id = &agent.settled_as[function];
-                if self.is_tree {
-                    let (manager, now, release) = (agent.parent, &agent.id, *release);
-                    self.overseer.check_machine(
-                        View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses },
-                        &Machine { manager, id, now, release, function },
-                    );
-                } else {
-                    self.witnesses[0].check_machine(&self.managers[0], id, &agent.id, *release, function);
-                }
-            }
-        }
     }
 }
 

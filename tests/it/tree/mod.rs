@@ -4,4 +4,5 @@ mod above;
 mod levels;
 mod offers;
 mod plain;
+mod processes;
 mod rough;

@@ -128,19 +128,20 @@ fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
             "the strategy has the character NUL in it, which no store can keep",
         ));
     }
-    let checked = strategy::check_submission(&upload.strategy);
+    let settings = &ctx.settings;
+    let checked = strategy::check_submission_at(&upload.strategy, &settings.site);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
     let goes_up = ctx.above.of(&strategy)?.is_some();
-    let settings = &ctx.settings;
     let limits = &settings.archive_limits;
     let archive = match &upload.functions {
         Some(zip) => functions::from_upload(zip, &strategy, limits)?,
         None => functions::from_folder(&settings.functions_root, &strategy, limits)?,
     };
     // It was checked as text, so this loses nothing.
-    let text = String::from_utf8_lossy(&upload.strategy).into();
+    let given = || String::from_utf8_lossy(&upload.strategy).into();
+    let text = checked.frozen.map_or_else(given, Into::into);
     let submission = change::Submitted {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,

@@ -1,0 +1,123 @@
+//! Operators and developers: they submit what comes to their mind, and meddle with what is under way, mostly at the root.
+
+use choirmaster::{
+    release::{
+        command::Command,
+        state::{Release, ReleaseState},
+    },
+    strategy,
+};
+
+use super::{
+    call::{Caller, Request},
+    plans,
+    world::{Event, World},
+};
+use crate::release::world::submission;
+
+impl World {
+    pub(super) fn operate(&mut self) {
+        if self.is_calm {
+            return;
+        }
+        let command = if self.submitted == 0 || (self.submitted < 4 && self.dice.chance(0.2)) {
+            Some((0, self.submit()))
+        } else if self.is_tree && self.dice.chance(0.2) {
+            self.meddle_below()
+        } else {
+            self.meddle().map(|command| (0, command))
+        };
+        if let Some((manager, command)) = command {
+            self.send(manager, Caller::Operator, 0, Request::Heart(Box::new(command)));
+        }
+    }
+
+    fn submit(&mut self) -> Command {
+        self.submitted += 1;
+        let planned = plans::draw(&mut self.dice, self.submitted, self.agents.len());
+        let checked = strategy::check(&planned.text);
+        let strategy =
+            checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
+        let command = submission(strategy, &planned.text);
+        self.tell(|| planned.text.clone());
+        self.overseer.planned.insert(planned.id.clone(), planned.clone());
+        self.witnesses[0].planned.insert(planned.id.clone(), planned);
+        // Whoever waits for approvals asks soon, and often.
+        for _ in 0..4 {
+            let at = self.at + 1_000 * self.dice.between(20, 200);
+            self.plan(at, Event::Operate);
+        }
+        command
+    }
+
+    fn meddle(&mut self) -> Option<Command> {
+        let manager = &self.managers[0];
+        let asking = manager
+            .state
+            .releases
+            .values()
+            .find(|r| matches!(r.state, ReleaseState::AwaitingApproval { .. }));
+        if let Some(release) = asking.map(|release| release.id.as_str().to_owned())
+            && self.dice.chance(0.7)
+        {
+            *self.witnesses[0].approvals.entry(release.clone()).or_default() += 1;
+            *self.overseer.approvals.entry(release.clone()).or_default() += 1;
+            return Some(Command::Approve { release });
+        }
+        let ids: Vec<String> = self.overseer.planned.keys().cloned().collect();
+        let release = ids[self.dice.below(ids.len())].clone();
+        let paused = self.managers[0]
+            .state
+            .release_by_id(&release)
+            .is_some_and(|release| matches!(release.state, ReleaseState::Paused { .. }));
+        if paused && self.dice.chance(0.7) {
+            return Some(Command::Resume { release });
+        }
+        match self.dice.below(12) {
+            0 => Some(Command::Abort { release, reason: "an operator said so".to_owned() }),
+            1 => Some(Command::Pause { release, reason: "an operator looks".to_owned() }),
+            2 | 3 => Some(Command::Retry { release }),
+            4 => Some(Command::Resume { release }),
+            5 | 6 => {
+                let stage = self.dice.pick(&["One", "Two", "Three"]).to_owned();
+                self.witnesses[0].cut.insert((release.clone(), stage.clone()));
+                self.overseer.cut.insert((release.clone(), stage.clone()));
+                Some(Command::EndStageNow { release, stage })
+            }
+            7 => {
+                let index = self.dice.below(self.agents.len());
+                if self.agents[index].parent != 0 {
+                    return None;
+                }
+                let child = self.agents[index].ids.first()?.clone();
+                Some(Command::Forget { child, even_if_it_owes: false })
+            }
+            _ => None,
+        }
+    }
+
+    /// An operator of a manager below.
+    fn meddle_below(&mut self) -> Option<(usize, Command)> {
+        let manager = 1 + self.dice.below(self.managers.len() - 1);
+        let known: Vec<&Release> = self.managers[manager].state.releases.values().collect();
+        let found = known.get(self.dice.below(known.len().max(1)))?;
+        let release = found.id.as_str().to_owned();
+        if matches!(found.state, ReleaseState::Paused { .. }) && self.dice.chance(0.8) {
+            return Some((manager, Command::Resume { release }));
+        }
+        let command = match self.dice.below(4) {
+            0 => Command::Abort { release, reason: "an operator below said so".to_owned() },
+            1 => Command::Pause { release, reason: "an operator below looks".to_owned() },
+            2 => {
+                let stage = self.dice.pick(&plans::NAMES).to_owned();
+                // Whatever release it belongs to.
+                for root in self.overseer.planned.keys() {
+                    self.overseer.cut.insert((root.clone(), stage.clone()));
+                }
+                Command::EndStageNow { release, stage }
+            }
+            _ => Command::Resume { release },
+        };
+        Some((manager, command))
+    }
+}

@@ -1,0 +1,102 @@
+//! The end of a world: the network heals, everybody calls again, and what is left must come to rest and is judged.
+
+use choirmaster::release::state::ReleaseState;
+
+use super::{
+    agent::Live,
+    overseer::{Machine, View},
+    world::{Event, Weather, World},
+};
+
+/// After the storm everybody calls again, and for so long, in milliseconds, things may go on.
+const LONGEST_CALM_MS: u64 = 3_600_000;
+
+/// Once all releases are at rest, undos have so long.
+const AFTERMATH_MS: u64 = 6 * 60_000;
+
+/// Between two looks whether all is at rest.
+const LOOK_MS: u64 = 20_000;
+
+impl World {
+    pub(super) fn calm(&mut self) {
+        self.tell(|| "the storm is over".to_owned());
+        self.is_calm = true;
+        self.weather = Weather { lost: 0.0, twice: 0.0, slow: 0.0, garbled: 0.0, until: self.at };
+        self.queue.retain(|_, event| !matches!(event, Event::Boot { .. }));
+        for manager in 0..self.managers.len() {
+            if !self.managers[manager].is_up {
+                self.boot(manager);
+            }
+        }
+        for index in 0..self.agents.len() {
+            self.agents[index].mishap = 0.0;
+            if !self.agents[index].is_alive {
+                let at = self.at + self.dice.between(1, 30_000);
+                self.plan(at, Event::Start { index });
+            }
+        }
+        self.queue.retain(|_, event| !matches!(event, Event::Die { .. }));
+        self.plan(self.at + LOOK_MS, Event::Look);
+    }
+
+    pub(super) fn look(&mut self) {
+        for index in 0..self.agents.len() {
+            if self.agents[index].is_alive && self.agents[index].hangs() && self.dice.chance(0.2) {
+                self.end_process(index);
+            }
+        }
+        let releases = || self.managers.iter().flat_map(|manager| manager.state.releases.values());
+        let paused = releases().any(|r| matches!(r.state, ReleaseState::Paused { .. }));
+        let waiting = releases().find(|release| match &release.state {
+            ReleaseState::Over { .. } => false,
+            ReleaseState::Paused { reason, .. } => reason.is_empty(),
+            // What is paused may hold a child between two offers, and what changes the same functions.
+            _ => !paused,
+        });
+        match waiting {
+            Some(release) if self.at > self.weather.until + LONGEST_CALM_MS => {
+                let text = format!("{} is still {}: {:?}", release.id, release.state.name(), release.counts);
+                self.witnesses[0].late(text);
+            }
+            Some(_) => {
+                self.rest_since = None;
+                self.plan(self.at + LOOK_MS, Event::Look);
+            }
+            None => {
+                let since = *self.rest_since.get_or_insert(self.at);
+                let busy = self.agents.iter().any(|agent| !agent.is_alive || !agent.is_idle())
+                    || self.links.iter().flatten().any(|link| !link.is_idle());
+                if self.at < since + AFTERMATH_MS || (busy && self.at < self.weather.until + LONGEST_CALM_MS)
+                {
+                    return self.plan(self.at + LOOK_MS, Event::Look);
+                }
+                self.judge();
+                self.queue.clear();
+            }
+        }
+    }
+
+    fn judge(&mut self) {
+        for (witness, manager) in self.witnesses.iter_mut().zip(&self.managers) {
+            witness.check_promises(manager);
+        }
+        let view = View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses };
+        self.overseer.check_rest(view);
+        // A release that is paused may hold an agent in a stage: what it owes to another waits so long.
+        for agent in self.agents.iter().filter(|agent| agent.is_idle()) {
+            for (function, live) in &agent.live {
+                let Live::New(release) = live else { continue };
+                let id = &agent.settled_as[function];
+                if self.is_tree {
+                    let (manager, now, release) = (agent.parent, &agent.id, *release);
+                    self.overseer.check_machine(
+                        View { managers: &self.managers, links: &self.links, witnesses: &self.witnesses },
+                        &Machine { manager, id, now, release, function },
+                    );
+                } else {
+                    self.witnesses[0].check_machine(&self.managers[0], id, &agent.id, *release, function);
+                }
+            }
+        }
+    }
+}
