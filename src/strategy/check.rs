@@ -29,6 +29,11 @@ pub fn check(text: &str) -> Checked {
     check_for(text, Author::Developer, None, Purpose::Look)
 }
 
+/// Reads the text of a release as it was stored, whether a developer wrote it or the manager above.
+pub fn check_stored(text: &str) -> Checked {
+    check_for(text, Author::Parent, None, Purpose::Look)
+}
+
 /// [`check_bytes`] for what the manager above hands out.
 pub fn check_from_above(bytes: &[u8]) -> Checked {
     bytes_to_text(bytes, |text| check_for(text, Author::Parent, None, Purpose::Submit))
