@@ -11,6 +11,7 @@
 //! over all ways they may lie; V and K are those of values without ties then, which is no less than the truth.
 
 use super::{
+    dist::normal_sf,
     spread::{Cell, Side, TIE, tied},
     sums::Sums,
 };
@@ -224,5 +225,26 @@ impl Order {
             placement: if enough { placement } else { 0.0 },
             proxy: m * n * (total + 1.0) / 12.0,
         }
+    }
+}
+
+/// The alternative to "both sides can be exchanged".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alternative {
+    /// The canary tends to be higher.
+    Greater,
+    Less,
+    TwoSided,
+}
+
+/// The p of Mann and Whitney's test as textbooks and scipy give it: normal, tie-corrected, with or without continuity
+/// correction. Verdicts don't rest on it; it is the reference for those who check this module against another.
+pub fn normal_p(sums: &Sums, alternative: Alternative, continuity: bool) -> f64 {
+    let root = sums.v.sqrt();
+    let half = if continuity { 0.5 } else { 0.0 };
+    match alternative {
+        Alternative::Greater => normal_sf((sums.s - half) / root),
+        Alternative::Less => normal_sf((-sums.s - half) / root),
+        Alternative::TwoSided => (2.0 * normal_sf((sums.s.abs() - half) / root)).min(1.0),
     }
 }

@@ -1,0 +1,5 @@
+//! The statistics, against references, rules and a simulation.
+
+mod boundaries;
+mod random;
+mod vectors;
