@@ -208,7 +208,7 @@ impl Judgement {
             self.note_split(stratum);
             if self.design.sampling == Sampling::Calls {
                 for (step, sample) in self.steps.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
-                    if let Sample::Values(values) = sample {
+                    if let (Sample::Values(values), false) = (sample, step.is_fine()) {
                         let mut sorted = values.clone();
                         sorted.sort_unstable_by(f64::total_cmp);
                         step.see(&sorted);

@@ -144,6 +144,11 @@ impl Step {
         }
     }
 
+    /// Nothing that is yet to come makes it a step again.
+    pub fn is_fine(&self) -> bool {
+        self.fine
+    }
+
     /// The step, where there is one worth a mention.
     pub fn size(&self) -> Option<f64> {
         (!self.fine && self.distinct >= LEAST_DISTINCT).then_some(self.divisor)

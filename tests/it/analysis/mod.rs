@@ -2,4 +2,5 @@
 
 mod boundaries;
 mod random;
+mod simulation;
 mod vectors;
