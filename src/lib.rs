@@ -2,6 +2,7 @@
 //!
 //! `src/ARCHITECTURE.md` tells how the parts work together and where to change what.
 
+pub mod analysis;
 pub mod app;
 pub mod cli;
 pub mod config;

@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("functions", &["strategy"]),
     ("plan", &["model", "strategy"]),
     ("release", &["model", "strategy", "plan"]),
+    ("analysis", &[]),
     ("store", &[]),
     ("engine", &["model", "strategy", "release", "store", "functions"]),
     ("notify", &["engine", "store"]),
@@ -41,7 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What the pure modules must not even know of: they take the time and everything random as an argument.
 const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand", "uuid"];
-const PURE: &[&str] = &["model", "strategy", "plan", "release", "link"];
+const PURE: &[&str] = &["model", "strategy", "plan", "release", "link", "analysis"];
 
 /// Only these may name a crate that speaks to the outside.
 const ONLY_IN: &[(&str, &[&str])] = &[("sqlx", &["store"]), ("axum", &["http", "app"])];

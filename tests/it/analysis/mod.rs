@@ -1,0 +1,6 @@
+//! The statistics, against references, rules and a simulation.
+
+mod boundaries;
+mod random;
+mod simulation;
+mod vectors;
