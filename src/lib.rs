@@ -15,6 +15,7 @@ pub mod link;
 pub mod model;
 pub mod notify;
 pub mod plan;
+pub mod provider;
 pub mod release;
 pub mod store;
 pub mod strategy;

@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("engine", &["model", "strategy", "release", "store", "functions"]),
     ("notify", &["engine", "store"]),
+    ("provider", &["model", "strategy"]),
     ("link", &["model", "release"]),
     ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire", "link"]),
     ("forward", &["model", "strategy", "plan", "wire"]),

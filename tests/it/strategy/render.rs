@@ -233,6 +233,7 @@ fn some_stage() -> impl Strategy2<Value = Stage> {
             min_calls,
             on_success: Action::Rollout,
             on_failure: Action::Rollback,
+            analysis: None,
         })
 }
 
