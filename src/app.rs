@@ -17,6 +17,7 @@ use crate::{
     notify,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
+    strategy::Site,
     uplink,
 };
 
@@ -48,6 +49,8 @@ pub struct Options {
     pub max_wait: Duration,
     /// Calls that may wait at once; never more than half of the connections, so that others get through.
     pub max_waiters: usize,
+    /// The templates and providers that strategies may name.
+    pub site: Site,
 }
 
 /// Speaks TLS on an address.
@@ -81,6 +84,7 @@ impl Options {
             timeouts: serve::Timeouts::default(),
             max_wait: http::child::MAX_WAIT,
             max_waiters: http::child::MAX_WAITERS,
+            site: Site::default(),
         }
     }
 }
@@ -118,6 +122,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         auth: options.auth,
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
+        site: options.site,
     };
     let ctx = Context::new(started.engine.clone(), settings, options.above, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {

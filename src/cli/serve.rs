@@ -14,8 +14,10 @@ use crate::{
     engine::TaskSettings,
     forward::{self, Above, Forward},
     http::auth::{self, ChildTokens, Token},
+    provider::Registry,
     release::settings::Settings as Rules,
     store::options::OpenOptions,
+    strategy::Site,
     uplink,
 };
 
@@ -197,7 +199,17 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         timeouts: config.timeouts,
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
+        site: site(config)?,
     })
+}
+
+/// What strategies may name. Providers are set up once here, so that a missing secret or certificate is found now.
+fn site(config: &Config) -> Result<Site, Failure> {
+    let site = config.analysis.site()?;
+    Registry::new(&site.providers).map_err(|error| {
+        Failure::from(Fault { place: "analysis.providers".to_owned(), message: error.to_string() })
+    })?;
+    Ok(site)
 }
 
 /// Who is above, if somebody is.

@@ -10,6 +10,7 @@ use crate::{
     engine::{Engine, view::View},
     forward::Above,
     functions,
+    strategy::Site,
 };
 
 /// How long a caller waits for a commit before it is told to try again.
@@ -33,6 +34,8 @@ pub struct Settings {
     pub max_wait: Duration,
     /// Calls that may wait at once; more are answered at once.
     pub max_waiters: usize,
+    /// What strategies may name.
+    pub site: Site,
 }
 
 /// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than

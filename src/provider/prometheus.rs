@@ -161,11 +161,12 @@ fn points(series: &Series<'_>, grid: &Grid) -> Result<Samples, ProviderError> {
     let mut last = -1;
     for (at, text) in &series.values {
         let at_ms = (at * 1000.0).round() as i64;
-        let place = (at_ms - grid.first_ms + INSTANT_SLACK_MS).div_euclid(grid.step_ms);
-        let off = (at_ms - grid.first_ms - place.saturating_mul(grid.step_ms)).abs();
+        let since = at_ms.saturating_sub(grid.first_ms);
+        let place = since.saturating_add(INSTANT_SLACK_MS).div_euclid(grid.step_ms);
+        let off = since.saturating_sub(place.saturating_mul(grid.step_ms)).saturating_abs();
         let asked = place > last && place < grid.points as i64 && off <= INSTANT_SLACK_MS;
         if !asked {
-            return Err(ProviderError::Nonsense(format!("a point at {at}, which wasn't asked for")));
+            return Err(ProviderError::Nonsense(format!("a point at {at:?}, which wasn't asked for")));
         }
         last = place;
         match text.parse::<f64>() {

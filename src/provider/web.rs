@@ -32,7 +32,7 @@ impl Web {
             // A path that leads to a list means what is in it.
             match node {
                 Value::Array(items) => {
-                    items.iter().try_for_each(|item| take(item, window, most, &mut found))?
+                    items.iter().try_for_each(|item| take(item, window, most, &mut found))?;
                 }
                 node => take(node, window, most, &mut found)?,
             }

@@ -15,6 +15,7 @@ mod http;
 mod layers;
 mod link;
 mod plan;
+mod provider;
 mod release;
 mod replay;
 mod sim;

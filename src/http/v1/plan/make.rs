@@ -63,7 +63,8 @@ pub(super) async fn handle(
         after: page::after(parameters.after.as_deref())?.map(ChildKey),
         limit: page::limit(parameters.limit)? as usize,
     };
-    let checked = blocking(move || strategy::check_bytes(&body)).await?;
+    let settings = Arc::clone(&ctx.settings);
+    let checked = blocking(move || strategy::check_at(&body, &settings.site)).await?;
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };

@@ -128,7 +128,7 @@ fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
             "the strategy has the character NUL in it, which no store can keep",
         ));
     }
-    let checked = strategy::check_submission(&upload.strategy);
+    let checked = strategy::check_submission_at(&upload.strategy, &settings.site);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
@@ -140,7 +140,8 @@ fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
         None => functions::from_folder(&settings.functions_root, &strategy, limits)?,
     };
     // It was checked as text, so this loses nothing.
-    let text = String::from_utf8_lossy(&upload.strategy).into();
+    let given = || String::from_utf8_lossy(&upload.strategy).into();
+    let text = checked.frozen.map_or_else(given, Into::into);
     let submission = change::Submitted {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,
