@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod forward;
 pub mod functions;
 pub mod http;
+pub mod judging;
 pub mod link;
 pub mod model;
 pub mod notify;

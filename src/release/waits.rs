@@ -260,6 +260,9 @@ fn gate(release: &Release) -> String {
         (_, Some(reached)) if release.wants_signal(reached.gate) => {
             "the parent has to end the stage".to_owned()
         }
+        (_, Some(reached)) if release.awaits_verdict(reached.gate) => {
+            "the verdict of the analysis is awaited".to_owned()
+        }
         (_, Some(reached)) => {
             format!("{} soaks until then", release.gate_name(reached.gate))
         }
@@ -295,12 +298,21 @@ fn gates(release: &Release, now: Now) -> String {
     }
     if stand.reached.is_some_and(|reached| release.wants_signal(reached.gate)) {
         line.push_str("; every child is ready: the parent has to end the stage");
+    } else if let Some(reached) = stand.reached.filter(|reached| release.awaits_verdict(reached.gate)) {
+        let _ = write!(
+            line,
+            "; every child is ready for {}: the verdict of the analysis is awaited",
+            release.gate_name(reached.gate)
+        );
     } else if let Some(reached) = stand.reached {
         let left = Span(release.gate_due().saturating_sub(release.at(now)));
         let _ = write!(line, "; soaks for another {left}, then {}", release.gate_name(reached.gate));
     } else if stand.level != ALL_OPEN && release.counts.behind > 0 {
         let (behind, next) = (release.counts.behind, release.gate_name(Gate::Level(stand.level)));
         let _ = write!(line, "; {next} begins when the {behind} that are behind have come");
+    }
+    if release.awaits_last_verdict() && release.counts.awaited == 0 {
+        line.push_str("; the verdict of its analysis is awaited");
     }
     line
 }

@@ -12,6 +12,7 @@ mod fleet;
 mod forward;
 mod functions;
 mod http;
+mod judging;
 mod layers;
 mod link;
 mod plan;
