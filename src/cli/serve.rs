@@ -181,6 +181,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         archive_limits: config.functions.limits(),
         rules: Rules {
             offer_deadline: config.deadlines.offer,
+            offer_jitter: config.limits.offer_jitter,
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
             max_children: config.limits.max_children,

@@ -180,6 +180,7 @@ impl Building {
             clock: detail.clock,
             facts: detail.facts,
             submitted: detail.submitted,
+            overtakes: detail.overtakes,
             started: detail.started,
             started_at: detail.started_at,
             ended: detail.ended,

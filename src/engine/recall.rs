@@ -56,7 +56,9 @@ pub(super) async fn about_one_child(
         | Command::Retry { release }
         | Command::EndStageNow { release, .. }
         | Command::SkipStage { release, .. } => (None, release.clone()),
-        Command::UpstreamEnd { .. } => return Ok(Recalled::Answered(Ok(Reply::Done))),
+        Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } => {
+            return Ok(Recalled::Answered(Ok(Reply::Done)));
+        }
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
     };
     let Some(id) = engine.view().release_id(&offer) else {

@@ -22,6 +22,7 @@ use crate::{
         change::{Change, Variant},
         gate::Stand,
         offer::Piece,
+        queue::Overtakes,
         state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
         summary::Kept,
         upstream::Upstream,
@@ -51,6 +52,8 @@ pub struct ReleaseDetail {
     pub clock: ReleaseClock,
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    #[serde(default, skip_serializing_if = "Overtakes::is_empty")]
+    pub overtakes: Overtakes,
     pub started: Option<Now>,
     pub started_at: ReleaseMs,
     pub ended: Option<Now>,
@@ -256,6 +259,7 @@ impl Touched {
             }
             Change::ReleaseStarted { release, .. } => {
                 self.started.insert(*release);
+                self.releases.extend(state.find(*release).into_iter().flat_map(|r| &r.overtakes.overtook));
                 self.whole.insert(*release);
                 self.releases.insert(*release);
             }
@@ -529,6 +533,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         clock: release.clock,
         facts: release.facts.clone(),
         submitted: release.submitted,
+        overtakes: release.overtakes.clone(),
         started: release.started,
         started_at: release.started_at,
         ended: release.ended,

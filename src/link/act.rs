@@ -17,6 +17,8 @@ pub enum Call {
     Take {
         id: String,
         offer: String,
+        /// How often it was tried before: tells how much nonsense is to be believed.
+        attempt: u32,
     },
     /// Sends the result that this row of the outbox stands for.
     Result {

@@ -1,7 +1,7 @@
 //! What follows from what the parent answered.
 
 use super::{
-    About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED,
+    About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
 
@@ -58,7 +58,8 @@ impl Link {
         }
         self.look_above(&polled);
         if self.bent.is_none() {
-            self.hold(&polled);
+            self.paused_above = Some(polled.hold.iter().cloned().collect());
+            self.hold();
             self.note(polled.offer, now);
         }
     }
@@ -103,11 +104,12 @@ impl Link {
         }
     }
 
-    /// A plain parent never holds anything.
-    fn hold(&mut self, polled: &Polled) {
+    /// What is paused above pauses here. A pause by somebody here is left alone.
+    pub(super) fn hold(&mut self) {
+        let Some(paused_above) = &self.paused_above else { return };
         for (offer, of) in &self.facts.0 {
-            let hold = polled.hold.contains(offer);
-            if of.is_held != hold {
+            let hold = paused_above.contains(offer);
+            if of.pause != Pause::Own && hold != (of.pause == Pause::Held) {
                 self.acts.push_back(Act::Hold { release: of.release.clone(), hold });
             }
         }
@@ -144,6 +146,9 @@ impl Link {
             }
             Err(trouble) => {
                 self.offers.fail(&trouble, now, self.settings.poll_ms, &mut self.dice, &mut self.acts);
+                if let Some(taking) = self.taking.iter_mut().find(|taking| taking.row == row) {
+                    taking.attempts = taking.attempts.saturating_add(1);
+                }
                 // Another one may go better.
                 self.taking.rotate_left(1.min(self.taking.len()));
             }

@@ -14,8 +14,18 @@ pub struct FromAbove {
     pub release: ReleaseId,
     /// The stage of which the parent has to be asked.
     pub waiting: Option<Waiting>,
-    /// It is paused because the parent said so.
-    pub is_held: bool,
+    pub pause: Pause,
+}
+
+/// Whether a release goes on, as far as the parent may change that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// It runs.
+    No,
+    /// The parent said so.
+    Held,
+    /// Somebody here said so, or there is nothing to be paused.
+    Own,
 }
 
 /// What the link has to know of the state: by the parent's offer.
@@ -28,7 +38,12 @@ impl Facts {
         let from_above = state.releases.values().filter_map(|release| {
             let upstream = release.upstream.as_ref()?;
             let waiting = release.waits_above();
-            let from_above = FromAbove { release: release.id.clone(), waiting, is_held: false };
+            let pause = match () {
+                () if release.is_held() => Pause::Held,
+                () if release.is_running() => Pause::No,
+                () => Pause::Own,
+            };
+            let from_above = FromAbove { release: release.id.clone(), waiting, pause };
             Some((upstream.offer.clone(), from_above))
         });
         Self(from_above.collect())

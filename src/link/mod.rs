@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use self::lane::{Dice, Lane};
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
-    facts::{Facts, FromAbove},
+    facts::{Facts, FromAbove, Pause},
 };
 use crate::release::upstream::Waiting;
 
@@ -84,6 +84,7 @@ struct Unsent {
 struct Taking {
     row: Row,
     offer: String,
+    attempts: u32,
 }
 
 /// The question whether the stage of an offer may end.
@@ -128,6 +129,8 @@ pub struct Link {
     remembered: BTreeMap<String, u64>,
     /// Polls in a row that were answered 404.
     not_found: u32,
+    /// Offers whose release is paused at the parent; `None`: it wasn't heard of yet.
+    paused_above: Option<BTreeSet<String>>,
     /// The parent and those above it.
     above: Vec<String>,
     /// Why offers of the parent aren't taken.
@@ -159,6 +162,7 @@ impl Link {
             told: BTreeSet::new(),
             remembered: BTreeMap::new(),
             not_found: 0,
+            paused_above: None,
             above: Vec::new(),
             bent: None,
             polls: Lane::new(Errand::Poll, now),
@@ -173,7 +177,10 @@ impl Link {
 
     /// What the state says now.
     pub fn facts(&mut self, facts: Facts, now: u64) {
-        self.facts = facts;
+        if self.facts != facts {
+            self.facts = facts;
+            self.hold();
+        }
         let waiting: BTreeMap<&String, &Waiting> =
             self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of.waiting.as_ref()?))).collect();
         let is_asked = |offer: &String, stage: u8| waiting.get(offer).is_some_and(|w| w.stage == stage);
@@ -219,7 +226,7 @@ impl Link {
         if self.storing_offer.as_deref() == Some(offer.as_str()) {
             self.storing_offer = None;
         }
-        self.taking.push_back(Taking { row, offer });
+        self.taking.push_back(Taking { row, offer, attempts: 0 });
     }
 
     /// The parent is owed a result, since `age_ms`.
@@ -313,9 +320,10 @@ impl Link {
         let id = self.id()?.to_owned();
         if self.offers.is_free()
             && self.offers.due <= now
-            && let Some(Taking { row, offer }) = self.taking.front()
+            && let Some(Taking { row, offer, attempts }) = self.taking.front()
         {
-            let (about, call) = (About::Take { row: *row }, Call::Take { id, offer: offer.clone() });
+            let (about, call) =
+                (About::Take { row: *row }, Call::Take { id, offer: offer.clone(), attempt: *attempts });
             let act = self.begin(about, call);
             self.offers.begin(CallId(self.last_call), now);
             return Some(act);
@@ -343,12 +351,11 @@ impl Link {
         let id = self.id().filter(|_| !is_forgotten).map(str::to_owned);
         // While something is to be fetched the parent has an offer to show, and would answer at once.
         let waits = self.is_understood() && id.is_some() && self.taking.is_empty();
-        let held = self.facts.0.iter().filter(|(_, of)| of.is_held).map(|(offer, _)| offer.clone());
         let own = std::iter::once(&self.settings.own_id);
         let poll = Poll {
             wait_ms: waits.then_some(WAIT_MS),
             rm_ids: own.chain(&self.above).take(MAX_DEPTH).cloned().collect(),
-            held: held.collect(),
+            held: self.paused_above.iter().flatten().cloned().collect(),
             understood: self.is_understood(),
             id,
         };

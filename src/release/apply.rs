@@ -223,6 +223,7 @@ impl State {
     }
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
+        self.overtake(key);
         let Some(release) = self.releases.get_mut(&key) else { return };
         let Membership { members, excluded, waves } = membership;
         release.state = ReleaseState::Running;
@@ -392,6 +393,9 @@ impl State {
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
+        if let ReleaseState::Over { unconfirmed, .. } = &mut release.state {
+            *unconfirmed = release.counts.undoing;
+        }
         let deadlines = self.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.next_deadline.min(soonest);

@@ -112,6 +112,12 @@ pub enum Command {
         to: String,
     },
 
+    /// The parent paused the release it offered, or goes on with it.
+    UpstreamHold {
+        release: String,
+        hold: bool,
+    },
+
     Forget {
         child: String,
         /// Also one that may run a version that is to be taken back.

@@ -69,8 +69,8 @@ pub(super) fn start_next(state: &State, now: Now) -> Vec<Change> {
         .releases
         .values()
         .filter(|release| release.state == ReleaseState::Planned)
-        .filter(|release| release.starts_at().is_none_or(|start| start <= now.wall_ms))
-        .filter(|release| state.conflicts(&release.strategy, release.key).next().is_none())
+        .filter(|release| release.has_come(now))
+        .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())
         .map(|release| Change::ReleaseStarted {
             release: release.key,
             membership: membership(state, &release.strategy),

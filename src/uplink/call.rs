@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use reqwest::{RequestBuilder, Url};
+use reqwest::{RequestBuilder, Url, header::CONTENT_TYPE};
 use serde_json::value::RawValue;
 
 use super::fleet::Below;
@@ -84,6 +84,12 @@ impl Parent {
         let status = answer.status();
         if status.is_server_error() {
             return Err(CallError::Troubled(status.as_u16()));
+        }
+        let is_page =
+            answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+        if status.is_success() && is_page {
+            // A proxy that wants somebody to log in: nothing has reached the parent.
+            return Err(CallError::Nonsense("a page to be looked at".to_owned()));
         }
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await? {

@@ -68,7 +68,7 @@ impl Driver {
     pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<OutboxRow>) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
-            own_id: String::new(),
+            own_id: caller.engine.view().manager_id().to_owned(),
             seed: rand::random(),
         };
         let now = Instant::now();
@@ -107,6 +107,7 @@ impl Driver {
         while let Some(act) = self.link.next(self.now()) {
             self.carry_out(act).await?;
         }
+        self.caller.engine.view().lineage.link.set(self.link.is_up(), self.link.unsent());
         let wake = self.wake();
         tokio::select! {
             () = sleep_until(wake) => {}
@@ -226,6 +227,10 @@ impl Driver {
         }
         self.look().await?;
         let now = self.now();
+        if matches!(answer, Ok(Answer::Polled(_))) {
+            let served_ms = self.caller.engine.clock().served_ms();
+            self.caller.engine.view().lineage.link.answered(served_ms);
+        }
         self.link.answered(call, answer.map_err(link::Trouble::from), now);
         Ok(())
     }
@@ -269,7 +274,12 @@ impl Driver {
                 command(engine, Command::UpstreamEnd { release, stage, undo }).await?;
                 self.look().await?;
             }
-            Act::Hold { .. } | Act::Above(_) => {}
+            Act::Hold { release, hold } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamHold { release, hold }).await?;
+                self.look().await?;
+            }
+            Act::Above(above) => engine.view().lineage.set_above(above),
             Act::Say(said) => say(&self.caller.settings.url, said),
         }
         Ok(())
@@ -293,8 +303,8 @@ impl Caller {
                 let name = self.settings.name.as_deref();
                 Ok(Answer::Polled(self.parent.poll(&poll, name, below).await?))
             }
-            Call::Take { id, offer } => {
-                self.take(&id, &offer).await?;
+            Call::Take { id, offer, attempt } => {
+                self.take(&id, &offer, attempt).await?;
                 Ok(Answer::Taken)
             }
             Call::Result { id, .. } => {

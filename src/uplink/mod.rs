@@ -64,6 +64,9 @@ enum Trouble {
     Engine(#[from] EngineError),
     #[error("the store: {0}")]
     Store(#[from] StoreError),
+    /// What came may be somebody else's: it is asked for again before that is believed.
+    #[error("an offer that can't be right: {0}")]
+    Doubtful(String),
 }
 
 impl From<Trouble> for link::Trouble {

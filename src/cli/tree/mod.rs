@@ -270,11 +270,17 @@ impl Tree {
         for agents in self.agents {
             below.push(agents.end().await);
         }
-        let stopping = self.managers.into_iter().rev().map(Manager::stop);
-        let stopped: Vec<_> = stream::iter(stopping).buffered(AT_ONCE).collect().await;
+        let (mut managers, mut stopped) = (self.managers, Ok(()));
+        let deepest = self.places.last().map_or(0, |place| place.level);
+        for level in (0..=deepest).rev() {
+            let above = self.places.iter().filter(|place| place.level < level).count();
+            let stopping = managers.split_off(above.min(managers.len())).into_iter().map(Manager::stop);
+            let ended: Vec<_> = stream::iter(stopping).buffered(AT_ONCE).collect().await;
+            stopped = ended.into_iter().fold(stopped, Result::and);
+        }
         // What is left of it in a temporary folder harms nobody.
         let _ = self.folder.close();
-        stopped.into_iter().collect::<Result<Vec<()>, Failure>>()?;
+        stopped?;
         below.into_iter().collect()
     }
 }

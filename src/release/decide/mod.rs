@@ -56,6 +56,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
         Command::SkipStage { release, stage } => skip::decide(state, release, stage, now).into(),
         Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
+        Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now),
         Command::NoteForwarded { release, to } => {
             let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
             Decision::new(vec![change], Reply::Done)

@@ -9,6 +9,7 @@ use crate::{
         command::{Decision, Refusal, Reply},
         offer::MAX_ATTEMPT,
         state::{End, Release, ReleaseState, State},
+        upstream::HELD,
     },
     strategy::StageKind,
 };
@@ -33,6 +34,12 @@ pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
 pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
+        // Paused from above alone, it would go on when it goes on there.
+        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
+            let (release, reason) = (release.key, reason.to_owned());
+            let change = Change::ReleasePaused { release, reason, by_limit: false, now };
+            Ok(Decision::new(vec![change], Reply::Done))
+        }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
             another_fact(release)?;
             let (release, reason) = (release.key, reason.to_owned());
@@ -141,7 +148,7 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
 
 fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
     let later = |child: ChildKey, function: &str| {
-        state.deployment(child, function).is_some_and(|found| found.release > release.key)
+        state.deployment(child, function).is_some_and(|found| release.is_before(found.release))
     };
     children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
 }

@@ -17,8 +17,8 @@ fn the_help_names_every_command() {
 
     Commands:
       serve        Run the release manager
-      demo         Show what it does: a manager, 20 simulated children, and the sample releases one
-                   after the other
+      demo         Show what it does: a manager with 20 simulated children, then a tree of managers, and
+                   sample releases one after the other
       validate     Check release strategies and report every fault with its place
       schema       Print the JSON Schema of a release strategy
       plan         Show who would take part in a release and in which wave, and why the others would not
@@ -27,7 +27,8 @@ fn the_help_names_every_command() {
       deployments  Show which version of which function runs at which child
       audit        Show the audit trail, oldest first
       store        Look into a store, back it up, or move it to another database
-      fleet        Run simulated children against a release manager
+      fleet        Run simulated children against a release manager, or a whole tree of managers with
+                   children
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 

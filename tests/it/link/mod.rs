@@ -4,7 +4,7 @@ mod chance;
 mod rules;
 
 use choirmaster::{
-    link::{Act, Answer, Call, CallId, Facts, FromAbove, Link, Polled, Settings, Trouble},
+    link::{Act, Answer, Call, CallId, Facts, FromAbove, Link, Pause, Polled, Settings, Trouble},
     model::ReleaseId,
     release::upstream::Waiting,
 };
@@ -96,7 +96,7 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
             is_ready: *is_ready,
         };
         let release = ReleaseId::parse(offer).unwrap();
-        ((*offer).to_owned(), FromAbove { release, waiting: Some(waiting), is_held: false })
+        ((*offer).to_owned(), FromAbove { release, waiting: Some(waiting), pause: Pause::No })
     });
     Facts(from_above.collect())
 }

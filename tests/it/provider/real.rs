@@ -27,7 +27,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Prometheus over these samples (OpenMetrics, without its end), with a web configuration if there is one.
+    /// Prometheus over these samples (`OpenMetrics`, without its end), with a web configuration if there is one.
     pub fn start(samples: &str, web: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| -> PathBuf {

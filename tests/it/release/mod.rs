@@ -5,6 +5,7 @@ mod frozen;
 mod gates;
 mod model;
 mod properties;
+mod queue;
 mod replan;
 mod rules;
 mod skip;

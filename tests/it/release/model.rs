@@ -190,9 +190,9 @@ fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &As
     let excused = assignment.successor.is_some() || state.children.get(child).is_none();
     let changed_later = assignment.may_run_new().iter().any(|function| {
         let name = &release.strategy.functions[function].name;
-        let deployed = state.deployment(child, name).is_some_and(|found| found.release > release.key);
+        let deployed = state.deployment(child, name).is_some_and(|found| release.is_before(found.release));
         deployed
-            || state.releases.range(release.key..).skip(1).any(|(_, later)| {
+            || state.releases.values().filter(|other| release.is_before(other.key)).any(|later| {
                 later.strategy.functions.iter().any(|f| f.name == *name)
                     && later.assignments.get(&child).is_some_and(|a| a.fetched)
             })

@@ -94,6 +94,9 @@ fn texts() -> Vec<String> {
         ),
         aimed("order: global_incremental, late_joiners: include, on_failure: continue"),
         aimed("order: waves, waves: [1, 100%], on_failure: continue"),
+        // Five minutes, and somewhat more than a day, after the world begins.
+        canary("r12", "a").replacen("stages:", "rollout: {start: \"2023-11-14T22:18:20Z\"}\nstages:", 1),
+        canary("r13", "a").replacen("stages:", "rollout: {start: \"2023-11-15T23:00:00Z\"}\nstages:", 1),
     ]
 }
 
@@ -119,7 +122,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ];
     let child = 0..CHILDREN;
     let child_labelled = child.clone();
-    let release = 0..12_usize;
+    let release = 0..14_usize;
     let time = prop_oneof![Just(1), Just(3), Just(30), Just(61), Just(300), Just(901), Just(90_000)];
     let cordon = prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)];
     prop_oneof![

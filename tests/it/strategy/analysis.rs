@@ -14,14 +14,22 @@ use choirmaster::strategy::{
 
 use super::{REFERENCE, load};
 
+fn indented(block: &str, by: usize) -> String {
+    let mut text = String::new();
+    for line in block.lines() {
+        let _ = writeln!(text, "{:by$}{line}", "");
+    }
+    text
+}
+
 /// The reference with a block in its stage.
 fn in_stage(block: &str) -> String {
-    let block: String = block.lines().map(|line| format!("      {line}\n")).collect();
+    let block = indented(block, 6);
     REFERENCE.replacen("    end_action:\n", &format!("    analysis:\n{block}    end_action:\n"), 1)
 }
 
 fn in_rollout(block: &str) -> String {
-    let block: String = block.lines().map(|line| format!("    {line}\n")).collect();
+    let block = indented(block, 4);
     format!("rollout:\n  analysis:\n{block}{REFERENCE}")
 }
 
@@ -115,7 +123,7 @@ fn every_key_is_understood() {
     assert_eq!(limits, [1, 2, 1, 1]);
     let rule = |at: usize| match &found.metrics[at].rule {
         Rule::Compare(compare) => compare.clone(),
-        rule => panic!("{rule:?}"),
+        rule @ Rule::Threshold { .. } => panic!("{rule:?}"),
     };
     assert_eq!(
         (rule(0).tolerance, rule(0).quantile, rule(0).weight),

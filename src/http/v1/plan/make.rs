@@ -71,7 +71,8 @@ pub(super) async fn handle(
     let strategy = Arc::new(strategy);
     let planned = {
         let strategy = Arc::clone(&strategy);
-        ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked)).await?
+        let now = ctx.engine.clock().now();
+        ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked, now)).await?
     };
     // Clipping polygons is slow, and needs nothing of the state any more.
     let above = ctx.clone();

@@ -128,12 +128,12 @@ fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
             "the strategy has the character NUL in it, which no store can keep",
         ));
     }
+    let settings = &ctx.settings;
     let checked = strategy::check_submission_at(&upload.strategy, &settings.site);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
     let goes_up = ctx.above.of(&strategy)?.is_some();
-    let settings = &ctx.settings;
     let limits = &settings.archive_limits;
     let archive = match &upload.functions {
         Some(zip) => functions::from_upload(zip, &strategy, limits)?,
