@@ -30,14 +30,16 @@ pub const UNDECIDED: u8 = 5;
 /// The same judgement that a release gets: is the canary worse by more than the tolerance? A pass says that it isn't,
 /// at the level of --alpha; with too few samples to say either, the result is inconclusive.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Files: CSV (a column of numbers, or --column), a JSON array of numbers or of objects\n\
+#[command(
+    after_help = "Files: CSV (a column of numbers, or --column), a JSON array of numbers or of objects\n\
     (with --column), a JSON histogram as DDSketch writes it, or JSON counts {\"calls\": 1000, \"events\": 3}.\n\n\
     Examples:\n  \
     choirmaster analyse --baseline old.csv --canary new.csv --column ms --deviation high\n  \
     choirmaster analyse --baseline old.json --canary new.json --quantile p99 --tolerance 20ms\n  \
     choirmaster analyse --baseline old.csv --canary new.csv --column failed --rate --floor 0.1%\n\n\
     Exit codes: 0 pass, 4 fail, 5 inconclusive or no data; 1 the caller's fault, bad data included;\n\
-    2 the program's")]
+    2 the program's"
+)]
 pub struct Args {
     /// Samples of the version that is known; - reads standard input
     #[arg(long, value_name = "FILE")]
@@ -136,7 +138,8 @@ fn strata(args: &Args) -> Result<Vec<Stratum>, Failure> {
     if stdin(&args.baseline) && stdin(&args.canary) {
         return Err(Failure::user("only one of --baseline and --canary can be standard input"));
     }
-    let columns = Columns { values: args.column.as_deref(), stratum: args.stratum.as_deref(), rate: args.rate };
+    let columns =
+        Columns { values: args.column.as_deref(), stratum: args.stratum.as_deref(), rate: args.rate };
     let baseline = read(&args.baseline, columns)?;
     let mut canary = read(&args.canary, columns)?;
     let mut strata = Vec::new();

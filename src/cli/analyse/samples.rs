@@ -45,11 +45,8 @@ pub fn read(path: &Path, columns: Columns<'_>) -> Result<Strata, Failure> {
     }
     let text = std::str::from_utf8(&bytes).map_err(|_| Failure::user(format!("{name} is no UTF-8 text")))?;
     let text = text.trim_start_matches('\u{feff}');
-    let read = if text.trim_start().starts_with(['[', '{']) {
-        json(text, columns)
-    } else {
-        csv(text, columns)
-    };
+    let read =
+        if text.trim_start().starts_with(['[', '{']) { json(text, columns) } else { csv(text, columns) };
     read.map_err(|wrong| Failure::user(format!("{name}: {wrong}")))
 }
 
@@ -110,9 +107,8 @@ fn csv(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
     let mut collected = Collected::default();
     for (line, text) in lines {
         let fields = fields(text, separator);
-        let field = |at: usize| {
-            fields.get(at).ok_or_else(|| format!("line {} has no column {}", line + 1, at + 1))
-        };
+        let field =
+            |at: usize| fields.get(at).ok_or_else(|| format!("line {} has no column {}", line + 1, at + 1));
         let value = field(at)?;
         let number = value.parse().map_err(|_| format!("line {}: {value:?} is no number", line + 1))?;
         let stratum = stratum.map(field).transpose()?;
@@ -129,7 +125,9 @@ fn place(column: &str, names: Option<&[String]>, count: usize) -> Result<usize, 
         Ok(number) if (1..=count).contains(&number) => Ok(number - 1),
         _ => match names {
             Some(names) => Err(format!("there is no column {column:?}, only {}", names.join(", "))),
-            None => Err(format!("there is no column {column:?}; the columns have no names, only 1 to {count}")),
+            None => {
+                Err(format!("there is no column {column:?}; the columns have no names, only 1 to {count}"))
+            }
         },
     }
 }
@@ -174,7 +172,9 @@ fn json(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
     for (at, item) in items.iter().enumerate() {
         let value = match (item, columns.values) {
             (Value::Object(map), Some(column)) => map.get(column).unwrap_or(&Value::Null),
-            (Value::Object(_), None) => return Err("objects: say by --column which field holds the values".into()),
+            (Value::Object(_), None) => {
+                return Err("objects: say by --column which field holds the values".into());
+            }
             (item, _) => item,
         };
         let number = match value {
