@@ -16,7 +16,10 @@ use super::{
 pub const LEAST_NEW_INFORMATION: f64 = 0.005;
 
 /// Steps of a grid within the standard deviation of an increment.
-const STEPS: f64 = 5.0;
+const STEPS: f64 = 4.0;
+
+/// A grid is made for increments smaller than the last by this factor.
+const FINER: f64 = 0.7;
 
 /// How far a grid reaches, in standard deviations.
 const REACH: f64 = 7.5;
@@ -48,17 +51,40 @@ pub struct Bound {
 }
 
 /// All looks that counted, oldest first.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Bounds(Vec<Bound>);
+pub struct Bounds {
+    looks: Vec<Bound>,
+    /// What the last boundary was worked out with; it follows from the looks.
+    #[serde(skip)]
+    worked_out: Option<WorkedOut>,
+}
+
+impl PartialEq for Bounds {
+    fn eq(&self, other: &Self) -> bool {
+        self.looks == other.looks
+    }
+}
+
+/// The distribution after some of the looks.
+#[derive(Debug, Clone)]
+struct WorkedOut {
+    /// How many.
+    looks: usize,
+    information: f64,
+    spent: f64,
+    density: Density,
+    /// The smallest standard deviation of an increment that the grid is fine enough for.
+    finest: f64,
+}
 
 impl Bounds {
     pub fn iter(&self) -> impl Iterator<Item = &Bound> {
-        self.0.iter()
+        self.looks.iter()
     }
 
     pub fn last(&self) -> Option<&Bound> {
-        self.0.last()
+        self.looks.last()
     }
 
     pub fn spent(&self) -> f64 {
@@ -80,10 +106,10 @@ impl Bounds {
         if !self.worthwhile(information) {
             // Next to nothing new: by itself, which is always on the safe side.
             let information = self.last().map_or(information, |bound| bound.information.max(information));
-            self.0.push(Bound { information, spent, z: Some(normal_z(increment)) });
+            self.looks.push(Bound { information, spent, z: Some(normal_z(increment)) });
             return p <= increment;
         }
-        self.0.push(Bound { information, spent, z: None });
+        self.looks.push(Bound { information, spent, z: None });
         if p <= increment {
             return true;
         }
@@ -92,40 +118,47 @@ impl Bounds {
 
     /// The boundary of the last look, as a standard score.
     pub fn boundary(&mut self) -> f64 {
-        let mut density: Option<Density> = None;
-        let mut before = 0.0;
-        let mut known = 0.0;
-        for at in 0..self.0.len() {
-            let Bound { information, spent, z } = self.0[at];
-            // Looks without news have no part in the distribution; what they spent is spent.
-            let fresh = information - before >= LEAST_NEW_INFORMATION * information;
-            if fresh {
-                let root = information.sqrt();
-                let increment = (spent - known).max(0.0);
-                let step = (information - before).sqrt();
-                let c = z.map_or_else(
-                    || match &density {
-                        None => normal_z(increment) * root,
-                        Some(density) => density.solve(step, increment, spent, root),
-                    },
-                    |z| z * root,
-                );
-                self.0[at].z = Some(c / root);
-                if at + 1 < self.0.len() {
-                    let next = self.0[at + 1..].iter().find(|next| next.information > information);
-                    let next = next.map_or(step, |next| (next.information - information).sqrt());
-                    density = Some(Density::after(density.as_ref(), c, step, root, step.min(next)));
-                }
-                before = information;
-            }
-            known = spent;
+        let Some(last) = self.looks.last().copied() else { return f64::INFINITY };
+        if let Some(z) = last.z {
+            return z;
         }
+        // Go on from what is known, if its grid is fine enough for the look that is new.
+        let mut known = self.worked_out.take().filter(|known| {
+            let step = (last.information - known.information).max(0.0).sqrt();
+            known.looks + 1 < self.looks.len() || known.finest <= step
+        });
+        for at in known.as_ref().map_or(0, |known| known.looks)..self.looks.len() {
+            let Bound { information, spent, z } = self.looks[at];
+            let (before, gone) = known.as_ref().map_or((0.0, 0.0), |known| (known.information, known.spent));
+            if information - before < LEAST_NEW_INFORMATION * information {
+                // A look without news has no part in the distribution; what it spent is spent.
+                if let Some(known) = &mut known {
+                    (known.looks, known.spent) = (at + 1, spent);
+                }
+                continue;
+            }
+            let root = information.sqrt();
+            let step = (information - before).sqrt();
+            let increment = (spent - gone).max(0.0);
+            let c = z.map(|z| z * root).unwrap_or_else(|| match &known {
+                None => normal_z(increment) * root,
+                Some(known) => known.density.solve(step, increment, spent, root),
+            });
+            self.looks[at].z = Some(c / root);
+            let next = self.looks.get(at + 1).map(|next| next.information - information);
+            let next = next.filter(|next| *next > 0.0).map_or(step, f64::sqrt);
+            // Somewhat finer than this look needs: the next may have less to add.
+            let finest = next.min(FINER * step);
+            let density = Density::after(known.as_ref().map(|known| &known.density), c, step, root, finest);
+            known = Some(WorkedOut { looks: at + 1, information, spent, density, finest });
+        }
+        self.worked_out = known;
         self.last().and_then(|bound| bound.z).unwrap_or(f64::INFINITY)
     }
 }
 
 /// The density of the statistic of those who haven't crossed yet, on a grid from the boundary downwards.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Density {
     top: f64,
     h: f64,
@@ -136,9 +169,10 @@ impl Density {
     /// After a look with boundary `c`: its increment has standard deviation `step`, its sum `root`.
     fn after(before: Option<&Self>, c: f64, step: f64, root: f64, finest: f64) -> Self {
         let top = c.min(REACH * root);
-        // Rounded to a power of 2^¼, so that successive grids often have the same step.
-        let h = ((finest / STEPS).log2() * 4.0).floor() / 4.0;
-        let h = h.exp2();
+        let wanted = finest / STEPS;
+        // A grid of the step of the one before costs far less: only one that is too coarse or far too fine is left.
+        let h =
+            before.map(|before| before.h).filter(|h| (0.4 * wanted..=wanted).contains(h)).unwrap_or(wanted);
         let count = ((top + REACH * root) / h).ceil().max(4.0) as usize;
         let Some(before) = before else {
             let values = (0..=count).map(|i| normal_pdf((top - i as f64 * h) / root) / root).collect();

@@ -4,8 +4,10 @@ use std::f64::consts::PI;
 
 use super::normal::normal_sf;
 
-/// From this shape on Temme's expansion with two terms is exact to 1e-12; below it others take at most some 1,000 steps.
-const TEMME_FROM: f64 = 1e5;
+/// From this shape on, and within this η, Temme's expansion with four terms is exact to 1e-12. Elsewhere series and
+/// fraction take some hundred steps.
+const TEMME_FROM: f64 = 400.0;
+const TEMME_WITHIN: f64 = 0.5;
 
 /// Skewness that is none.
 const NO_SKEWNESS: f64 = 1e-9;
@@ -58,7 +60,11 @@ fn gamma_tails(a: f64, x: f64) -> (f64, f64) {
         return (1.0, 0.0);
     }
     if a >= TEMME_FROM {
-        return temme(a, x);
+        // λ − 1 − ln λ for λ = x/a
+        let eta = (2.0 * deviance(a, x) / a).max(0.0).sqrt().copysign(x - a);
+        if eta.abs() < TEMME_WITHIN {
+            return temme(a, eta);
+        }
     }
     if x < a + 1.0 {
         let lower = poisson_density(a, x) * series(a, x);
@@ -105,25 +111,81 @@ fn fraction(a: f64, x: f64) -> f64 {
     h * x
 }
 
-/// For large shapes (Temme 1979; DLMF 8.12), coefficients as series in η.
-fn temme(a: f64, x: f64) -> (f64, f64) {
-    const C0: [f64; 8] = [
-        -1.0 / 3.0,
-        1.0 / 12.0,
-        -2.0 / 135.0,
-        1.0 / 864.0,
-        1.0 / 2835.0,
-        -139.0 / 777_600.0,
-        1.0 / 25_515.0,
-        -571.0 / 261_273_600.0,
-    ];
-    const C1: [f64; 5] = [-1.0 / 540.0, -1.0 / 288.0, 1.0 / 378.0, -77.0 / 77_760.0, 2.057_613_168_724_3e-4];
-    let polynomial = |c: &[f64], eta: f64| c.iter().rev().fold(0.0, |sum, c| sum * eta + c);
-    // λ − 1 − ln λ = deviance(a, x) / a
-    let eta = (2.0 * deviance(a, x) / a).max(0.0).sqrt().copysign(x - a);
+/// Coefficients in powers of η of the functions c_k of DLMF 8.12.7, from c_0 = 1/μ − 1/η and
+/// c_k = (c'_{k−1} + (−1)^k g_k η/μ)/η, worked out in fractions; g are Stirling's.
+const TEMME: [[f64; 14]; 4] = [
+    [
+        -0.3333333333333333,
+        0.08333333333333333,
+        -0.014814814814814815,
+        0.0011574074074074073,
+        0.0003527336860670194,
+        -0.0001787551440329218,
+        3.919263178522438e-05,
+        -2.185448510679992e-06,
+        -1.85406221071516e-06,
+        8.296711340953087e-07,
+        -1.7665952736826078e-07,
+        6.707853543401498e-09,
+        1.0261809784240309e-08,
+        -4.382036018453353e-09,
+    ],
+    [
+        -0.001851851851851852,
+        -0.003472222222222222,
+        0.0026455026455026454,
+        -0.0009902263374485596,
+        0.00020576131687242798,
+        -4.018775720164609e-07,
+        -1.8098550334489977e-05,
+        7.64916091608111e-06,
+        -1.6120900894563446e-06,
+        4.647127802807434e-09,
+        1.378633446915721e-07,
+        -5.752545603517705e-08,
+        1.1951628599778148e-08,
+        -1.7543241719747647e-11,
+    ],
+    [
+        0.004133597883597883,
+        -0.0026813271604938273,
+        0.0007716049382716049,
+        2.0093878600823047e-06,
+        -0.0001073665322636516,
+        5.2923448829120125e-05,
+        -1.2760635188618728e-05,
+        3.423578734096138e-08,
+        1.3721957309062934e-06,
+        -6.298992138380055e-07,
+        1.4280614206064242e-07,
+        -2.0477098421990866e-10,
+        -1.409252991086752e-08,
+        6.228974084922022e-09,
+    ],
+    [
+        0.0006494341563786008,
+        0.00022947209362139917,
+        -0.0004691894943952557,
+        0.00026772063206283885,
+        -7.561801671883977e-05,
+        -2.396505113867297e-07,
+        1.1082654115347302e-05,
+        -5.6749528269915965e-06,
+        1.4230900732435883e-06,
+        -2.7861080291528143e-11,
+        -1.6958404091930278e-07,
+        8.099464905388083e-08,
+        -1.9111168485973655e-08,
+        2.3928620439808118e-12,
+    ],
+];
+
+/// For large shapes (Temme 1979; DLMF 8.12).
+fn temme(a: f64, eta: f64) -> (f64, f64) {
+    let polynomial = |c: &[f64]| c.iter().rev().fold(0.0, |sum, c| sum * eta + c);
     let z = eta * a.sqrt();
-    let rest =
-        (-0.5 * z * z).exp() / (2.0 * PI * a).sqrt() * (polynomial(&C0, eta) + polynomial(&C1, eta) / a);
+    let sum = TEMME.iter().rev().fold(0.0, |sum, c| sum / a + polynomial(c));
+    let rest = (-0.5 * z * z).exp() / (2.0 * PI * a).sqrt() * sum;
     (normal_sf(z) + rest, normal_sf(-z) - rest)
 }
 

@@ -55,6 +55,17 @@ impl Random {
     }
 
     pub fn binomial(&mut self, n: u64, p: f64) -> u64 {
-        (0..n).filter(|_| self.chance(p)).count() as u64
+        if p > 0.2 {
+            return (0..n).filter(|_| self.chance(p)).count() as u64;
+        }
+        // From success to success: the gaps are geometric.
+        let (mut at, mut count) = (0.0, 0);
+        loop {
+            at += (self.uniform().ln() / (-p).ln_1p()).floor() + 1.0;
+            if at > n as f64 {
+                return count;
+            }
+            count += 1;
+        }
     }
 }

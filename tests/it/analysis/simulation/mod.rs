@@ -18,6 +18,11 @@ mod power;
 mod shapes;
 mod table;
 
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
 use choirmaster::analysis::{Verdict, dist::binomial_sf};
 
 use self::cells::Cell;
@@ -88,30 +93,45 @@ pub fn exceeds(count: u64, runs: u64, alpha: f64, cells: usize) -> bool {
 
 /// Runs of a cell, all from its seed.
 pub fn run(cell: &Cell, seed: u64, runs: u64) -> Tally {
+    tally(seed, runs, &|random: &mut Random| cell.run(random))
+}
+
+fn tally(seed: u64, runs: u64, one: &impl Fn(&mut Random) -> Ending) -> Tally {
     let mut tally = Tally::default();
     for run in 0..runs {
-        let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(run));
-        tally.add(cell.run(&mut random));
+        tally.add(one(&mut Random::new(seed.wrapping_mul(1_000_003).wrapping_add(run))));
     }
     tally
 }
 
-/// All cells, on all processors; in their order.
+/// All cells, in their order.
 fn run_all(cells: &[Cell], runs: u64) -> Vec<Tally> {
+    in_portions(cells.len(), runs, |cell, seed, count| run(&cells[cell], seed, count))
+}
+
+/// One kind of run, so many times.
+fn run_with(runs: u64, one: impl Fn(&mut Random) -> Ending + Sync) -> Tally {
+    in_portions(1, runs, |_, seed, count| tally(seed, count, &one))[0]
+}
+
+/// Work on all processors, a portion of a cell at a time: cell, seed, runs.
+fn in_portions(cells: usize, runs: u64, work: impl Fn(usize, u64, u64) -> Tally + Sync) -> Vec<Tally> {
     /// Runs that a thread takes at once.
     const PORTION: u64 = 500;
     let portions = runs.div_ceil(PORTION);
-    let next = std::sync::atomic::AtomicU64::new(0);
-    let tallies = std::sync::Mutex::new(vec![Tally::default(); cells.len()]);
+    let next = AtomicU64::new(0);
+    let tallies = Mutex::new(vec![Tally::default(); cells]);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
             scope.spawn(|| {
                 loop {
-                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let at = next.fetch_add(1, Ordering::Relaxed);
                     let (cell, portion) = ((at / portions) as usize, at % portions);
-                    let Some(work) = cells.get(cell) else { break };
+                    if cell >= cells {
+                        break;
+                    }
                     let count = PORTION.min(runs - portion * PORTION);
-                    let tally = run(work, (cell as u64) << 20 | portion, count);
+                    let tally = work(cell, (cell as u64) << 20 | portion, count);
                     tallies.lock().unwrap()[cell].merge(tally);
                 }
             });

@@ -113,7 +113,7 @@ def tails():
     quantiles = [[p, float(stats.norm.isf(p))] for p in
                  [0.999, 0.9, 0.5, 0.3, 0.05, 0.025, 1e-3, 1e-6, 1e-12, 1e-50, 1e-200, 1e-300]]
     pearson = []
-    for skew in [1e-4, 1e-3, 6e-3, 7e-3, 0.02, 0.1, 0.5, 1.0, 1.9, -1e-3, -6e-3, -0.02, -0.3, -1.0]:
+    for skew in [1e-4, 1e-3, 6e-3, 7e-3, 0.02, 0.05, 0.09, 0.1, 0.11, 0.5, 1.0, 1.9, -1e-3, -6e-3, -0.02, -0.3, -1.0]:
         a = 4 / skew**2
         for z in [-3, -1, -0.01, 0, 0.01, 1, 2, 3.5, 6, 12, 25]:
             x = a + z * math.sqrt(a) if skew > 0 else a - z * math.sqrt(a)
