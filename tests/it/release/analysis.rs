@@ -18,7 +18,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// The canary with an analysis of its stage, and with these keys of `rollout`.
 fn judged(rollout: &str, keys: &str) -> String {
     let metric = "{name: load, provider: it, query: q, expected: {max: 10}}";
-    let block = format!("    analysis: {{duration: 10m, interval: 5m, {keys}metrics: [{metric}]}}\n    end_action:");
+    let block =
+        format!("    analysis: {{duration: 10m, interval: 5m, {keys}metrics: [{metric}]}}\n    end_action:");
     canary("7", "a").replace("    end_action:", &block).replace("functions:", &format!("{rollout}functions:"))
 }
 
