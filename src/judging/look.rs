@@ -89,7 +89,9 @@ fn erred(mut before: Metered, why: &str, analysis: &Analysis) -> Metered {
     before.errors = before.errors.saturating_add(1);
     before.sentence = format!("there was no answer: {why}");
     if before.errors > analysis.consecutive_error_limit {
-        before.sentence = format!("there was no answer to {} looks in a row: {why}", before.errors);
+        if before.errors > 1 {
+            before.sentence = format!("there was no answer to {} looks in a row: {why}", before.errors);
+        }
         before.verdict = Some(Verdict::Error);
     }
     before

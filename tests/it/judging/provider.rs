@@ -66,7 +66,7 @@ async fn no_answer_is_no_pass_and_whoever_resumes_accepts_that() {
     registered(&world, 1).await;
     world.submit(&judged("dark", RANGE)).await.ok();
     let shown = in_state(&world, "dark", "Paused").await;
-    insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: error: load: there was no answer to 1 looks in a row: meter: it answered 503 Service Unavailable: no");
+    insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: error: load: there was no answer: meter: it answered 503: no");
     let note = serde_json::json!({"by": "eve", "note": "the meter is broken"});
     world.post("/api/v1/releases/dark/resume", &note).await.ok();
     let shown = in_state(&world, "dark", "Done").await;
