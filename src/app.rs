@@ -11,11 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     engine::{self, Engine, TaskSettings},
+    forward::Above,
     functions,
     http::{self, Context, auth, context, serve},
     notify,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
+    strategy::Site,
     uplink,
 };
 
@@ -34,6 +36,8 @@ pub struct Options {
     pub task: TaskSettings,
     /// The manager above; `None`: this one is the root.
     pub parent: Option<uplink::Settings>,
+    /// Where strategies go that reach beyond this manager.
+    pub above: Above,
     pub max_connections: usize,
     pub auth: auth::Settings,
     /// An address of their own for the calls of children; they are not answered on `listen` then.
@@ -45,6 +49,8 @@ pub struct Options {
     pub max_wait: Duration,
     /// Calls that may wait at once; never more than half of the connections, so that others get through.
     pub max_waiters: usize,
+    /// The templates and providers that strategies may name.
+    pub site: Site,
 }
 
 /// Speaks TLS on an address.
@@ -69,6 +75,7 @@ impl Options {
             rules: Rules::default(),
             task: TaskSettings::default(),
             parent: None,
+            above: Above::Nobody,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
             child_listen: None,
@@ -77,6 +84,7 @@ impl Options {
             timeouts: serve::Timeouts::default(),
             max_wait: http::child::MAX_WAIT,
             max_waiters: http::child::MAX_WAITERS,
+            site: Site::default(),
         }
     }
 }
@@ -114,8 +122,9 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         auth: options.auth,
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
+        site: options.site,
     };
-    let ctx = Context::new(started.engine.clone(), settings, stop.clone());
+    let ctx = Context::new(started.engine.clone(), settings, options.above, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {
         max_connections: options.max_connections,
         tls: tls.map(|Tls(acceptor)| acceptor),

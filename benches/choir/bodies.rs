@@ -54,26 +54,34 @@ pub fn area(index: usize) -> String {
     )
 }
 
-fn post(path: &str, body: &str) -> String {
+/// What agents call their bodies.
+pub const JSON: &str = "application/json";
+
+pub fn post(path: &str, kind: &str, body: &str) -> String {
     let mut request = String::with_capacity(body.len() + 200);
     let _ = write!(
         request,
         "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:9999\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {}\r\n\
-         Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n{body}",
+         Content-Type: {kind}\r\nAccept-Encoding: gzip\r\n\r\n{body}",
         body.len()
     );
     request
 }
 
-fn get(path: &str) -> String {
+pub fn get(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:9999\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
     )
 }
 
 fn poll(id: &str, index: usize) -> String {
+    poll_at("/poll", id, index)
+}
+
+/// A poll that may wait.
+pub fn poll_at(path: &str, id: &str, index: usize) -> String {
     let area = area(index);
-    post("/poll", &format!("{{\"geographic_area\":{area},\"id\":\"{id}\",\"number_of_children\":0}}"))
+    post(path, JSON, &format!("{{\"geographic_area\":{area},\"id\":\"{id}\",\"number_of_children\":0}}"))
 }
 
 /// Their polls.
@@ -100,6 +108,7 @@ pub fn end_stages(callers: &[Caller]) -> Requests {
             let stage = STAGES[0];
             post(
                 "/end_stage",
+                JSON,
                 &format!("{{\"id\":\"{id}\",\"strategy_id\":\"{OFFER}\",\"stage_name\":\"{stage}\"}}"),
             )
         })
@@ -117,21 +126,26 @@ pub fn results(callers: &[Caller]) -> Requests {
     for stage in STAGES {
         for status in [2, 4] {
             for caller in callers {
-                requests.push(&post("/result", &result(&caller.id, caller.index, stage, status)));
+                requests.push(&post(
+                    "/result",
+                    JSON,
+                    &result(&caller.id, caller.index, OFFER, stage, status),
+                ));
             }
         }
     }
     requests
 }
 
-fn result(id: &str, index: usize, stage: &str, status: u8) -> String {
+/// The body of a result.
+pub fn result(id: &str, index: usize, offer: &str, stage: &str, status: u8) -> String {
     // As an agent measures: another number of many digits each time.
     let ms = 6.0 + (index % 977) as f64 * 0.004_217_33;
     let times =
         |ms: f64| format!("{{\"median\":{ms:.6},\"minimum\":{:.6},\"maximum\":{:.6}}}", ms * 0.7, ms * 3.1);
     let (proxy, f1, f2) = (times(ms + 1.0), times(ms), times(ms * 1.1));
     format!(
-        "{{\"id\":\"{id}\",\"release_id\":\"{OFFER}\",\"stage_summaries\":[{{\"stage_name\":\"{stage}\",\
+        "{{\"id\":\"{id}\",\"release_id\":\"{offer}\",\"stage_summaries\":[{{\"stage_name\":\"{stage}\",\
          \"proxy_times\":{proxy},\"f1_times_summary\":{f1},\"f2_times_summary\":{f2},\"f1_err_rate\":0,\
          \"f2_err_rate\":0.004,\"status\":{status}}}],\"next_stage\":\"\"}}"
     )

@@ -11,6 +11,7 @@
 mod bare;
 mod bodies;
 mod fill;
+mod levels;
 mod load;
 mod machine;
 mod planning;
@@ -19,11 +20,11 @@ mod rows;
 mod server;
 mod table;
 
-use std::{process::ExitCode, time::Duration};
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use clap::{Parser, ValueEnum};
 
-use crate::{machine::Processors, postgres::Cluster, rows::Bench, table::Table};
+use crate::{machine::Processors, postgres::Cluster, rows::Bench, server::Above, table::Table};
 
 /// The rows that can be asked for alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,6 +38,9 @@ pub enum Row {
     Memory,
     Start,
     Plan,
+    /// Only the growth of plans, with nothing beside it.
+    PlanGrowth,
+    AcrossLevels,
 }
 
 #[derive(Debug, Parser)]
@@ -65,6 +69,12 @@ struct Arguments {
     no_postgres: String,
     #[arg(long, hide = true)]
     serve: Option<String>,
+    /// The manager above a server.
+    #[arg(long, hide = true)]
+    parent: Option<SocketAddr>,
+    /// A server that answers every poll at once.
+    #[arg(long, hide = true)]
+    lets_nobody_wait: bool,
     /// Cargo gives it.
     #[arg(long, hide = true)]
     bench: bool,
@@ -100,7 +110,9 @@ impl Sizes {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.serve {
-        Some(what) => serve(what),
+        Some(what) => {
+            serve(what, &Above { parent: arguments.parent, lets_wait: !arguments.lets_nobody_wait })
+        }
         None => measure(&arguments),
     };
     match done {
@@ -113,9 +125,9 @@ fn main() -> ExitCode {
 }
 
 /// A server's process: the runtime that `serve` has, too.
-fn serve(what: &str) -> anyhow::Result<()> {
+fn serve(what: &str, above: &Above) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(server::run(what))
+    runtime.block_on(server::run(what, above))
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use choirmaster::{
     fleet::{Bounds, area_of},
     model::{ChildId, ChildKey, Now},
@@ -75,6 +75,25 @@ fn strategy() -> anyhow::Result<Strategy> {
     Ok(strategy)
 }
 
+/// A line of what the kernel says of this process's memory, in bytes.
+fn memory(name: &str) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib: u64 = line.context("no such line")?.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib * 1_024)
+}
+
+/// How much more memory this process had at most while something was done. `None` where the kernel doesn't tell.
+fn peak_of(what: impl FnOnce()) -> anyhow::Result<Option<u64>> {
+    // Lets the kernel forget the highest mark so far.
+    if std::fs::write("/proc/self/clear_refs", "5").is_err() {
+        return Ok(None);
+    }
+    let before = memory("VmRSS:")?;
+    what();
+    Ok(Some(memory("VmHWM:")?.saturating_sub(before)))
+}
+
 /// Milliseconds of each of some runs of both parts.
 struct Times {
     geographic: Vec<f64>,
@@ -104,30 +123,36 @@ fn timed(state: &State, strategy: &Strategy, runs: usize) -> Times {
 }
 
 impl Bench {
-    /// Plans over growing numbers of children, and over the largest `PostGIS` beside it.
-    pub(crate) async fn planning(&mut self) -> anyhow::Result<()> {
+    /// Plans over growing numbers of children, and if asked for, over the largest `PostGIS` beside it.
+    pub(crate) async fn planning(&mut self, with_postgis: bool) -> anyhow::Result<()> {
         let strategy = strategy()?;
         let largest = self.sizes.plan_children;
         let mut count = 1_000.min(largest);
         loop {
             say(&format!("planning over {count} children"));
+            let before = memory("VmRSS:")?;
             let state = state(count)?;
+            let children = memory("VmRSS:")?.saturating_sub(before);
+            let planning = peak_of(|| drop(black_box(plan(&strategy, &state))))?;
             let runs = self.sizes.rounds.max(3) * 3;
             let times = timed(&state, &strategy, runs);
-            self.growth(count, &times);
+            self.growth(count, &times, children, planning);
             if count == largest {
-                return self.beside_postgis(&state, &strategy).await;
+                return if with_postgis { self.beside_postgis(&state, &strategy).await } else { Ok(()) };
             }
             count = (count * 10).min(largest);
         }
     }
 
-    fn growth(&mut self, count: usize, times: &Times) {
+    fn growth(&mut self, count: usize, times: &Times, children: u64, planning: Option<u64>) {
         let (geographic, whole) = (median(&times.geographic), median(&times.whole));
         let text = format!(
-            "whole plan {whole:.2} ms, its geographic part {geographic:.2} ms; {} take part; index {} KiB",
+            "whole plan {whole:.2} ms, its geographic part {geographic:.2} ms; {} take part; {} MiB of children (index {} KiB), {} \
+             more while it plans",
             thousands(times.participants as f64),
-            count * ENTRY_BYTES / 1_024
+            children >> 20,
+            count * ENTRY_BYTES / 1_024,
+            planning.map_or_else(|| "unknown".to_owned(), |bytes| format!("{} KiB", bytes >> 10))
         );
         let what = format!("plan over {} children", thousands(count as f64));
         let ratio = format!("{:.2} of its geographic part", whole / geographic);

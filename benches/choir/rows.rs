@@ -69,8 +69,11 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Start) {
         bench.start().await?;
     }
-    if wanted(Row::Plan) {
-        bench.planning().await?;
+    if wanted(Row::Plan) || only.contains(&Row::PlanGrowth) {
+        bench.planning(wanted(Row::Plan)).await?;
+    }
+    if wanted(Row::AcrossLevels) {
+        bench.across_levels().await?;
     }
     Ok(())
 }
@@ -90,7 +93,7 @@ impl<'a> Runner<'a> {
 }
 
 impl Bench {
-    fn sqlite(&self, name: &str) -> String {
+    pub(crate) fn sqlite(&self, name: &str) -> String {
         format!("sqlite://{}", self.folder.join(name).display())
     }
 

@@ -20,12 +20,13 @@ use choirmaster::{
     model::ReleaseId,
     release::change::Submitted,
     strategy::{self, Strategy, render},
+    uplink,
 };
 use tokio::{net::TcpListener, sync::mpsc};
 
 use crate::{
     bare::{self, Answers},
-    bodies,
+    bodies, levels,
 };
 
 /// What the hidden argument names for the bare handlers; everything else is the URL of a store.
@@ -35,8 +36,16 @@ const BARE: &str = "bare";
 const SUBMIT_PATIENCE: Duration = Duration::from_mins(2);
 
 /// Runs a server until the standard input ends.
-pub async fn run(what: &str) -> anyhow::Result<()> {
-    if what == BARE { run_bare().await } else { run_ours(what).await }
+pub async fn run(what: &str, above: &Above) -> anyhow::Result<()> {
+    if what == BARE { run_bare().await } else { run_ours(what, above).await }
+}
+
+/// Where a server stands in a tree.
+#[derive(Debug, Clone)]
+pub struct Above {
+    pub parent: Option<SocketAddr>,
+    /// Whether calls may wait for an answer.
+    pub lets_wait: bool,
 }
 
 fn strategy() -> anyhow::Result<Strategy> {
@@ -82,8 +91,19 @@ async fn ended() {
     while commands.recv().await.is_some() {}
 }
 
-async fn run_ours(store: &str) -> anyhow::Result<()> {
-    let manager = app::start(Options::local(store.to_owned(), root().to_owned())).await?;
+async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
+    let mut options = Options::local(store.to_owned(), root().to_owned());
+    options.parent = above.parent.map(|parent| uplink::Settings {
+        url: format!("http://{parent}"),
+        token: None,
+        name: None,
+        poll: levels::POLL,
+        archive_limits: functions::Limits::default(),
+    });
+    if !above.lets_wait {
+        options.max_wait = Duration::ZERO;
+    }
+    let manager = app::start(options).await?;
     println!("{}", manager.address);
     let mut commands = commands();
     while let Some(command) = commands.recv().await {
@@ -123,15 +143,20 @@ pub struct Server {
 
 impl Server {
     pub fn ours(store: &str, cpus: Option<&str>) -> anyhow::Result<Self> {
-        Self::start(store, cpus)
+        Self::start(store, cpus, None)
+    }
+
+    /// One of a tree.
+    pub fn in_tree(store: &str, above: &Above) -> anyhow::Result<Self> {
+        Self::start(store, None, Some(above))
     }
 
     pub fn bare(cpus: Option<&str>) -> anyhow::Result<Self> {
-        Self::start(BARE, cpus)
+        Self::start(BARE, cpus, None)
     }
 
     /// Starts a server, on the given processors alone if they are named.
-    fn start(what: &str, cpus: Option<&str>) -> anyhow::Result<Self> {
+    fn start(what: &str, cpus: Option<&str>, above: Option<&Above>) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let mut command = match cpus {
             None => Command::new(program),
@@ -141,6 +166,10 @@ impl Server {
                 command
             }
         };
+        if let Some(above) = above {
+            command.args(above.parent.iter().flat_map(|parent| ["--parent".to_owned(), parent.to_string()]));
+            command.args((!above.lets_wait).then_some("--lets-nobody-wait"));
+        }
         command.args(["--serve", what]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("a server could not be started")?;
         let commands = child.stdin.take();

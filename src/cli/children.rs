@@ -140,17 +140,13 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
     ];
     let query: Vec<(&str, &str)> =
         named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
-    let (children, more): (Vec<Child>, bool) =
-        client.list(&["api", "v1", "children"], &query, args.limit).await?;
-    if args.common.json {
-        show::json(out, &children)?;
-        return Ok(0);
-    }
-    if children.is_empty() {
-        let what = if query.is_empty() { "no children have called yet" } else { "no such children" };
-        writeln!(out, "{what}")?;
-        return Ok(0);
-    }
+    let found = client.list(&["api", "v1", "children"], &query, args.limit).await?;
+    let nothing = if query.is_empty() { "no children have called yet" } else { "no such children" };
+    show::list(out, &found, args.common.json, nothing, table)?;
+    Ok(0)
+}
+
+fn table(children: &[Child]) -> String {
     let now = Timestamp::now();
     let rows = children.iter().map(|child| {
         vec![
@@ -165,11 +161,7 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
         ]
     });
     let head = ["ID", "NAME", "KIND", "AGENTS", "CORDON", "LABELS", "LAST CALL", "DOING"];
-    write!(out, "{}", show::table(&head, rows))?;
-    if more {
-        writeln!(out, "… and more: raise --limit")?;
-    }
-    Ok(0)
+    show::table(&head, rows)
 }
 
 fn labels(child: &Child) -> String {
@@ -240,16 +232,12 @@ async fn set_labels(target: &Target, labels: &[Label], out: &mut impl Write) -> 
 
 async fn unknown(common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&common.connection)?;
-    let (callers, _): (Vec<UnknownCaller>, bool) =
-        client.list(&["api", "v1", "callers", "unknown"], &[], usize::MAX).await?;
-    if common.json {
-        show::json(out, &callers)?;
-        return Ok(0);
-    }
-    if callers.is_empty() {
-        writeln!(out, "no calls by unknown ids")?;
-        return Ok(0);
-    }
+    let found = client.list(&["api", "v1", "callers", "unknown"], &[], usize::MAX).await?;
+    show::list(out, &found, common.json, "no calls by unknown ids", table_of_unknown)?;
+    Ok(0)
+}
+
+fn table_of_unknown(callers: &[UnknownCaller]) -> String {
     let now = Timestamp::now();
     let rows = callers.iter().map(|caller| {
         vec![
@@ -259,6 +247,5 @@ async fn unknown(common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
             show::ago(Some(&caller.last), now),
         ]
     });
-    write!(out, "{}", show::table(&["ID", "CALL", "COUNT", "LAST"], rows))?;
-    Ok(0)
+    show::table(&["ID", "CALL", "COUNT", "LAST"], rows)
 }

@@ -38,16 +38,12 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let mut query = Vec::new();
     query.extend(args.function.as_deref().map(|function| ("function", function)));
     query.extend(args.child.as_deref().map(|child| ("child", child)));
-    let (deployments, more): (Vec<Deployment>, bool) =
-        client.list(&["api", "v1", "deployments"], &query, args.limit).await?;
-    if args.json {
-        show::json(out, &deployments)?;
-        return Ok(0);
-    }
-    if deployments.is_empty() {
-        writeln!(out, "no release has changed anything")?;
-        return Ok(0);
-    }
+    let found = client.list(&["api", "v1", "deployments"], &query, args.limit).await?;
+    show::list(out, &found, args.json, "no release has changed anything", text)?;
+    Ok(0)
+}
+
+fn text(deployments: &[Deployment]) -> String {
     let now = Timestamp::now();
     let rows = deployments.iter().map(|d| {
         vec![
@@ -59,9 +55,5 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
             show::ago(Some(&d.since), now),
         ]
     });
-    write!(out, "{}", show::table(&["FUNCTION", "CHILD", "VARIANT", "PATH", "RELEASE", "SINCE"], rows))?;
-    if more {
-        writeln!(out, "… and more: raise --limit")?;
-    }
-    Ok(0)
+    show::table(&["FUNCTION", "CHILD", "VARIANT", "PATH", "RELEASE", "SINCE"], rows)
 }

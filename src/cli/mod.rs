@@ -25,6 +25,7 @@ pub mod serve;
 pub mod show;
 pub mod store;
 mod terminal;
+pub mod tree;
 pub mod validate;
 
 use std::process::ExitCode;
@@ -98,7 +99,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Store(args) => Ok(store::run(args, &mut out).await),
-        Command::Fleet(args) => Ok(fleet::run(&args).await?),
+        Command::Fleet(args) => fleet::run(&args, &mut out).await,
         Command::Completions(args) => completions::run(&args, &mut out),
     }
 }

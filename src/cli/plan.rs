@@ -118,6 +118,14 @@ fn text_of(plan: &Plan, all: bool) -> String {
             .map_or_else(String::new, |within| format!("; {} of theirs lie in it", size(within)));
         text.extend([format!("  the target has {}{within}\n", size(target))]);
     }
+    if let (Some(to), Some(beyond)) = (&plan.forwards_to, plan.beyond_km2) {
+        text.extend([format!(
+            "  it goes to the manager above ({}): {} of the target lie beyond this one's area;\n  what follows is what this \
+             one could do of it\n",
+            show::one_line(to),
+            size(beyond)
+        )]);
+    }
     if let Some(order) = &plan.order {
         text.extend([format!("  order: {order}\n")]);
     }
@@ -145,10 +153,8 @@ fn text_of(plan: &Plan, all: bool) -> String {
         text.extend(["\n".to_owned(), show::table(&head, rows)]);
     }
     if all {
-        text.extend(["\n".to_owned(), list(plan)]);
-        if plan.next.is_some() {
-            text.push_str("… and more: raise --limit\n");
-        }
+        let rest = show::rest(plan.next.is_some()).to_owned();
+        text.extend(["\n".to_owned(), list(plan), rest]);
     }
     text
 }

@@ -12,9 +12,12 @@ use crate::{
     app,
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
     engine::TaskSettings,
+    forward::{self, Above, Forward},
     http::auth::{self, ChildTokens, Token},
+    provider::Registry,
     release::settings::Settings as Rules,
     store::options::OpenOptions,
+    strategy::Site,
     uplink,
 };
 
@@ -133,17 +136,17 @@ pub async fn run(args: Args) -> Result<u8, Failure> {
 }
 
 /// SIGTERM and SIGINT.
-struct Signals {
+pub(super) struct Signals {
     term: Signal,
     int: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
@@ -178,6 +181,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         archive_limits: config.functions.limits(),
         rules: Rules {
             offer_deadline: config.deadlines.offer,
+            offer_jitter: config.limits.offer_jitter,
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
             max_children: config.limits.max_children,
@@ -188,14 +192,25 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             webhooks: config.notify.webhooks.0.clone(),
         },
         parent: parent(config)?,
+        above: above(config)?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
-        timeouts: config.timeouts.served(),
+        timeouts: config.timeouts,
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
+        site: site(config)?,
     })
+}
+
+/// What strategies may name. Providers are set up once here, so that a missing secret or certificate is found now.
+fn site(config: &Config) -> Result<Site, Failure> {
+    let site = config.analysis.site()?;
+    Registry::new(&site.providers).map_err(|error| {
+        Failure::from(Fault { place: "analysis.providers".to_owned(), message: error.to_string() })
+    })?;
+    Ok(site)
 }
 
 /// Who is above, if somebody is.
@@ -209,6 +224,16 @@ fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
         poll: parent.poll,
         archive_limits: config.functions.limits(),
     }))
+}
+
+/// Where strategies go that reach beyond this manager.
+fn above(config: &Config) -> Result<Above, Failure> {
+    let parent = &config.parent;
+    let Some(url) = parent.operator_url.as_ref().or(parent.url.as_ref()) else { return Ok(Above::Nobody) };
+    let Some(area) = parent.area()? else { return Ok(Above::AreaUnknown) };
+    let token = parent.operator_token()?.map(|token| token.reveal().to_owned());
+    let settings = forward::Settings { url: url.0.clone(), token, area };
+    Forward::new(settings).map(Above::Known).map_err(|error| Failure::user(error.to_string()))
 }
 
 /// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.

@@ -11,6 +11,28 @@ pub fn json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(value)?)
 }
 
+/// What [`super::client::Client::list`] found, as JSON or as a table, which says so if there is more.
+pub fn list<T: Serialize>(
+    out: &mut impl Write,
+    (items, more): &(Vec<T>, bool),
+    as_json: bool,
+    nothing: &str,
+    table: impl FnOnce(&[T]) -> String,
+) -> io::Result<()> {
+    if as_json {
+        return json(out, items);
+    }
+    if items.is_empty() {
+        return writeln!(out, "{nothing}");
+    }
+    write!(out, "{}{}", table(items), rest(*more))
+}
+
+/// A last line for a list that was cut.
+pub fn rest(more: bool) -> &'static str {
+    if more { "… and more: raise --limit\n" } else { "" }
+}
+
 /// A table without lines, fit for `grep` and `awk`, as wide as its content.
 pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();

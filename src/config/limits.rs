@@ -18,10 +18,14 @@ pub struct Limits {
     pub max_connections: usize,
     pub max_wait: Duration,
     pub max_waiters: usize,
+    pub offer_jitter: Duration,
 }
 
 /// Longest wait that can be allowed, in milliseconds: what lies between gives up on calls that take longer.
 const LONGEST_WAIT_MS: u64 = 10 * 60 * 1000;
+
+/// Longest jitter that can be set, in milliseconds. It is cut to a part of the time that children have to fetch an offer.
+const LONGEST_JITTER_MS: u64 = 60 * 60 * 1000;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -32,6 +36,7 @@ impl Default for Limits {
             max_connections: DEFAULT_MAX_CONNECTIONS,
             max_wait: MAX_WAIT,
             max_waiters: MAX_WAITERS,
+            offer_jitter: rules.offer_jitter,
         }
     }
 }
@@ -48,6 +53,7 @@ impl Section for Limits {
             Field::within("max_connections", &mut self.max_connections, 1, 1_000_000),
             Field::within("max_wait", &mut self.max_wait, 0, LONGEST_WAIT_MS),
             Field::within("max_waiters", &mut self.max_waiters, 0, 1_000_000),
+            Field::within("offer_jitter", &mut self.offer_jitter, 0, LONGEST_JITTER_MS),
         ]
     }
 }

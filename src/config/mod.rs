@@ -7,6 +7,7 @@
 //! Invariants: an unknown key is never ignored; a secret is never printed; `config/choirmaster.yml` lists every
 //! key with its default (a test compares). Deliberately not here: lists and nested values, reloading.
 
+mod analysis;
 mod audit;
 mod auth;
 mod deadlines;
@@ -26,6 +27,7 @@ mod value;
 
 use std::{fmt, path::Path};
 
+pub use analysis::Analysis;
 pub use audit::Audit;
 pub use auth::Auth;
 pub use deadlines::Deadlines;
@@ -38,9 +40,10 @@ pub use parent::Parent;
 pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
-pub use timeouts::Timeouts;
 pub use tls::Tls;
 pub use value::{Bytes, LogFormat, Secret, Setting, Url, Urls};
+
+use crate::http::serve::Timeouts;
 
 /// Where the file is looked for, below the working directory, when none is named.
 pub const DEFAULT_FILE: &str = "config/choirmaster.yml";
@@ -61,6 +64,7 @@ pub struct Config {
     pub child_tls: Tls,
     pub notify: Notify,
     pub parent: Parent,
+    pub analysis: Analysis,
 }
 
 impl Default for Config {
@@ -79,6 +83,7 @@ impl Default for Config {
             child_tls: Tls::named("child_tls"),
             notify: Notify::default(),
             parent: Parent::default(),
+            analysis: Analysis::default(),
         }
     }
 }
@@ -148,7 +153,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 13] {
+    fn sections(&mut self) -> [&mut dyn Section; 14] {
         [
             &mut self.serve,
             &mut self.store,
@@ -163,6 +168,7 @@ impl Config {
             &mut self.child_tls,
             &mut self.notify,
             &mut self.parent,
+            &mut self.analysis,
         ]
     }
 

@@ -1,12 +1,16 @@
 //! The manager above this one.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     Fault,
     section::{Field, Section},
     value::{Secret, Url},
 };
+use crate::model::area;
 
 /// How often the parent is polled unless told otherwise, as agents do.
 const DEFAULT_POLL: Duration = Duration::from_secs(3);
@@ -23,26 +27,58 @@ pub struct Parent {
     /// Shown at the parent; empty: none.
     pub name: String,
     pub poll: Duration,
+    /// GeoJSON of what this manager is there for. Strategies with `forward_up` that reach beyond go to the parent.
+    pub area_file: Option<PathBuf>,
+    /// Where operators call the parent, if not at `url`.
+    pub operator_url: Option<Url>,
+    /// A file with an operator's token for the parent.
+    pub operator_token_file: Option<PathBuf>,
 }
 
 impl Default for Parent {
     fn default() -> Self {
-        Self { url: None, token_file: None, name: String::new(), poll: DEFAULT_POLL }
+        Self {
+            url: None,
+            token_file: None,
+            name: String::new(),
+            poll: DEFAULT_POLL,
+            area_file: None,
+            operator_url: None,
+            operator_token_file: None,
+        }
     }
 }
 
 impl Parent {
     /// The token, where one is named.
     pub fn token(&self) -> Result<Option<Secret>, Fault> {
-        let Some(file) = &self.token_file else { return Ok(None) };
-        match std::fs::read_to_string(file) {
-            Ok(text) => Ok(Some(Secret::new(text.trim()))),
-            Err(error) => Err(Fault {
-                place: "parent.token_file".to_owned(),
-                message: format!("{} can't be read: {error}", file.display()),
-            }),
+        let text = read(self.token_file.as_deref(), "parent.token_file")?;
+        Ok(text.map(|text| Secret::new(text.trim())))
+    }
+
+    /// The token of an operator, where one is named.
+    pub fn operator_token(&self) -> Result<Option<Secret>, Fault> {
+        let text = read(self.operator_token_file.as_deref(), "parent.operator_token_file")?;
+        Ok(text.map(|text| Secret::new(text.trim())))
+    }
+
+    /// The GeoJSON of this manager's own area, where one is named.
+    pub fn area(&self) -> Result<Option<String>, Fault> {
+        let key = "parent.area_file";
+        let Some(text) = read(self.area_file.as_deref(), key)? else { return Ok(None) };
+        match area::parse(&text) {
+            Ok(_) => Ok(Some(text)),
+            Err(error) => Err(Fault { place: key.to_owned(), message: error.to_string() }),
         }
     }
+}
+
+fn read(file: Option<&Path>, key: &str) -> Result<Option<String>, Fault> {
+    let Some(file) = file else { return Ok(None) };
+    std::fs::read_to_string(file).map(Some).map_err(|error| Fault {
+        place: key.to_owned(),
+        message: format!("{} can't be read: {error}", file.display()),
+    })
 }
 
 impl Section for Parent {
@@ -56,6 +92,9 @@ impl Section for Parent {
             Field::new("token_file", &mut self.token_file),
             Field::new("name", &mut self.name),
             Field::within("poll", &mut self.poll, POLL_MS.0, POLL_MS.1),
+            Field::new("area_file", &mut self.area_file),
+            Field::new("operator_url", &mut self.operator_url),
+            Field::new("operator_token_file", &mut self.operator_token_file),
         ]
     }
 }

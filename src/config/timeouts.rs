@@ -1,37 +1,11 @@
 //! How long slow callers are borne with.
 
-use std::time::Duration;
-
 use super::section::{Field, Section};
-use crate::http::serve::Timeouts as Served;
+use crate::http::serve::Timeouts;
 
 /// Shortest and longest timeout that can be set, in milliseconds.
 const MIN_TIMEOUT_MS: u64 = 100;
 const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timeouts {
-    pub head: Duration,
-    pub body_part: Duration,
-    pub body: Duration,
-    pub write: Duration,
-    pub handshake: Duration,
-    pub drain: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        let Served { head, body_part, body, write, handshake, drain } = Served::default();
-        Self { head, body_part, body, write, handshake, drain }
-    }
-}
-
-impl Timeouts {
-    pub fn served(&self) -> Served {
-        let Self { head, body_part, body, write, handshake, drain } = *self;
-        Served { head, body_part, body, write, handshake, drain }
-    }
-}
 
 impl Section for Timeouts {
     fn name(&self) -> &'static str {

@@ -66,6 +66,11 @@ enum Event<'a> {
         release: &'a str,
         name: &'a str,
     },
+    /// To the manager above.
+    ReleaseForwarded {
+        release: &'a str,
+        to: &'a str,
+    },
     ReleaseStarted {
         release: &'a str,
         participants: usize,
@@ -115,6 +120,11 @@ enum Event<'a> {
         release: &'a str,
     },
     StageEnded {
+        release: &'a str,
+        stage: &'a str,
+    },
+    /// Nobody begins it any more.
+    StageSkipped {
         release: &'a str,
         stage: &'a str,
     },
@@ -201,6 +211,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::ReleaseSubmitted { submitted, .. } => {
             Event::ReleaseSubmitted { release: submitted.id.as_str(), name: &submitted.strategy.name }
         }
+        Change::ReleaseForwarded { id, to } => Event::ReleaseForwarded { release: id, to },
         Change::ReleaseStarted { membership, .. } => Event::ReleaseStarted {
             release: release_id,
             participants: membership.members.len(),
@@ -237,6 +248,10 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::StageEnded { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
+        }
+        Change::StageSkipped { stage, .. } => {
+            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
+            Event::StageSkipped { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
         }
         Change::StageReported { stage, status, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));

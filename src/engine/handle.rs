@@ -14,7 +14,7 @@ use super::{
     clock::Clock,
     load::Loading,
     recall,
-    rows::{ENROLLED, TAKING, UPWARD},
+    rows::{ENROLLED, FORWARDED, IDENTITY, TAKING, UPWARD},
     task::{self, Settings, Task},
     view::View,
 };
@@ -106,14 +106,20 @@ pub const ABOVE: [&str; 3] = [UPWARD, ENROLLED, TAKING];
 /// Who carries out which effect.
 #[derive(Debug)]
 pub(super) struct Effects {
-    effects: mpsc::UnboundedSender<OutboxRow>,
+    webhooks: mpsc::UnboundedSender<OutboxRow>,
     above: mpsc::UnboundedSender<OutboxRow>,
+    view: Arc<View>,
 }
 
 impl Effects {
     /// Hands an effect over; one that nobody takes is left in the store for the next life.
     pub fn send(&self, effect: OutboxRow) {
-        let to = if ABOVE.contains(&effect.kind.as_str()) { &self.above } else { &self.effects };
+        match effect.kind.as_str() {
+            FORWARDED => return self.view.pointers.note(&effect),
+            IDENTITY => return self.view.name_manager(effect.payload),
+            _ => {}
+        }
+        let to = if ABOVE.contains(&effect.kind.as_str()) { &self.above } else { &self.webhooks };
         let _ = to.send(effect);
     }
 }
@@ -132,16 +138,25 @@ pub async fn start(
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
-    let (effects, to_do) = mpsc::unbounded_channel();
+    let (webhooks, to_do) = mpsc::unbounded_channel();
     let (to_above, above) = mpsc::unbounded_channel();
-    let effects = Effects { effects, above: to_above };
+    let effects = Effects { webhooks, above: to_above, view: Arc::clone(&view) };
     for effect in outbox {
         effects.send(effect);
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
     let task = tokio::spawn(task::run(task, inbox));
+    if engine.view.manager_id().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err() {
+        let ended = task.await.unwrap_or(Ok(()));
+        return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
+    }
     Ok(Started { engine, task, effects: to_do, above })
+}
+
+#[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]
+fn fresh_identity() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }
 
 impl Engine {

@@ -54,8 +54,11 @@ pub(super) async fn about_one_child(
         | Command::SkipChild { release, .. }
         | Command::RetryChild { release, .. }
         | Command::Retry { release }
-        | Command::EndStageNow { release, .. } => (None, release.clone()),
-        Command::UpstreamEnd { .. } => return Ok(Recalled::Answered(Ok(Reply::Done))),
+        | Command::EndStageNow { release, .. }
+        | Command::SkipStage { release, .. } => (None, release.clone()),
+        Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } => {
+            return Ok(Recalled::Answered(Ok(Reply::Done)));
+        }
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
     };
     let Some(id) = engine.view().release_id(&offer) else {

@@ -17,10 +17,11 @@ use crate::{
         StageStatus,
     },
     release::{
-        assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, Step, Undo},
+        assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         gate::Stand,
         offer::Piece,
+        queue::Overtakes,
         state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
         summary::Kept,
         upstream::Upstream,
@@ -50,6 +51,8 @@ pub struct ReleaseDetail {
     pub clock: ReleaseClock,
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    #[serde(default, skip_serializing_if = "Overtakes::is_empty")]
+    pub overtakes: Overtakes,
     pub started: Option<Now>,
     pub started_at: ReleaseMs,
     pub ended: Option<Now>,
@@ -73,6 +76,8 @@ pub(super) struct AssignmentDetail {
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admitted: bool,
+    #[serde(default, skip_serializing_if = "no_stages")]
+    pub passed: StageSet,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<u8>,
     pub since: ReleaseMs,
@@ -111,6 +116,11 @@ fn is_first(wave: &u32) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn no_stages(set: &StageSet) -> bool {
+    set.is_empty()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn no_functions(set: &FunctionSet) -> bool {
     set.is_empty()
 }
@@ -124,6 +134,20 @@ pub const UPWARD: &str = "upward";
 /// The kind of an effect that is never done: the id that this manager has at its parent, see [`Enrolled`]. It is stored
 /// before it is used again, and replaced by the next.
 pub const ENROLLED: &str = "enrolled";
+
+/// The kind of an effect that is never done: the id of this manager among managers, made once for a store.
+pub const IDENTITY: &str = "identity";
+
+/// The kind of an effect that is never done: a [`Pointer`]. The latest are kept, see [`super::pointers`].
+pub const FORWARDED: &str = "forwarded";
+
+/// Where a release went that was submitted here and reaches beyond this manager's area.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    pub release: String,
+    /// The manager above.
+    pub to: String,
+}
 
 /// Who this manager is at its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +224,10 @@ impl Touched {
                     let release = state.find(*release);
                     self.outbox.extend(release.and_then(|release| upward(release, *stage, *status)));
                 }
+                Change::ReleaseForwarded { id, to } => {
+                    let pointer = Pointer { release: id.clone(), to: to.clone() };
+                    self.effect(FORWARDED, json(&pointer));
+                }
                 _ => {}
             }
         }
@@ -228,6 +256,7 @@ impl Touched {
             }
             Change::ReleaseStarted { release, .. } => {
                 self.started.insert(*release);
+                self.releases.extend(state.find(*release).into_iter().flat_map(|r| &r.overtakes.overtook));
                 self.whole.insert(*release);
                 self.releases.insert(*release);
             }
@@ -237,6 +266,7 @@ impl Touched {
             | Change::ReleaseAborted { release, .. }
             | Change::ReleaseRetried { release, .. }
             | Change::StageEnded { release, .. }
+            | Change::StageSkipped { release, .. }
             | Change::LevelOpened { release, .. } => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
@@ -266,7 +296,10 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
-            Change::NewcomersSeen { .. } | Change::DeadlinesSeen { .. } | Change::LateKept { .. } => {}
+            Change::NewcomersSeen { .. }
+            | Change::DeadlinesSeen { .. }
+            | Change::LateKept { .. }
+            | Change::ReleaseForwarded { .. } => {}
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }
@@ -405,7 +438,7 @@ fn audit_rows(
 }
 
 /// Effects of one commit that fit its sequence number into one id.
-const MAX_EFFECTS_PER_COMMIT: u64 = 1_000;
+const MAX_EFFECTS_PER_COMMIT: u64 = 1_000_000;
 
 fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
     outbox
@@ -494,6 +527,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         clock: release.clock,
         facts: release.facts.clone(),
         submitted: release.submitted,
+        overtakes: release.overtakes.clone(),
         started: release.started,
         started_at: release.started_at,
         ended: release.ended,
@@ -548,6 +582,7 @@ fn assignment_row(
         fetched: assignment.fetched,
         wave: assignment.wave,
         admitted: assignment.admitted,
+        passed: assignment.passed,
         joined: assignment.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,

@@ -16,7 +16,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -24,13 +24,20 @@ use std::{
 use bytes::Bytes;
 use papaya::HashMap;
 
-use super::{stats::Stats, waiters::Waiters};
+use super::{
+    lineage::Lineage,
+    pace::{self, Pace},
+    pointers::Pointers,
+    stats::Stats,
+    waiters::Waiters,
+};
 use crate::{
     model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
         assignment::Slot,
         command::{Form, Seen},
         offer::{OfferKind, OfferName},
+        settings::Settings,
         state::{Child, Profile, Release, State},
         turn::{Turn, turn},
     },
@@ -206,27 +213,27 @@ pub struct ReleaseEntry {
     pub id: ReleaseId,
     pub strategy: Arc<Strategy>,
     pub archive: [u8; 32],
-    /// Whether one more child may be shown its offer.
-    has_place: AtomicBool,
+    pub pace: Pace,
+    is_paused: AtomicBool,
     /// Rendered offers.
     texts: HashMap<(OfferName, Form), Bytes>,
 }
 
 impl ReleaseEntry {
-    fn of(release: &Release) -> Self {
+    fn of(release: &Release, settings: &Settings) -> Self {
         Self {
             key: release.key,
             id: release.id.clone(),
             strategy: Arc::clone(&release.strategy),
             archive: release.archive,
-            has_place: AtomicBool::new(release.has_place()),
+            pace: Pace::of(release, settings),
+            is_paused: AtomicBool::new(release.is_paused()),
             texts: HashMap::new(),
         }
     }
 
-    /// Whether one more child may be shown its offer.
-    pub fn has_place(&self) -> bool {
-        self.has_place.load(Ordering::Relaxed)
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     /// The text of an offer, rendered once.
@@ -267,8 +274,14 @@ pub struct View {
     /// Serving time of what the engine decides at the moment.
     deciding_at: AtomicU64,
     draining: AtomicBool,
+    /// The id of this manager among managers; it never changes.
+    manager_id: OnceLock<String>,
+    /// Releases that went up.
+    pub pointers: Pointers,
     /// Calls that wait for a child's turn to change.
     pub waiters: Waiters,
+    /// This manager and those above it.
+    pub lineage: Lineage,
     pub stats: Stats,
 }
 
@@ -292,7 +305,10 @@ impl Default for View {
             serving_until: AtomicU64::new(0),
             deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            manager_id: OnceLock::new(),
+            pointers: Pointers::default(),
             waiters: Waiters::default(),
+            lineage: Lineage::default(),
             stats: Stats::default(),
         }
     }
@@ -319,6 +335,15 @@ pub struct Resolved {
 }
 
 impl View {
+    /// The id of this manager among managers: the same for the life of its store.
+    pub fn manager_id(&self) -> &str {
+        self.manager_id.get().map_or("", String::as_str)
+    }
+
+    pub(super) fn name_manager(&self, id: String) {
+        let _ = self.manager_id.set(id);
+    }
+
     /// Looks a child up and works with it in place.
     pub fn with_child<T>(&self, id: &str, look: impl FnOnce(&ChildEntry) -> T) -> Option<T> {
         self.children.pin().get(id).map(|entry| look(entry))
@@ -335,6 +360,11 @@ impl View {
 
     pub fn child_count(&self) -> usize {
         self.children.len()
+    }
+
+    /// A release in memory.
+    pub fn release(&self, key: ReleaseKey) -> Option<Arc<ReleaseEntry>> {
+        self.releases.pin().get(&key.0).cloned()
     }
 
     /// Works with a release in memory in place.
@@ -514,12 +544,20 @@ impl View {
     pub(super) fn publish_release(&self, state: &State, key: ReleaseKey) {
         let releases = self.releases.pin();
         match state.release(key) {
-            Some(release) => {
-                if releases.get(&key.0).is_none() {
+            Some(release) => match releases.get(&key.0) {
+                None => {
                     self.known.pin().insert(release.id.clone(), key);
-                    releases.insert(key.0, Arc::new(ReleaseEntry::of(release)));
+                    releases.insert(key.0, Arc::new(ReleaseEntry::of(release, &state.settings)));
                 }
-            }
+                Some(entry) => {
+                    entry.pace.renew(release);
+                    let is_paused = release.is_paused();
+                    if entry.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused {
+                        // Managers below want to know; a pause is rare.
+                        self.waiters.wake_all();
+                    }
+                }
+            },
             None => {
                 releases.remove(&key.0);
             }
@@ -528,10 +566,9 @@ impl View {
 
     /// Tells where there are places, of the releases that limit how many are in progress.
     pub(super) fn publish_places(&self, state: &State) {
-        let limited = state.releases.values().filter(|release| release.gates.levels.at_once.is_some());
-        for release in limited {
+        for release in pace::limited(state) {
             if let Some(entry) = self.releases.pin().get(&release.key.0) {
-                entry.has_place.store(release.has_place(), Ordering::Relaxed);
+                entry.pace.renew(release);
             }
         }
     }

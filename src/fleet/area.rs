@@ -3,12 +3,13 @@
 use std::str::FromStr;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde::Serialize;
 use serde_json::{json, value::RawValue};
 
 use super::FleetError;
 
 /// A box in degrees.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bounds {
     pub west: f64,
     pub south: f64,
@@ -17,6 +18,13 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// GeoJSON.
+    pub fn polygon(&self) -> serde_json::Value {
+        let Self { west, south, east, north } = *self;
+        json!({"type": "Polygon", "coordinates": [[[west, south], [east, south], [east, north], [west, north],
+            [west, south]]]})
+    }
+
     pub(super) fn is_valid(&self) -> bool {
         -180.0 <= self.west
             && self.west < self.east

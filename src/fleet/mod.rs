@@ -10,7 +10,9 @@
 //! how fast the machine or the manager is. A child is one task with one connection, like the real ones. What
 //! survives a child's restart is in `machine`, everything else is gone then.
 //!
-//! Deliberately not here: https, several managers, child managers.
+//! A tree of managers ([`tree`]) is one such fleet below each of its lowest managers.
+//!
+//! Deliberately not here: https, and the managers themselves.
 
 mod agent;
 mod area;
@@ -22,6 +24,7 @@ mod machine;
 mod modern;
 mod offer;
 mod report;
+pub mod tree;
 
 use std::{sync::Arc, time::Duration};
 
@@ -97,9 +100,8 @@ async fn watch(
     ended: &CancellationToken,
     observer: &mut impl FnMut(&Progress),
 ) {
-    let start = Instant::now();
-    let mut told = start;
-    let mut busy_at = start;
+    let mut told = Instant::now();
+    let mut end = EndOfRun::new(config.run_for, config.until_idle);
     loop {
         tokio::select! {
             () = ended.cancelled() => return,
@@ -107,18 +109,40 @@ async fn watch(
         }
         let now = Instant::now();
         let progress = board.progress();
-        if progress.running > 0 || progress.offers_run == 0 {
-            busy_at = now;
-        }
         if now - told >= PROGRESS_INTERVAL {
             told = now;
             observer(&progress);
         }
-        let out_of_time = config.run_for.is_some_and(|limit| now - start >= limit);
-        let idle = config.until_idle.is_some_and(|limit| now - busy_at >= limit);
-        if out_of_time || idle || progress.exited == progress.agents {
+        if end.is_reached(&progress) {
             return;
         }
+    }
+}
+
+/// Finds out when a run is over: out of time, idle for long enough, or everybody gone for good.
+#[derive(Debug)]
+pub struct EndOfRun {
+    run_for: Option<Duration>,
+    until_idle: Option<Duration>,
+    start: Instant,
+    busy_at: Instant,
+}
+
+impl EndOfRun {
+    /// A run that starts now, ends after `run_for`, or when no child has run an offer for `until_idle`, once one had.
+    pub fn new(run_for: Option<Duration>, until_idle: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Self { run_for, until_idle, start: now, busy_at: now }
+    }
+
+    pub fn is_reached(&mut self, progress: &Progress) -> bool {
+        let now = Instant::now();
+        if progress.running > 0 || progress.offers_run == 0 {
+            self.busy_at = now;
+        }
+        let out_of_time = self.run_for.is_some_and(|limit| now - self.start >= limit);
+        let idle = self.until_idle.is_some_and(|limit| now - self.busy_at >= limit);
+        out_of_time || idle || progress.exited == progress.agents
     }
 }
 

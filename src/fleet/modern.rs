@@ -58,6 +58,7 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
             runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
             labels: child.config.labels.clone(),
         }),
+        ..PollRequest::default()
     };
     let target = child.config.waiting("/poll");
     let Some((id, release)) = child.poll(&target, &request).await? else { return Ok(()) };

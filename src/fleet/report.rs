@@ -128,6 +128,25 @@ pub struct Progress {
     pub offers_run: u64,
 }
 
+impl Progress {
+    /// Those of several fleets together.
+    pub fn sum<'a>(fleets: impl IntoIterator<Item = &'a Self>) -> Self {
+        fleets.into_iter().fold(Self::default(), |sum, fleet| Self {
+            agents: sum.agents + fleet.agents,
+            polling: sum.polling + fleet.polling,
+            running: sum.running + fleet.running,
+            done: sum.done + fleet.done,
+            rolled_out: sum.rolled_out + fleet.rolled_out,
+            exited: sum.exited + fleet.exited,
+            polls: sum.polls + fleet.polls,
+            calls: sum.calls + fleet.calls,
+            answers: sum.answers + fleet.answers,
+            refusals: sum.refusals + fleet.refusals,
+            offers_run: sum.offers_run + fleet.offers_run,
+        })
+    }
+}
+
 /// Why an agent's process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", content = "text", rename_all = "snake_case")]

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::auth;
 use crate::{
     engine::{Engine, view::View},
+    forward::Above,
     functions,
+    strategy::Site,
 };
 
 /// How long a caller waits for a commit before it is told to try again.
@@ -32,6 +34,8 @@ pub struct Settings {
     pub max_wait: Duration,
     /// Calls that may wait at once; more are answered at once.
     pub max_waiters: usize,
+    /// What strategies may name.
+    pub site: Site,
 }
 
 /// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than
@@ -47,12 +51,14 @@ pub struct Parts {
     pub submissions: Arc<Semaphore>,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,
+    /// For strategies that reach beyond this manager.
+    pub above: Above,
 }
 
 impl Context {
-    pub fn new(engine: Engine, settings: Settings, stopping: CancellationToken) -> Self {
+    pub fn new(engine: Engine, settings: Settings, above: Above, stopping: CancellationToken) -> Self {
         let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
-        Self(Arc::new(Parts { engine, settings: Arc::new(settings), submissions, stopping }))
+        Self(Arc::new(Parts { engine, settings: Arc::new(settings), submissions, stopping, above }))
     }
 
     pub fn view(&self) -> &View {

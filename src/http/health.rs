@@ -23,7 +23,7 @@ async fn healthz() -> &'static str {
         (status = 503, description = "Not at the moment.", content_type = "application/problem+json",
             body = crate::wire::api::Problem),
     ))]
-async fn readyz(State(ctx): State<Context>) -> Result<&'static str, Problem> {
+async fn readyz(State(ctx): State<Context>) -> Result<String, Problem> {
     let unready = |why| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", why));
     if ctx.view().is_draining() {
         return unready("the manager is stopping");
@@ -32,5 +32,11 @@ async fn readyz(State(ctx): State<Context>) -> Result<&'static str, Problem> {
         return unready("the lease on the store could not be renewed in time");
     }
     ctx.engine.reader().ping().await?;
-    Ok("ready\n")
+    // It works without its parent; whoever looks should know all the same.
+    let link = ctx.view().lineage.link.look(ctx.served_ms());
+    let parent = match link.filter(|link| !link.is_up) {
+        Some(link) => format!("the manager above does not answer; {} results wait for it\n", link.unsent),
+        None => String::new(),
+    };
+    Ok(format!("ready\n{parent}"))
 }

@@ -51,6 +51,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
         Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
+        Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),
         Refusal::Limit { .. } => (StatusCode::SERVICE_UNAVAILABLE, "limit"),
         Refusal::NotInMemory(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }
@@ -69,6 +70,12 @@ pub struct Problem {
 impl Problem {
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self { status, kind: Some(kind), detail: detail.into(), diagnostics: Vec::new() }
+    }
+
+    /// With the faults of a strategy, as another manager lists them.
+    #[must_use]
+    pub fn with_diagnostics(self, diagnostics: Vec<api::Diagnostic>) -> Self {
+        Self { diagnostics, ..self }
     }
 
     /// A problem of which the status says all.
@@ -235,6 +242,8 @@ fn title(kind: &str) -> Option<&'static str> {
         "wrong-state" => "Not in this state",
         "nothing-to-retry" => "Nothing to retry",
         "no-part" => "No part in the release",
+        "forward" => "Not taken over by the manager above",
+        "forwarded" => "The manager above has it",
         "limit" => "A limit is reached",
         "busy" => "Busy",
         "stopping" => "Stopping",

@@ -158,6 +158,22 @@ pub fn why_not(
     child: ChildKey,
 ) -> Option<Result<(Part, Place), Why>> {
     let candidate = fleet.candidate(child)?;
+    judged(strategy, fleet, cover, child, &candidate)
+}
+
+/// What would keep a child out of a release, were it not cordoned; `None` also for one that is not known.
+pub fn unfit(strategy: &Strategy, fleet: &impl Fleet, cover: Option<&Cover>, child: ChildKey) -> Option<Why> {
+    let candidate = Candidate { cordon: Cordon::Open, ..fleet.candidate(child)? };
+    judged(strategy, fleet, cover, child, &candidate)?.err()
+}
+
+fn judged(
+    strategy: &Strategy,
+    fleet: &impl Fleet,
+    cover: Option<&Cover>,
+    child: ChildKey,
+    candidate: &Candidate<'_>,
+) -> Option<Result<(Part, Place), Why>> {
     let entry = fleet.areas().get(child)?;
     let place = match cover {
         None => Place::Inside,
@@ -166,6 +182,6 @@ pub fn why_not(
     Some(match place {
         Place::Outside => Err(Why::Outside),
         Place::Unknown => Err(Why::NoArea),
-        Place::Inside | Place::Partly => why::Rules::new(strategy).part(&candidate).map(|part| (part, place)),
+        Place::Inside | Place::Partly => why::Rules::new(strategy).part(candidate).map(|part| (part, place)),
     })
 }

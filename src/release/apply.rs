@@ -66,6 +66,9 @@ impl State {
             Change::StageEnded { release, stage, now } => {
                 self.fold(*release, Fact::StageEnded { stage: *stage }, *now);
             }
+            Change::StageSkipped { release, stage, then, now } => {
+                self.fold(*release, Fact::StageSkipped { stage: *stage, then: *then }, *now);
+            }
             Change::ReleaseAborted { release, reason, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
@@ -111,8 +114,8 @@ impl State {
                 self.newcomers = self.newcomers.split_off(&(old, ChildKey(0)));
             }
             Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
-            // Numbers are kept in the store alone.
-            Change::Numbers { .. } | Change::LateKept { .. } => {}
+            // Kept in the store alone.
+            Change::ReleaseForwarded { .. } | Change::Numbers { .. } | Change::LateKept { .. } => {}
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(*child, *release, *function, *variant);
             }
@@ -214,6 +217,7 @@ impl State {
     }
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
+        self.overtake(key);
         let Some(release) = self.releases.get_mut(&key) else { return };
         let Membership { members, excluded, waves } = membership;
         release.state = ReleaseState::Running;
@@ -383,6 +387,9 @@ impl State {
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
+        if let ReleaseState::Over { unconfirmed, .. } = &mut release.state {
+            *unconfirmed = release.counts.undoing;
+        }
         let deadlines = self.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.next_deadline.min(soonest);

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus},
-    strategy::Strategy,
+    strategy::{StageKind, Strategy},
 };
 
 /// Milliseconds of a release's own clock: serving time, without pauses.
@@ -70,6 +70,26 @@ impl FunctionSet {
 
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..64).filter(move |function| self.contains(*function))
+    }
+}
+
+/// A set of stages of one strategy, by index; there are at most [`crate::strategy::MAX_STAGES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StageSet(u64);
+
+impl StageSet {
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[must_use]
+    pub const fn with(self, stage: u8) -> Self {
+        Self(self.0 | 1 << stage)
+    }
+
+    pub const fn contains(self, stage: u8) -> bool {
+        self.0 & (1 << stage) != 0
     }
 }
 
@@ -240,6 +260,11 @@ pub enum Fact {
     StageEnded {
         stage: u8,
     },
+    /// An operator wants nobody to begin this stage any more: who would has this instead.
+    StageSkipped {
+        stage: u8,
+        then: Piece,
+    },
     Aborted,
     Retried,
 }
@@ -272,6 +297,8 @@ pub struct Assignment {
     pub joined: Option<u8>,
     /// Whether it has one of the places that `max_in_progress` gives; its next offer is shown then.
     pub admitted: bool,
+    /// Stages that it passed over when their offers may have been shown already.
+    pub passed: StageSet,
     /// When it was offered, fetched, or last reported.
     pub since: ReleaseMs,
     /// When the current stage began.
@@ -326,6 +353,7 @@ impl Assignment {
             wave: 0,
             joined: None,
             admitted: false,
+            passed: StageSet::default(),
             slot: first_piece(strategy).slot(),
             stage_status: StageStatus::Pending,
             since: at,
@@ -386,7 +414,9 @@ impl Assignment {
         match name.attempt.cmp(&self.named) {
             Ordering::Less => true,
             Ordering::Equal => {
-                (name == self.offer_name() && !stands_in_only) || self.mark(piece.slot()).is_some()
+                let was_passed = matches!(piece, Piece::Stage(stage) if self.passed.contains(stage));
+                let is_current = name == self.offer_name() && !stands_in_only;
+                is_current || was_passed || self.mark(piece.slot()).is_some()
             }
             Ordering::Greater => false,
         }
@@ -517,6 +547,7 @@ impl Assignment {
                     self.apply(&Step::Signalled, strategy, dated.at);
                 }
             }
+            Fact::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
             Fact::Aborted => self.abort(dated.at),
             Fact::Retried => {
                 if self.is_retryable() {
@@ -531,6 +562,20 @@ impl Assignment {
     fn let_end(&mut self, level: u8, strategy: &Strategy, levels: &Levels, at: ReleaseMs) {
         let waits = self.status == ChildStatus::Doing && self.stage_status == StageStatus::SuccessWaiting;
         if waits && levels.may_end(self.slot, level) {
+            self.apply(&Step::Signalled, strategy, at);
+        }
+    }
+
+    /// What it has not begun it never will; what it runs it may end.
+    fn pass_over(&mut self, stage: u8, then: Piece, strategy: &Strategy, at: ReleaseMs) {
+        let ends_on_signal = strategy
+            .stages
+            .get(usize::from(stage))
+            .is_some_and(|stage| strategy.offered_kind(stage) == StageKind::WaitForSignal);
+        if !self.status.is_over() && !self.fetched && self.piece == Piece::Stage(stage) {
+            self.passed = self.passed.with(stage);
+            self.apply(&Step::NextOffer { piece: then }, strategy, at);
+        } else if ends_on_signal && self.is_in(usize::from(stage)) {
             self.apply(&Step::Signalled, strategy, at);
         }
     }

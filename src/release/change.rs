@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     assignment::{ReleaseMs, Step},
     gate::Gate,
+    offer::Piece,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
     upstream::Upstream,
@@ -133,6 +134,13 @@ pub enum Change {
         stage: u8,
         now: Now,
     },
+    /// Nobody begins this stage any more. Those before it go on with `then`, as if it had succeeded.
+    StageSkipped {
+        release: ReleaseKey,
+        stage: u8,
+        then: Piece,
+        now: Now,
+    },
     /// A child that was not there when the release started has a part in it now.
     ChildJoined {
         release: ReleaseKey,
@@ -185,6 +193,12 @@ pub enum Change {
         stage: u8,
         status: StageStatus,
         now: Now,
+    },
+    /// The manager above took a release over that reaches beyond this one's area.
+    ReleaseForwarded {
+        id: String,
+        /// Where to ask for it.
+        to: String,
     },
     /// Newcomers were looked at again, for whom they may replace.
     NewcomersSeen {
@@ -256,6 +270,7 @@ impl Change {
             | Self::ChildLabelled { .. }
             | Self::ChildCordoned { .. }
             | Self::ChildForgotten { .. }
+            | Self::ReleaseForwarded { .. }
             | Self::NewcomersSeen { .. } => None,
             Self::ReleaseSubmitted { release, .. }
             | Self::ReleaseStarted { release, .. }
@@ -264,6 +279,7 @@ impl Change {
             | Self::ReleaseAborted { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
+            | Self::StageSkipped { release, .. }
             | Self::ChildJoined { release, .. }
             | Self::GateReached { release, .. }
             | Self::GateLeft { release }

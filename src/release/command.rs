@@ -93,12 +93,28 @@ pub enum Command {
         release: String,
         stage: String,
     },
+    /// Lets everybody who has not begun a stage pass over it, and ends it for those who are in it.
+    SkipStage {
+        release: String,
+        stage: String,
+    },
 
     /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
     UpstreamEnd {
         release: String,
         stage: u8,
         undo: bool,
+    },
+    /// The manager above took over a release that was submitted here.
+    NoteForwarded {
+        release: String,
+        to: String,
+    },
+
+    /// The parent paused the release it offered, or goes on with it.
+    UpstreamHold {
+        release: String,
+        hold: bool,
     },
 
     Forget {
@@ -215,6 +231,8 @@ pub enum Refusal {
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("child {child} has no part in release {release}")]
     NoPart { child: String, release: ReleaseId },
+    #[error("child {child} could not be planned for release {release} now: {why}")]
+    Unfit { child: String, release: ReleaseId, why: Exclusion },
     #[error("no child of release {0} can be retried")]
     NothingToRetry(ReleaseId),
     #[error(
@@ -251,6 +269,12 @@ impl Decision {
 
     pub fn new(changes: Vec<Change>, reply: Reply) -> Self {
         Self { changes, answer: Ok(reply) }
+    }
+}
+
+impl From<Result<Decision, Refusal>> for Decision {
+    fn from(decided: Result<Decision, Refusal>) -> Self {
+        decided.unwrap_or_else(Self::refused)
     }
 }
 

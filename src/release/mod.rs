@@ -24,6 +24,8 @@ mod fleet;
 pub mod gate;
 pub mod lead;
 pub mod offer;
+pub mod queue;
+mod replan;
 pub mod settings;
 pub mod settle;
 pub mod state;

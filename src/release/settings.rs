@@ -50,6 +50,8 @@ pub struct Settings {
     pub setup_grace: Duration,
     /// A stage, from its beginning.
     pub stage_deadline: Duration,
+    /// Over so long a time the offers are spread that many children get at once.
+    pub offer_jitter: Duration,
     pub max_children: usize,
     pub max_open_releases: usize,
 }
@@ -60,6 +62,7 @@ impl Default for Settings {
             offer_deadline: Duration::from_mins(15),
             setup_grace: Duration::from_mins(15),
             stage_deadline: Duration::from_hours(24),
+            offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
         }

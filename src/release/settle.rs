@@ -1,20 +1,17 @@
-//! The consequences of changes: limits are judged, gates open, releases end when nobody is awaited any more, the next in the queue starts, and a
-//! child that became free is offered what comes next.
+//! The consequences of changes: limits are judged, gates open, releases end when nobody is awaited any more, the next
+//! in the queue starts, a child that became free is offered what comes next, and one that is not what it was is planned
+//! anew.
 
 use super::{
     assignment::Step,
-    change::{Arrival, Change},
-    decide::membership,
-    lead,
+    change::Change,
+    decide::{membership, skip_again},
+    lead, replan,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
     upstream,
 };
-use crate::{
-    model::{ChildKey, ChildStatus, Now, ReleaseKey},
-    plan,
-    strategy::LateJoiners,
-};
+use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
 
 /// What follows from `changes`, which are applied already. Empty when nothing does.
 pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
@@ -38,9 +35,8 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
         follow.extend(start_next(state, now));
     }
     follow.extend(offer_to_freed(state, changes, now));
-    for child in changes.iter().filter_map(came) {
-        follow.extend(take_in(state, child, now));
-    }
+    follow.extend(replan::follow(state, changes, now));
+    follow.extend(skip_again(state, changes, now));
     follow
 }
 
@@ -64,8 +60,8 @@ pub(super) fn start_next(state: &State, now: Now) -> Vec<Change> {
         .releases
         .values()
         .filter(|release| release.state == ReleaseState::Planned)
-        .filter(|release| release.starts_at().is_none_or(|start| start <= now.wall_ms))
-        .filter(|release| state.conflicts(&release.strategy, release.key).next().is_none())
+        .filter(|release| release.has_come(now))
+        .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())
         .map(|release| Change::ReleaseStarted {
             release: release.key,
             membership: membership(state, &release.strategy),
@@ -91,32 +87,6 @@ fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     freed.sort_unstable();
     freed.dedup();
     freed.into_iter().filter_map(|child| offered(state, child, now)).collect()
-}
-
-/// A child that is known to be no ghost now.
-const fn came(change: &Change) -> Option<ChildKey> {
-    match change {
-        Change::ChildCalledAgain { child }
-        | Change::ChildArrived { child, arrival: Arrival::Adopted, .. } => Some(*child),
-        _ => None,
-    }
-}
-
-/// Late joiners, where the strategy wants them.
-fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
-    let wants = |release: &&Release| {
-        let rollout = release.strategy.rollout.as_ref();
-        release.is_under_way()
-            && rollout.is_some_and(|rollout| rollout.late_joiners == LateJoiners::Include)
-            && !release.assignments.contains_key(&child)
-    };
-    let is_able = |release: &&Release| {
-        let target = release.strategy.target.as_ref().and_then(|target| target.area.as_ref());
-        let cover = target.map(|area| state.areas.cover(&area.polygons()));
-        matches!(plan::why_not(&release.strategy, state, cover.as_ref(), child), Some(Ok(_)))
-    };
-    let all = state.releases.values().filter(wants).filter(is_able);
-    all.map(|release| Change::ChildJoined { release: release.key, child, now }).collect()
 }
 
 /// Gives a child that polls a place, if there is one and it waits for one.

@@ -14,6 +14,7 @@ use super::{
     assignment::{Assignment, Dated, ReleaseMs},
     change::{Submitted, Variant},
     gate::{Gates, Turns},
+    queue::Overtakes,
     settings::{NEWCOMER_LOOKS, Settings},
     upstream::Upstream,
 };
@@ -391,6 +392,8 @@ pub struct Release {
     /// What happened to all at once, in order.
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    /// See [`super::queue`].
+    pub overtakes: Overtakes,
     pub started: Option<Now>,
     /// [`Self::clock`] at the start: when every member was offered its first stage.
     pub started_at: ReleaseMs,
@@ -427,6 +430,7 @@ impl Release {
             clock: ReleaseClock::default(),
             facts: Vec::new(),
             submitted: now,
+            overtakes: Overtakes::default(),
             started: None,
             started_at: 0,
             ended: None,
@@ -459,6 +463,10 @@ impl Release {
     /// Whether children are offered what comes next.
     pub fn is_running(&self) -> bool {
         self.state == ReleaseState::Running
+    }
+
+    pub const fn is_paused(&self) -> bool {
+        matches!(self.state, ReleaseState::Paused { .. })
     }
 
     /// Whether one more child may be shown its offer; always where there is no limit.
@@ -593,8 +601,10 @@ impl State {
     /// again whenever the shell wakes.
     fn next_start(&self, now: Now) -> Option<u64> {
         let planned = self.releases.values().filter(|release| release.state == ReleaseState::Planned);
-        let free = planned.filter(|release| self.conflicts(&release.strategy, release.key).next().is_none());
-        let starts = free.filter_map(Release::starts_at);
+        let free =
+            planned.filter(|release| self.goes_before(&release.strategy, release.key, now).next().is_none());
+        // One that could have started did, unless the wall was turned while it waited.
+        let starts = free.map(|release| release.starts_at().unwrap_or(now.wall_ms));
         let after = |start: i64| u64::try_from(start.saturating_sub(now.wall_ms)).unwrap_or_default();
         starts.map(|start| now.served_ms.saturating_add(after(start))).min()
     }
@@ -639,17 +649,5 @@ impl State {
     /// What `child` runs of `function`, as far as is known.
     pub fn deployment(&self, child: ChildKey, function: &str) -> Option<Deployment> {
         self.deployments.get(&(child, self.functions.get(function)?)).copied()
-    }
-
-    /// Releases that are not over and change one of the functions of `strategy`; only earlier ones than `before`.
-    pub fn conflicts<'a>(
-        &'a self,
-        strategy: &'a Strategy,
-        before: ReleaseKey,
-    ) -> impl Iterator<Item = &'a Release> {
-        self.releases
-            .range(..before)
-            .map(|(_, release)| release)
-            .filter(|release| !release.state.is_over() && release.shares_function_with(strategy))
     }
 }

@@ -41,6 +41,9 @@ pub struct Upstream {
     pub reported: u8,
 }
 
+/// The reason of a pause that the parent asked for.
+pub const HELD: &str = "the manager above paused it";
+
 /// After a failure no later stage is reported.
 const ALL_REPORTED: u8 = u8::MAX;
 
@@ -62,6 +65,11 @@ pub struct Waiting {
 }
 
 impl Release {
+    /// Paused because the parent said so, and nobody here.
+    pub fn is_held(&self) -> bool {
+        matches!(&self.state, ReleaseState::Paused { reason, .. } if self.upstream.is_some() && reason == HELD)
+    }
+
     /// The stage that only the parent can end.
     pub fn waits_above(&self) -> Option<Waiting> {
         let upstream = self.upstream.as_ref().filter(|_| self.is_running())?;

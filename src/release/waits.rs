@@ -310,8 +310,10 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
         ReleaseState::Planned => {
-            let earlier: Vec<&str> =
-                state.conflicts(&release.strategy, release.key).map(|other| other.id.as_str()).collect();
+            let earlier: Vec<&str> = state
+                .goes_before(&release.strategy, release.key, now)
+                .map(|other| other.id.as_str())
+                .collect();
             let left = release.starts_at().map_or(0, |start| start.saturating_sub(now.wall_ms));
             match (u64::try_from(left), earlier.is_empty()) {
                 (Ok(left), true) => format!("starts in {}", Span(left)),

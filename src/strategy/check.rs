@@ -2,8 +2,9 @@
 
 use super::{
     Strategy,
+    analysis::{Templates, providers::Providers, templates},
     diagnostic::{Diagnostic, Findings},
-    parse::{self, Blocks},
+    parse,
     raw::{self, At},
     validate,
 };
@@ -16,21 +17,47 @@ pub const MAX_STRATEGY_BYTES: usize = 256 * 1024;
 pub struct Checked {
     /// There exactly if no diagnostic is an error.
     pub strategy: Option<Strategy>,
+    /// The text to keep, where it isn't the one that was given: with the templates of the site written into it, so that
+    /// [`check`] reads the same strategy from it anywhere and at any time.
+    pub frozen: Option<String>,
     /// In the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Reads a strategy and reports every fault of it.
 pub fn check(text: &str) -> Checked {
-    check_for(text, |_, _| {})
+    check_for(text, None, Purpose::Look)
+}
+
+/// What a manager has that strategies may name.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    pub templates: Templates,
+    pub providers: Providers,
 }
 
 /// [`check_bytes`] for a release that is to start: what this version can read but not carry out is a fault, too.
 pub fn check_submission(bytes: &[u8]) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, validate::not_yet_available))
+    check_submission_at(bytes, &Site::default())
 }
 
-fn check_for(text: &str, also: impl FnOnce(Blocks, &mut Findings<'_>)) -> Checked {
+/// [`check_submission`] at a manager that has templates and providers.
+pub fn check_submission_at(bytes: &[u8], site: &Site) -> Checked {
+    bytes_to_text(bytes, |text| check_for(text, Some(site), Purpose::Submit))
+}
+
+/// [`check_bytes`] at a manager that has templates and providers: they are looked up, but nothing is to start.
+pub fn check_at(bytes: &[u8], site: &Site) -> Checked {
+    bytes_to_text(bytes, |text| check_for(text, Some(site), Purpose::Look))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Look,
+    Submit,
+}
+
+fn check_for(text: &str, site: Option<&Site>, purpose: Purpose) -> Checked {
     // A mark that some editors put in front says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_STRATEGY_BYTES {
@@ -38,16 +65,42 @@ fn check_for(text: &str, also: impl FnOnce(Blocks, &mut Findings<'_>)) -> Checke
         let message =
             format!("a strategy has at most {MAX_STRATEGY_BYTES} bytes, this one has {}", text.len());
         findings.error(At::START, "too-large", message).fix("split the release");
-        return Checked { strategy: None, diagnostics: findings.finish() };
+        return Checked::nothing(findings);
     }
     let mut findings = Findings::new(text);
-    let draft = raw::read(text, &mut findings).and_then(|root| parse::draft(&root, &mut findings));
-    if let Some(draft) = &draft {
-        also(draft.blocks, &mut findings);
+    let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
+    let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
+    let Some(draft) = parse::draft(&root, &mut findings) else { return Checked::nothing(findings) };
+    let blocks = draft.blocks;
+    if let Some(site) = site {
+        for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {
+            analysis.check_providers(&site.providers, &mut findings);
+        }
     }
-    let strategy = draft.and_then(|draft| validate::strategy(draft, &mut findings));
+    let strategy = validate::strategy(draft, &mut findings);
+    // What can't be carried out comes last: until then every fault of it is shown, too.
+    if purpose == Purpose::Submit {
+        validate::not_yet_available(blocks, &mut findings);
+    }
     let strategy = strategy.filter(|_| !findings.has_errors());
-    Checked { strategy, diagnostics: findings.finish() }
+    let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {
+        return Checked { strategy, frozen: None, diagnostics: findings.finish() };
+    };
+    let frozen = templates::freeze(text, &used, &site.templates);
+    if check(&frozen).strategy.as_ref() != Some(strategy) {
+        let message = format!("with {} written into it the strategy can't be read any more", templates::KEY);
+        findings
+            .error(At::START, "unfreezable", message)
+            .fix("make it shorter, and end it without a ... line");
+        return Checked::nothing(findings);
+    }
+    Checked { strategy: Some(strategy.clone()), frozen: Some(frozen), diagnostics: findings.finish() }
+}
+
+impl Checked {
+    fn nothing(findings: Findings<'_>) -> Self {
+        Self { strategy: None, frozen: None, diagnostics: findings.finish() }
+    }
 }
 
 /// [`check`] for what came over a wire or from a file and may not even be text.
@@ -65,7 +118,7 @@ fn bytes_to_text(bytes: &[u8], check: impl FnOnce(&str) -> Checked) -> Checked {
             let mut findings = Findings::new(&before);
             let at = At { line, column: u32::try_from(column).unwrap_or(u32::MAX) };
             findings.error(at, "not-text", "this is not UTF-8 text").fix("save the file as UTF-8");
-            Checked { strategy: None, diagnostics: findings.finish() }
+            Checked::nothing(findings)
         }
     }
 }

@@ -23,6 +23,13 @@ pub(super) struct Entry<'n> {
     pub at: At,
 }
 
+/// Keys that are looked for in the wrong place, and where they belong.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("analysis", "a stage, or to rollout"),
+    ("interval", "the analysis, not to one of its metrics"),
+    ("alpha", "the analysis, not to one of its metrics"),
+];
+
 /// A mapping whose keys are known, each at most once.
 pub(super) struct Fields<'n> {
     at: At,
@@ -84,7 +91,10 @@ impl<'n> Fields<'n> {
             let found = findings.error(key.at, "unknown-key", format!("{what} has no key {}", quoted(name)));
             match near {
                 Some(near) => found.fix(format!("did you mean {near}?")),
-                None => found.fix(format!("its keys are {}", known.join(", "))),
+                None => match ELSEWHERE.iter().find(|(key, _)| *key == name.as_str()) {
+                    Some((_, home)) => found.fix(format!("it belongs to {home}")),
+                    None => found.fix(format!("its keys are {}", known.join(", "))),
+                },
             }
         }
         let at = if matches!(node.kind, Kind::Null) { key.at } else { node.at };

@@ -8,6 +8,7 @@
 //! strategies that children get. Not here: who takes part, when a stage ends, what a result means.
 
 mod amount;
+pub mod analysis;
 mod check;
 mod diagnostic;
 mod fields;
@@ -24,7 +25,9 @@ mod validate;
 use std::time::Duration;
 
 pub use amount::{Amount, Round};
-pub use check::{Checked, MAX_STRATEGY_BYTES, check, check_bytes, check_submission};
+pub use check::{
+    Checked, MAX_STRATEGY_BYTES, Site, check, check_at, check_bytes, check_submission, check_submission_at,
+};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
@@ -34,6 +37,7 @@ pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, Targe
 
 use serde::{Deserialize, Serialize};
 
+use self::analysis::Analysis;
 use crate::model::ReleaseId;
 
 /// A validated release strategy.
@@ -56,6 +60,9 @@ pub struct Strategy {
     /// How the manager leads the release; `None`: each child is on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// Where the target reaches beyond this manager's area, the manager above is to release it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forward_up: bool,
 }
 
 /// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.
@@ -95,6 +102,9 @@ pub struct Stage {
     pub min_calls: u64,
     pub on_success: Action,
     pub on_failure: Action,
+    /// By what the manager judges it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<Analysis>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use crate::model::ReleaseId;
 use super::{
     Condition, Deadlines, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, StageKind, Statistic,
     Version,
+    analysis::{self, Place},
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
     raw::{At, Kind, Node},
@@ -23,7 +24,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// Most conditions of one stage.
 pub const MAX_CONDITIONS: usize = 32;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "id",
     "name",
     "type",
@@ -36,10 +37,9 @@ const KEYS: [&str; 12] = [
     "stage_deadline",
     "target",
     "rollout",
+    "forward_up",
+    analysis::templates::KEY,
 ];
-
-/// Blocks of the language that this version can't honour.
-const NOT_YET: [&str; 2] = ["analysis", "forward_up"];
 
 /// A strategy as far as it could be read.
 pub(super) struct Draft {
@@ -53,6 +53,7 @@ pub(super) struct Draft {
     pub stage_deadline_at: At,
     pub target: Option<Target>,
     pub rollout: Option<rollout::Draft>,
+    pub forward_up: bool,
     /// Where the keys of the blocks stand.
     pub blocks: Blocks,
 }
@@ -62,6 +63,8 @@ pub(super) struct Draft {
 pub(super) struct Blocks {
     /// The target, if it allows parts.
     pub partial: Option<At>,
+    /// The first block of analysis.
+    pub analysis: Option<At>,
 }
 
 pub(super) struct DraftFunction {
@@ -83,6 +86,7 @@ pub(super) struct DraftStage {
     pub on_success: Option<Located<String>>,
     /// Absent: `rollback`, the one that is always safe.
     pub on_failure: Option<Located<String>>,
+    pub analysis: Option<analysis::Draft>,
 }
 
 pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
@@ -90,7 +94,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         findings.error(At::START, "empty", "there is no strategy here").fix("start with id: and name:");
         return None;
     }
-    let fields = Fields::open(root, "the strategy".to_owned(), &KEYS, &NOT_YET, findings)?;
+    let fields = Fields::open(root, "the strategy".to_owned(), &KEYS, &[], findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
         fields.optional(key).and_then(|e| read(e, "bad-duration", scalar::duration, findings))
     };
@@ -105,6 +109,8 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
+    let analysis = analyses(&stages, rollout.as_ref()).map(|block| block.at).min();
+    one_alpha(&stages, rollout.as_ref(), findings);
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -123,8 +129,30 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         stage_deadline_at: fields.optional("stage_deadline").map_or(At::START, |e| e.at),
         target,
         rollout,
-        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts) },
+        forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
+        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), analysis },
     })
+}
+
+/// Every block of analysis.
+pub(super) fn analyses<'d>(
+    stages: &'d [DraftStage],
+    rollout: Option<&'d rollout::Draft>,
+) -> impl Iterator<Item = &'d analysis::Draft> {
+    let whole = rollout.and_then(|rollout| rollout.analysis.as_ref());
+    whole.into_iter().chain(stages.iter().filter_map(|stage| stage.analysis.as_ref()))
+}
+
+/// Alpha is shared over all blocks, so that only one can say how much it is.
+fn one_alpha(stages: &[DraftStage], rollout: Option<&rollout::Draft>, findings: &mut Findings<'_>) {
+    let mut given: Vec<At> = analyses(stages, rollout).filter_map(|block| block.alpha).collect();
+    given.sort_unstable();
+    let Some((first, others)) = given.split_first() else { return };
+    for at in others {
+        let line = first.line;
+        let message = format!("alpha belongs to the release as a whole, and line {line} gives it already");
+        findings.error(*at, "contradiction", message).fix("keep one of them: it is shared over all metrics");
+    }
 }
 
 /// A required list with at least one item.
@@ -222,6 +250,17 @@ fn on_conflict(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<OnConfli
     word(entry, "on_conflict", &known, findings)
 }
 
+/// YAML 1.2 knows no other spellings.
+fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+    let text = entry.text(findings)?;
+    let truth = text.value.parse().ok();
+    if truth.is_none() {
+        let message = format!("{} is true or false, not {}", entry.key, quoted(text.value));
+        findings.error(text.at, "unknown-value", message).fix("write true or false");
+    }
+    truth
+}
+
 /// The block says what a roll-back restores. There is one thing it can restore, so it is checked and not kept.
 fn rollback(fields: &Fields<'_>, findings: &mut Findings<'_>) {
     let Some(entry) = fields.optional("rollback") else { return };
@@ -242,7 +281,7 @@ fn rollback(fields: &Fields<'_>, findings: &mut Findings<'_>) {
 }
 
 /// `stage "Canary"`, or `stage 2` where it has no name to call it by.
-fn title(noun: &str, node: &Node, index: usize) -> String {
+pub(super) fn title(noun: &str, node: &Node, index: usize) -> String {
     if let Kind::Mapping(entries) = &node.kind {
         for (key, value) in entries {
             if let (Kind::Scalar(key), Kind::Scalar(name)) = (&key.kind, &value.kind)
@@ -276,24 +315,35 @@ fn function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Dr
 }
 
 fn stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftStage> {
-    let keys =
-        ["name", "type", "func_name", "variants", "metrics_conditions", "end_conditions", "end_action"];
+    let keys = [
+        "name",
+        "type",
+        "func_name",
+        "variants",
+        "metrics_conditions",
+        "end_conditions",
+        "end_action",
+        "analysis",
+    ];
     let fields = Fields::open(node, title("stage", node, index), &keys, &[], findings)?;
     let kinds = [("A/B", StageKind::AB), ("WaitForSignal", StageKind::WaitForSignal)];
     let kind = fields.required("type", "WaitForSignal", findings);
     let (min_duration, min_calls) = minima(&fields, findings);
     let (on_success, on_failure) = actions(&fields, findings);
+    let new_traffic = variants(&fields, findings);
+    let analysis = fields.filled("analysis", "and below it duration:, interval: and metrics:", findings);
     Some(DraftStage {
         at: fields.at(),
         name: fields.required("name", "Canary 5 Percent", findings).and_then(|e| name(e, findings)),
         kind: kind.and_then(|e| word(e, "stage type", &kinds, findings)),
         function: fields.required("func_name", "sieve", findings).and_then(|e| name(e, findings)),
-        new_traffic: variants(&fields, findings),
+        new_traffic,
         conditions: conditions(&fields, findings),
         min_duration,
         min_calls,
         on_success,
         on_failure,
+        analysis: analysis.and_then(|e| analysis::read(e, Place::Stage { new_traffic }, findings)),
     })
 }
 

@@ -46,13 +46,13 @@ impl From<Location> for At {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     pub at: At,
     pub kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Kind {
     Null,
     Scalar(String),

@@ -96,6 +96,7 @@ fn unconditional(name: &str, new_traffic: u8) -> Stage {
         min_calls: 0,
         on_success: super::Action::Rollback,
         on_failure: super::Action::Rollback,
+        analysis: None,
     }
 }
 

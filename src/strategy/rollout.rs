@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     amount::{Amount, amount},
+    analysis::{self, Analysis},
     diagnostic::{Findings, quoted},
     fields::{Entry, Fields, Located},
     parse,
@@ -41,6 +42,9 @@ pub struct Rollout {
     /// It starts then, in milliseconds since 1970; `None`: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<i64>,
+    /// By what the whole release is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<Analysis>,
 }
 
 impl Default for Rollout {
@@ -56,6 +60,7 @@ impl Default for Rollout {
             approval: None,
             late_joiners: LateJoiners::Exclude,
             start_ms: None,
+            analysis: None,
         }
     }
 }
@@ -113,9 +118,10 @@ pub(super) struct Draft {
     pub rollout: Rollout,
     /// Where approval is asked for before stages: their names.
     pub approved_stages: Option<Vec<Located<String>>>,
+    pub analysis: Option<analysis::Draft>,
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "order",
     "start_at",
     "waves",
@@ -129,6 +135,7 @@ const KEYS: [&str; 13] = [
     "approval_timeout",
     "late_joiners",
     "start",
+    "analysis",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +178,9 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draf
     if let Some(entry) = fields.filled("start", "2026-03-01T06:00:00Z", findings) {
         rollout.start_ms = parse::read(entry, "bad-time", instant, findings);
     }
-    Some(Draft { rollout, approved_stages })
+    let block = fields.filled("analysis", "and below it interval: and metrics:", findings);
+    let analysis = block.and_then(|e| analysis::read(e, analysis::Place::Rollout, findings));
+    Some(Draft { rollout, approved_stages, analysis })
 }
 
 /// The order, and how it is named if that could be read; what belongs to another order is reported.
@@ -337,7 +346,8 @@ pub(super) fn resolve(
     stage_of: impl Fn(&Located<String>, &mut Findings<'_>) -> Option<usize>,
     findings: &mut Findings<'_>,
 ) -> Rollout {
-    let Draft { mut rollout, approved_stages } = draft;
+    let Draft { mut rollout, approved_stages, analysis } = draft;
+    rollout.analysis = analysis.and_then(|draft| draft.analysis);
     let Some(names) = approved_stages else { return rollout };
     let mut stages: Vec<usize> = Vec::new();
     for name in names {

@@ -145,7 +145,7 @@ pub(super) fn threshold(text: &str) -> Result<(Operator, f64), Fault> {
 }
 
 /// A finite number without the words that Rust reads too (`inf`, `NaN`).
-fn plain_number(text: &str) -> Option<f64> {
+pub(super) fn plain_number(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
     text.parse::<f64>().ok().filter(|n| plain && n.is_finite())
 }

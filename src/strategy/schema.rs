@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::Deserialize;
 
+use super::analysis::form::{AnalysisForm, SharedForm};
+
 /// The JSON Schema (draft 2020-12) of a release strategy.
 pub fn schema() -> Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<StrategyForm>()
@@ -42,6 +44,12 @@ pub struct StrategyForm {
     pub target: Option<TargetForm>,
     /// The manager leads the release, stage by stage; if absent, each child is on its own.
     pub rollout: Option<RolloutForm>,
+    /// Whether the manager above is to release it, where the target reaches beyond this manager's area; `false` if
+    /// absent.
+    pub forward_up: Option<bool>,
+    /// Metrics by name, for `template`. The manager writes those of its own here when a release is submitted; where it
+    /// is given, no others are looked up.
+    pub analysis_templates: Option<BTreeMap<String, SharedForm>>,
 }
 
 /// Who takes part: whoever lies in the area and has all of the labels.
@@ -104,6 +112,8 @@ pub struct RolloutForm {
     pub late_joiners: Option<LateJoinersForm>,
     /// It starts then (RFC 3339); at once if absent.
     pub start: Option<String>,
+    /// The manager judges the release while it runs.
+    pub analysis: Option<AnalysisForm>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -201,6 +211,8 @@ pub struct StageForm {
     pub metrics_conditions: Option<Vec<ConditionForm>>,
     pub end_conditions: Option<Vec<EndConditionForm>>,
     pub end_action: EndActionForm,
+    /// The manager judges the stage before it goes on.
+    pub analysis: Option<AnalysisForm>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Action, Deadlines, Function, Stage, Strategy,
+    Action, Deadlines, Function, Rollout, Stage, Strategy,
     diagnostic::{Findings, nearest, quoted},
     fields::Located,
     graph,
@@ -19,6 +19,11 @@ pub(super) fn not_yet_available(blocks: Blocks, findings: &mut Findings<'_>) {
         findings
             .error(at, "not-available", "partial: allow is not yet available in this version")
             .fix("leave partial: allow out");
+    }
+    if let Some(at) = blocks.analysis {
+        findings
+            .error(at, "not-available", "analysis is not yet available in this version")
+            .fix("leave analysis out");
     }
 }
 
@@ -40,11 +45,14 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         draft.stages.iter().map(|s| actions_of(s, &stage_at, findings)).collect();
     let whole_graph = edges.iter().flatten().all(Option::is_some);
     let acyclic = no_loops(&edges, &places, findings);
+    // Who judges is in charge.
+    let led = draft.stages.iter().any(|stage| stage.analysis.is_some());
     let rollout = draft.rollout.map(|draft| {
         let stage_of =
             |name: &Located<String>, findings: &mut Findings<'_>| stage_named(name, &stage_at, findings);
         rollout::resolve(draft, stage_of, findings)
     });
+    let rollout = rollout.or_else(|| led.then(Rollout::default));
 
     let functions = draft.functions.into_iter().map(|f| function(f, findings)).collect::<Vec<_>>();
     let stages = draft
@@ -64,6 +72,7 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         deadlines: draft.deadlines,
         target: draft.target,
         rollout,
+        forward_up: draft.forward_up,
     };
     if strategy.functions.is_empty() || strategy.stages.is_empty() {
         return None;
@@ -231,6 +240,7 @@ fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 
         min_calls: stage.min_calls,
         on_success: on_success?,
         on_failure: on_failure?,
+        analysis: stage.analysis.and_then(|draft| draft.analysis),
     })
 }
 
@@ -274,5 +284,12 @@ fn deadline_warning(strategy: &Strategy, deadlines: &Deadlines, at: At, findings
     for stage in strategy.stages.iter().filter(|s| s.min_duration > deadline) {
         let message = format!("stage_deadline is below the minDuration of stage {}", quoted(&stage.name));
         findings.warning(at, "deadline-too-short", message).fix("raise stage_deadline or lower minDuration");
+    }
+    for stage in &strategy.stages {
+        let needed = stage.analysis.as_ref().and_then(|a| Some(a.initial_delay + a.duration?));
+        if needed.is_some_and(|needed| needed > deadline) {
+            let message = format!("stage_deadline is below the analysis of stage {}", quoted(&stage.name));
+            findings.warning(at, "deadline-too-short", message).fix("raise stage_deadline or lower duration");
+        }
     }
 }

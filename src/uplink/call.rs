@@ -2,15 +2,18 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use reqwest::{RequestBuilder, Url};
+use reqwest::{RequestBuilder, Url, header::CONTENT_TYPE};
 use serde_json::value::RawValue;
 
 use super::fleet::Below;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
-    model::{ChildKind, MAX_OFFER_ID_LEN},
+    link::{Poll, Polled},
+    model::ChildKind,
     strategy::MAX_STRATEGY_BYTES,
-    wire::child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
+    wire::child::{
+        EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary, Then,
+    },
 };
 
 /// A call has this long until it is answered.
@@ -49,13 +52,6 @@ impl From<reqwest::Error> for CallError {
     }
 }
 
-/// What a poll was answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Polled {
-    pub id: String,
-    pub offer: Option<String>,
-}
-
 #[derive(Debug)]
 pub struct Parent {
     http: reqwest::Client,
@@ -89,6 +85,12 @@ impl Parent {
         if status.is_server_error() {
             return Err(CallError::Troubled(status.as_u16()));
         }
+        let is_page =
+            answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+        if status.is_success() && is_page {
+            // A proxy that wants somebody to log in: nothing has reached the parent.
+            return Err(CallError::Nonsense("a page to be looked at".to_owned()));
+        }
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await? {
             if body.len() + chunk.len() > limit {
@@ -104,29 +106,27 @@ impl Parent {
         Err(CallError::Refused { status: status.as_u16(), text })
     }
 
-    pub async fn poll(
-        &self,
-        id: Option<&str>,
-        name: Option<&str>,
-        below: &Below,
-    ) -> Result<Polled, CallError> {
+    pub async fn poll(&self, poll: &Poll, name: Option<&str>, below: &Below) -> Result<Polled, CallError> {
         let area = below.area().map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,
-            id: id.map(Cow::Borrowed),
+            id: poll.id.as_deref().map(Cow::Borrowed),
             number_of_children: below.agents(),
             name: name.map(Cow::Borrowed),
             kind: Some(ChildKind::Rm),
             capabilities: below.capabilities(),
+            rm_ids: poll.rm_ids.clone(),
+            held: poll.held.clone(),
         };
-        let answer = self.send(self.http.post(self.at(&["poll"])).json(&body), MAX_ANSWER_BYTES).await?;
-        let answer: PollAnswer<'_> = read(&answer)?;
-        let is_id = |text: &str| text.len() <= MAX_OFFER_ID_LEN && !text.chars().any(char::is_control);
-        if answer.id.is_empty() || !is_id(&answer.id) || !is_id(&answer.new_release) {
-            return Err(CallError::Nonsense("ids that are none".to_owned()));
-        }
-        let offer = (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned());
-        Ok(Polled { id: answer.id.into_owned(), offer })
+        let request = self.http.post(self.at(&["poll"])).json(&body);
+        let answer = self.send(waiting(request, poll.wait_ms), MAX_ANSWER_BYTES).await?;
+        let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        Ok(Polled {
+            offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
+            id: answer.id.into_owned(),
+            rm_ids: answer.rm_ids,
+            hold: answer.hold,
+        })
     }
 
     /// The strategy of an offer.
@@ -152,11 +152,27 @@ impl Parent {
         Ok(())
     }
 
-    pub async fn end_stage(&self, id: &str, offer: &str, stage: &str) -> Result<EndStageAnswer, CallError> {
+    /// Whether a stage may end, and whether what was released is to be taken back.
+    pub async fn end_stage(
+        &self,
+        id: &str,
+        offer: &str,
+        stage: &str,
+        wait_ms: Option<u64>,
+    ) -> Result<(bool, bool), CallError> {
         let body = EndStageRequest { id: id.into(), strategy_id: offer.into(), stage_name: stage.into() };
-        let answer = self.send(self.http.post(self.at(&["end_stage"])).json(&body), MAX_ANSWER_BYTES).await?;
-        read(&answer)
+        let request = self.http.post(self.at(&["end_stage"])).json(&body);
+        let answer = self.send(waiting(request, wait_ms), MAX_ANSWER_BYTES).await?;
+        let answer: EndStageAnswer = read(&answer)?;
+        Ok((answer.end_stage, answer.then == Some(Then::Rollback)))
     }
+}
+
+/// Lets a call wait at the parent, and as much longer for its answer.
+fn waiting(request: RequestBuilder, wait_ms: Option<u64>) -> RequestBuilder {
+    let Some(wait_ms) = wait_ms else { return request };
+    let timeout = CALL_TIMEOUT + Duration::from_millis(wait_ms);
+    request.query(&[("wait", format!("{wait_ms}ms"))]).timeout(timeout)
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, CallError> {

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use geo::{BoundingRect, ConvexHull, LineString, MultiPoint, Polygon};
-use tokio::sync::broadcast::error::TryRecvError;
-
-use super::{Events, PATIENCE, Trouble};
+use super::{PATIENCE, Trouble};
 use crate::{
     engine::{Engine, EngineError},
     model::{
@@ -14,19 +11,18 @@ use crate::{
     },
     release::state::State,
 };
+use geo::{BoundingRect, ConvexHull, LineString, MultiPoint, Polygon};
 
 /// Children looked at while the engine waits.
 const SLICE: usize = 10_000;
 
 /// What is known of the children together.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Below {
     area: Option<String>,
     agents: u32,
     /// `None`: a child doesn't say what it runs.
     runtimes: Option<BTreeSet<String>>,
-    /// Nothing changed since the last look.
-    is_fresh: bool,
 }
 
 /// Children, looked at slice by slice.
@@ -55,22 +51,8 @@ impl Below {
         Some(Capabilities { runtimes: Some(runtimes), ..Capabilities::default() })
     }
 
-    /// Finds out whether a child came, went, moved or reported something else.
-    pub fn notice(&mut self, events: &mut Events) {
-        loop {
-            match events.try_recv() {
-                Ok(rows) => self.is_fresh &= rows.iter().all(|row| row.release_key.is_some()),
-                Err(TryRecvError::Lagged(_)) => self.is_fresh = false,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-            }
-        }
-    }
-
-    /// Looks at all children anew, if anything changed.
-    pub async fn look(&mut self, engine: &Engine) -> Result<(), Trouble> {
-        if self.is_fresh {
-            return Ok(());
-        }
+    /// Looks at all children.
+    pub async fn look(engine: &Engine) -> Result<Self, Trouble> {
         let (mut look, mut after) = (Look::default(), None);
         loop {
             let (slice, next) = engine.query(PATIENCE, move |state| slice(state, after)).await?;
@@ -81,12 +63,10 @@ impl Below {
             }
         }
         let areas = std::mem::take(&mut look.areas);
-        let hull = tokio::task::spawn_blocking(move || hull(&areas)).await;
-        self.area = hull.map_err(|_| EngineError::Failed)?;
-        self.agents = look.agents;
-        self.runtimes = (!look.some_say_nothing).then_some(look.runtimes);
-        self.is_fresh = true;
-        Ok(())
+        let area =
+            tokio::task::spawn_blocking(move || hull(&areas)).await.map_err(|_| EngineError::Failed)?;
+        let runtimes = (!look.some_say_nothing).then_some(look.runtimes);
+        Ok(Self { area, agents: look.agents, runtimes })
     }
 }
 

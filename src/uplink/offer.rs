@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{CallError, Link, PATIENCE, Trouble};
+use super::{CallError, Caller, PATIENCE, Trouble};
 use crate::{
     engine::{
         By, EngineError, ReleaseDetail,
@@ -24,10 +24,15 @@ use crate::{
 /// Starts the ids of releases from above whose own id is taken here.
 const OWN_ID: &str = "up-";
 
+/// An offer that can't be right is fetched so often before the parent is told that it has faults.
+const BELIEVED_AFTER: u32 = 5;
+
 /// Why an offer can't become a release.
 enum Refused {
     /// The parent is told of an error, for it waits for a result.
     ForGood(String),
+    /// The same, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
+    Doubtful(String),
     /// It is tried again.
     Now(Trouble),
 }
@@ -38,12 +43,13 @@ impl<E: Into<Trouble>> From<E> for Refused {
     }
 }
 
-impl Link {
+impl Caller {
     /// Takes an offer over; when this returns well, it is a release here, or the parent will hear that it can't be one.
-    pub(super) async fn take(&self, offer: &str) -> Result<(), Trouble> {
-        let Err(refused) = self.try_take(offer).await else { return Ok(()) };
+    pub(super) async fn take(&self, id: &str, offer: &str, attempt: u32) -> Result<(), Trouble> {
+        let Err(refused) = self.try_take(id, offer).await else { return Ok(()) };
         let why = match refused {
-            Refused::ForGood(why) => why,
+            Refused::Doubtful(why) if attempt + 1 < BELIEVED_AFTER => return Err(Trouble::Doubtful(why)),
+            Refused::ForGood(why) | Refused::Doubtful(why) => why,
             Refused::Now(Trouble::Call(CallError::Refused { status, text })) => {
                 tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
                 return Ok(());
@@ -63,8 +69,7 @@ impl Link {
         Ok(())
     }
 
-    async fn try_take(&self, offer: &str) -> Result<(), Refused> {
-        let Some(id) = self.id() else { return Ok(()) };
+    async fn try_take(&self, id: &str, offer: &str) -> Result<(), Refused> {
         let text = self.parent.release(id, offer).await?;
         if is_withdrawn(&text) {
             tracing::info!(offer, "the parent withdrew its offer");
@@ -73,14 +78,14 @@ impl Link {
         let checked = strategy::check_submission(&text);
         let Some(strategy) = checked.strategy else {
             let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
-            return Err(Refused::ForGood(format!("its strategy has faults: {first}")));
+            return Err(Refused::Doubtful(format!("its strategy has faults: {first}")));
         };
         let zip = self.parent.functions(id, strategy.id.as_str()).await?;
         let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
         let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
         let archive = packed
             .map_err(|_| EngineError::Failed)?
-            .map_err(|error| Refused::ForGood(format!("its functions: {error}")))?;
+            .map_err(|error| Refused::Doubtful(format!("its functions: {error}")))?;
         let submission = Submitted {
             id: strategy.id.clone(),
             digest: digest(offer, &strategy, &archive),

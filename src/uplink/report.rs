@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CallError, GIVE_UP_AFTER, Link, PATIENCE, Trouble, Unsent};
+use super::{Caller, PATIENCE, Trouble};
 use crate::{
     engine::rows::Upward,
     model::StageStatus,
@@ -14,47 +14,8 @@ use crate::{
     wire::child::{Histogram, StageSummary, Times},
 };
 
-impl Link {
-    /// Sends what waits to be sent, in order for each offer. 200 and 409 both settle it: the parent has a result.
-    pub(super) async fn send_results(&mut self) -> Result<(), Trouble> {
-        let Some(id) = self.id().map(str::to_owned) else { return Ok(()) };
-        let mut refused: Vec<String> = Vec::new();
-        for Unsent { row, at_ms, upward } in std::mem::take(&mut self.results) {
-            let unsent = || Unsent { row, at_ms, upward: upward.clone() };
-            if refused.contains(&upward.offer) {
-                self.results.push(unsent());
-                continue;
-            }
-            let offer = upward.offer.as_str();
-            match self.send_result(&id, &upward).await {
-                Ok(()) | Err(Trouble::Call(CallError::Refused { status: 409, .. })) => {
-                    self.engine.effects_done(vec![row]).await?;
-                }
-                Err(Trouble::Call(CallError::Refused { status, text })) if self.is_old(at_ms) => {
-                    tracing::error!(offer, status, text, "the parent refuses a result; it is given up");
-                    self.engine.effects_done(vec![row]).await?;
-                }
-                Err(Trouble::Call(CallError::Refused { status, text })) => {
-                    tracing::warn!(offer, status, text, "the parent refuses a result; it is sent again");
-                    refused.push(upward.offer.clone());
-                    self.results.push(unsent());
-                }
-                Err(trouble) => {
-                    self.results.push(unsent());
-                    refused.push(upward.offer.clone());
-                    tracing::debug!(offer, error = %trouble, "a result was not sent");
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn is_old(&self, at_ms: i64) -> bool {
-        let age = self.engine.clock().now().wall_ms.saturating_sub(at_ms);
-        u128::try_from(age).is_ok_and(|age| age > GIVE_UP_AFTER.as_millis())
-    }
-
-    async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
+impl Caller {
+    pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
         let summaries = match &upward.release {
             Some(_) => self.summaries(upward.release_key, upward.slot).await?,
             None => Vec::new(),
@@ -63,7 +24,7 @@ impl Link {
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
 
-    /// Every child is ready to end a stage: the parent hears so once, with preliminary numbers.
+    /// Every child is ready to end a stage: the parent hears so, with preliminary numbers.
     pub(super) async fn tell_waiting(
         &self,
         id: &str,
@@ -80,13 +41,7 @@ impl Link {
         let Some((key, slot)) = found.await? else { return Ok(()) };
         let summaries = self.summaries(key, slot).await?;
         let summary = wire(aggregate(StageStatus::SuccessWaiting, &summaries), Some(name.to_owned()));
-        match self.parent.result(id, offer, summary).await {
-            Err(CallError::Refused { status, text }) => {
-                tracing::warn!(offer, stage = name, status, text, "the parent doesn't wait for this stage");
-                Ok(())
-            }
-            sent => Ok(sent?),
-        }
+        Ok(self.parent.result(id, offer, summary).await?)
     }
 
     /// What the children reported of a stage, the last attempt of each.

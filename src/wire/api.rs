@@ -23,6 +23,9 @@ pub struct Submitted {
     /// False: the same release was there already.
     pub created: bool,
     pub dry_run: bool,
+    /// The manager above, which took it over because its target reaches beyond this one; the rest is as that one says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded_to: Option<String>,
     /// Children that take part; for one that waits, as things stand.
     pub participants: u32,
     /// Why others don't: reason → children.
@@ -106,6 +109,9 @@ pub struct ReleaseDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StageOverview {
     pub name: String,
+    /// Whether an operator wants nobody to begin it any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
     /// `A/B` or `WaitForSignal`.
     pub kind: String,
     pub function: String,
@@ -203,6 +209,12 @@ pub struct Plan {
     pub within_km2: Option<f64>,
     /// Size of the target's area.
     pub target_km2: Option<f64>,
+    /// The manager above, if it would take this over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwards_to: Option<String>,
+    /// How much of the target lies beyond this manager's own area, if it goes up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond_km2: Option<f64>,
     /// Participants that have a part in another release and have their turn after that.
     pub busy: u32,
     pub waves: Vec<PlannedWave>,

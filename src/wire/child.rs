@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{WireError, number, text};
-use crate::model::{Capabilities, ChildKind, StageStatus};
+use crate::model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus};
 
 /// Largest body of a poll, in bytes: 1,000 vertices with room to spare.
 pub const MAX_POLL_BODY_BYTES: usize = 256 * 1024;
@@ -32,6 +32,9 @@ pub const MAX_CHILD_NAME_BYTES: usize = 128;
 
 /// Most runtimes a child may report.
 pub const MAX_RUNTIMES: usize = 64;
+
+/// Most ids of managers, or of offers, in a poll or its answer: the depth of a tree.
+pub const MAX_RM_IDS: usize = 64;
 
 /// Most labels a child may report.
 pub const MAX_LABELS: usize = 64;
@@ -68,6 +71,12 @@ pub struct PollRequest<'a> {
     pub kind: Option<ChildKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
+    /// Of a manager: itself and the managers above it, nearest first, at most [`MAX_RM_IDS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rm_ids: Vec<String>,
+    /// Of a manager: offers that it holds because it was told to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<String>,
 }
 
 impl<'a> PollRequest<'a> {
@@ -88,8 +97,15 @@ impl<'a> PollRequest<'a> {
         if let Some(name) = &self.name {
             within("name", name, MAX_CHILD_NAME_BYTES)?;
         }
+        check_ids("rm_ids", &self.rm_ids)?;
+        check_ids("held", &self.held)?;
         self.capabilities.as_ref().map_or(Ok(()), check_capabilities)
     }
+}
+
+fn check_ids(field: &str, ids: &[String]) -> Result<(), WireError> {
+    at_most(field, ids.len(), MAX_RM_IDS)?;
+    ids.iter().try_for_each(|id| within(field, id, MAX_OFFER_ID_LEN))
 }
 
 /// Checks the limits of reported capabilities.
@@ -108,14 +124,35 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
 }
 
 /// The answer to a poll.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PollAnswer<'a> {
-    /// What the child is called from now on.
-    #[serde(borrow)]
+    /// What the child is called from now on. The older spelling may have a number here.
+    #[serde(borrow, deserialize_with = "text::child_id")]
     pub id: Cow<'a, str>,
-    /// The first offer that waits for it, or `""`.
-    #[serde(borrow)]
+    /// The first offer that waits for it, or `""`. The older spelling may have a number here.
+    #[serde(borrow, default, deserialize_with = "text::new_release")]
     pub new_release: Cow<'a, str>,
+    /// To managers: who answers and the managers above it, nearest first, at most [`MAX_RM_IDS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rm_ids: Vec<String>,
+    /// To managers: offers that they have in hand and whose release is paused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hold: Vec<String>,
+}
+
+impl<'a> PollAnswer<'a> {
+    /// Reads and checks a body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        let answer: Self = read(body)?;
+        within("id", &answer.id, MAX_OFFER_ID_LEN)?;
+        within("new_release", &answer.new_release, MAX_OFFER_ID_LEN)?;
+        if answer.id.is_empty() {
+            return Err(WireError::new("`id` must not be empty"));
+        }
+        check_ids("rm_ids", &answer.rm_ids)?;
+        check_ids("hold", &answer.hold)?;
+        Ok(answer)
+    }
 }
 
 /// `POST /result`.

@@ -38,6 +38,11 @@ pub fn poll_id<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Cow<'de, str>>,
     optional_id(d, "id")
 }
 
+/// Nothing where there is none.
+pub fn new_release<'de, D: Deserializer<'de>>(d: D) -> Result<Cow<'de, str>, D::Error> {
+    Ok(optional_id(d, "new_release")?.unwrap_or_default())
+}
+
 pub fn child_id<'de, D: Deserializer<'de>>(d: D) -> Result<Cow<'de, str>, D::Error> {
     required_id(d, "id")
 }

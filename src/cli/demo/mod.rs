@@ -1,20 +1,24 @@
-//! `choirmaster demo`: a manager on an embedded store and twenty simulated children, from nothing, in a minute.
+//! `choirmaster demo`: a manager on an embedded store and twenty simulated children, then a tree of managers, from
+//! nothing, in a minute.
 //!
 //! The samples are submitted one after the other through the API, as anybody would. What is checked at the end of
 //! each is what the manager says *and* what the children themselves have come to run.
 
 mod run;
 pub mod samples;
+mod screen;
+mod tree;
 
 use std::{
     io::{IsTerminal, Write},
+    path::Path,
     time::Duration,
 };
 
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use self::run::{Ended, Stage};
+use self::{run::Stage, screen::Ended};
 use super::{
     client::{Client, Connection},
     failure::Failure,
@@ -31,7 +35,8 @@ pub const AGENTS: usize = 20;
 /// Calls a second at each child. High enough that 5 % of them are never nothing.
 const CALLS_PER_SECOND: f64 = 200.0;
 
-/// Show what it does: a manager, 20 simulated children, and the sample releases one after the other.
+/// Show what it does: a manager with 20 simulated children, then a tree of managers, and sample releases one after
+/// the other.
 ///
 /// One of the samples is bad on purpose: it must fail, and the base version must run again everywhere. Ends with 0
 /// if all came out as it should. Nothing is left behind; nothing but this program is needed.
@@ -55,19 +60,47 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         .map_err(|error| Failure::ours(format!("no temporary folder: {error}")))?;
     samples::write_functions(folder.path())
         .map_err(|error| Failure::ours(format!("the sample functions can't be written: {error}")))?;
-    let store = format!("sqlite://{}", folder.path().join("demo.db").display());
-    let manager = app::start(Options::local(store, folder.path().to_owned())).await?;
-    let done = tokio::select! {
-        done = perform(args, &manager, out) => done,
-        _ = tokio::signal::ctrl_c() => Err(Failure { code: 130, text: "the demo was ended early".to_owned() }),
-    };
-    manager.stop().await?;
+    let done = perform(args, folder.path(), out).await;
     // What is left of it in a temporary folder harms nobody.
     let _ = folder.close();
     done
 }
 
-async fn perform(args: &Args, manager: &Manager, out: &mut impl Write) -> Result<u8, Failure> {
+async fn perform(args: &Args, folder: &Path, out: &mut impl Write) -> Result<u8, Failure> {
+    let store = format!("sqlite://{}", folder.join("demo.db").display());
+    let manager = app::start(Options::local(store, folder.to_owned())).await?;
+    let flat = unless_ended(play_flat(args, &manager, out)).await;
+    manager.stop().await?;
+    let (mut ended, report) = flat?;
+    ended.extend(tree::play(args, folder, out).await?);
+    write!(out, "\n{}", summary(&ended))?;
+    let rightly = ended.iter().filter(|one| one.wrong.is_none()).count();
+    writeln!(
+        out,
+        "{rightly} of {} releases came out as they should; the simulated children of the first manager made {} calls, \
+         {} of them polls",
+        ended.len(),
+        report.totals.calls,
+        report.totals.polls
+    )?;
+    let all = samples::SAMPLES.len() + samples::TREE_SAMPLES.len();
+    Ok(if rightly == all { 0 } else { super::failure::OURS })
+}
+
+/// Lets a part of the demo play, unless somebody has seen enough.
+async fn unless_ended<T>(part: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::select! {
+        played = part => played,
+        _ = tokio::signal::ctrl_c() => Err(Failure { code: 130, text: "the demo was ended early".to_owned() }),
+    }
+}
+
+/// One manager, and all samples that need no more.
+async fn play_flat(
+    args: &Args,
+    manager: &Manager,
+    out: &mut impl Write,
+) -> Result<(Vec<Ended>, FleetReport), Failure> {
     let url = format!("http://{}", manager.address);
     let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
     writeln!(
@@ -79,18 +112,9 @@ async fn perform(args: &Args, manager: &Manager, out: &mut impl Write) -> Result
     out.flush()?;
     let children = Children::start(fleet_of(args, &url));
     let mut stage = Stage::new(&client, children.progress.clone(), std::io::stdout().is_terminal());
-    let ended = stage.all(out).await?;
-    let report = children.end().await?;
-    write!(out, "\n{}", summary(&ended))?;
-    let rightly = ended.iter().filter(|one| one.as_expected()).count();
-    writeln!(
-        out,
-        "{rightly} of {} releases came out as they should; the simulated children made {} calls, {} of them polls",
-        ended.len(),
-        report.totals.calls,
-        report.totals.polls
-    )?;
-    Ok(if rightly == samples::SAMPLES.len() { 0 } else { super::failure::OURS })
+    let ended = stage.all(out).await;
+    let report = children.end().await;
+    Ok((ended?, report?))
 }
 
 fn fleet_of(args: &Args, url: &str) -> FleetConfig {
@@ -148,7 +172,7 @@ fn summary(ended: &[Ended]) -> String {
             one.new_at.to_string(),
             one.base_at.to_string(),
             show::lasted(one.took.as_secs().try_into().unwrap_or(i64::MAX)),
-            if one.as_expected() { "as it should".to_owned() } else { one.why_not() },
+            one.wrong.clone().unwrap_or_else(|| "as it should".to_owned()),
         ]
     });
     let head = ["RELEASE", "ENDED", "SUCCEEDED", "FAILED", "NEW AT", "BASE AT", "TOOK", "CAME OUT"];
@@ -157,3 +181,6 @@ fn summary(ended: &[Ended]) -> String {
 
 /// Longest time of one release; something is wrong with one that takes longer.
 const RELEASE_LIMIT: Duration = Duration::from_secs(45);
+
+/// The children tell once a second what they run; this long is waited for what they should have come to run.
+const CHILDREN_LIMIT: Duration = Duration::from_secs(10);

@@ -2,92 +2,36 @@
 
 use std::{io::Write, time::Duration};
 
-use reqwest::{Method, header::CONTENT_TYPE};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
 
 use super::{
-    AGENTS, RELEASE_LIMIT,
+    AGENTS, CHILDREN_LIMIT,
     samples::{Expected, SAMPLES, Sample},
+    screen::{Ended, LOOK_EVERY, Screen},
 };
 use crate::{
-    cli::{client::Client, failure::Failure, outcome, release::line, show},
+    cli::{client::Client, failure::Failure},
     fleet::Progress,
     strategy::Strategy,
-    wire::api::{Child, Counts, Deployment, ReleaseDetail, Submitted},
+    wire::api::{Child, Deployment, Release},
 };
-
-/// Between two looks at a release.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// The children tell once a second what they run; this long is waited for what they should have come to run.
-const CHILDREN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Children that call for the first time have this long.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);
-
-/// A release that is over, or was given up.
-#[derive(Debug, Clone)]
-pub struct Ended {
-    pub id: String,
-    pub state: String,
-    pub counts: Counts,
-    /// Children that run the new versions of all its functions, as the manager knows.
-    pub new_at: usize,
-    /// Children that run the base versions of all its functions.
-    pub base_at: usize,
-    /// Simulated children that say themselves that they run a new version of something.
-    pub rolled_out: usize,
-    pub took: Duration,
-    expected: Expected,
-}
-
-impl Ended {
-    pub fn as_expected(&self) -> bool {
-        let all = AGENTS as u32;
-        match self.expected {
-            Expected::RolledOut => {
-                self.state == "Done"
-                    && self.counts.succeeded == all
-                    && self.new_at == AGENTS
-                    && self.rolled_out == AGENTS
-            }
-            Expected::RolledBack => {
-                self.state == "DoneWithFailures"
-                    && self.counts.failed == all
-                    && self.base_at == AGENTS
-                    && self.rolled_out == 0
-            }
-        }
-    }
-
-    /// What it should have come to.
-    pub fn why_not(&self) -> String {
-        let expected = match self.expected {
-            Expected::RolledOut => "rolled out",
-            Expected::RolledBack => "failed and rolled back",
-        };
-        format!(
-            "NOT AS IT SHOULD: {expected} at all {AGENTS}, {} children run a new version",
-            self.rolled_out
-        )
-    }
-}
 
 /// Where the demo takes place.
 pub struct Stage<'a> {
     client: &'a Client,
     children: watch::Receiver<Progress>,
-    /// On a terminal one line is written over and over; else only changes are.
-    live: bool,
-    line: String,
+    screen: Screen,
 }
 
 impl<'a> Stage<'a> {
     pub fn new(client: &'a Client, children: watch::Receiver<Progress>, live: bool) -> Self {
-        Self { client, children, live, line: String::new() }
+        Self { client, children, screen: Screen::new(live) }
     }
 
     /// Waits for the children, then plays every sample.
@@ -120,9 +64,9 @@ impl<'a> Stage<'a> {
         loop {
             let (children, _): (Vec<Child>, bool) =
                 self.client.list(&["api", "v1", "children"], &[], AGENTS).await?;
-            self.show(&format!("{} of {AGENTS} children have registered", children.len()), out)?;
+            self.screen.show(&format!("{} of {AGENTS} children have registered", children.len()), out)?;
             if children.len() >= AGENTS {
-                return self.keep(out);
+                return self.screen.keep(out);
             }
             if started.elapsed() > ARRIVAL_LIMIT {
                 return Err(Failure::ours("the simulated children did not all register"));
@@ -137,32 +81,22 @@ impl<'a> Stage<'a> {
         strategy: &Strategy,
         out: &mut impl Write,
     ) -> Result<Ended, Failure> {
-        let started = Instant::now();
-        let request = self
-            .client
-            .request(Method::POST, &["release"])
-            .query(&[("by", "demo")])
-            .header(CONTENT_TYPE, "application/x-yaml")
-            .body(sample.text);
-        let submitted: Submitted = self.client.post(request).await?;
-        let path = ["api", "v1", "releases", &submitted.id];
-        let release = loop {
-            let detail: ReleaseDetail = self.client.get(&path, &[]).await?;
-            let runs = show::counted(self.children.borrow().rolled_out as u64, "child runs", "children run");
-            self.show(&format!("{}; {runs} a new version", line(&detail.release)), out)?;
-            if outcome::code(&detail.release).is_some() || started.elapsed() > RELEASE_LIMIT {
-                break detail.release;
-            }
-            sleep(LOOK_EVERY).await;
-        };
-        let took = started.elapsed();
+        let children = self.children.clone();
+        let running = || children.borrow().rolled_out;
+        let (release, took) = self.screen.follow(self.client, sample.text, running, out).await?;
         let (new_at, base_at) = self.deployed(strategy).await?;
-        let expected = sample.expected;
-        let rolled_out = self.children_settle(expected).await;
-        self.show(&format!("{}; new version at {new_at}, base version at {base_at}", line(&release)), out)?;
-        self.keep(out)?;
-        let (state, counts) = (release.state, release.counts);
-        Ok(Ended { id: submitted.id, state, counts, new_at, base_at, rolled_out, took, expected })
+        let rolled_out = self.children_settle(sample.expected).await;
+        self.screen.ended(&release, new_at, base_at, out)?;
+        let wrong = wrong(sample.expected, &release, new_at, base_at, rolled_out);
+        Ok(Ended {
+            id: release.id,
+            state: release.state,
+            counts: release.counts,
+            new_at,
+            base_at,
+            took,
+            wrong,
+        })
     }
 
     /// Children that run the new versions of every function of the strategy, and those that run the base versions.
@@ -190,29 +124,31 @@ impl<'a> Stage<'a> {
         let _ = tokio::time::timeout(CHILDREN_LIMIT, settled).await;
         self.children.borrow().rolled_out
     }
+}
 
-    /// Writes a line of progress, if it is another than the last one.
-    fn show(&mut self, text: &str, out: &mut impl Write) -> Result<(), Failure> {
-        if text == self.line {
-            return Ok(());
-        }
-        text.clone_into(&mut self.line);
-        if self.live {
-            let width = crossterm::terminal::size().map_or(80, |(width, _)| usize::from(width));
-            write!(out, "\r\x1b[K    {}", show::cut(text, width.saturating_sub(5)))?;
-        } else {
-            writeln!(out, "    {text}")?;
-        }
-        out.flush()?;
-        Ok(())
-    }
-
-    /// Lets the line stand.
-    fn keep(&mut self, out: &mut impl Write) -> Result<(), Failure> {
-        self.line.clear();
-        if self.live {
-            writeln!(out)?;
-        }
-        Ok(())
-    }
+/// What a release should have come to, if it came to something else. What the children say themselves counts too.
+fn wrong(
+    expected: Expected,
+    release: &Release,
+    new_at: usize,
+    base_at: usize,
+    rolled_out: usize,
+) -> Option<String> {
+    let (counts, all) = (&release.counts, AGENTS as u32);
+    let (as_expected, wanted) = match expected {
+        Expected::RolledOut => (
+            release.state == "Done" && counts.succeeded == all && new_at == AGENTS && rolled_out == AGENTS,
+            "rolled out",
+        ),
+        Expected::RolledBack => (
+            release.state == "DoneWithFailures"
+                && counts.failed == all
+                && base_at == AGENTS
+                && rolled_out == 0,
+            "failed and rolled back",
+        ),
+    };
+    let text =
+        || format!("NOT AS IT SHOULD: {wanted} at all {AGENTS}, {rolled_out} children run a new version");
+    (!as_expected).then(text)
 }

@@ -50,6 +50,41 @@ pub const SAMPLES: [Sample; 7] = [
     sample!("two-functions.yml", RolledOut),
 ];
 
+/// A sample for a tree of managers.
+#[derive(Debug, Clone, Copy)]
+pub struct TreeSample {
+    /// In `releases/`.
+    pub file: &'static str,
+    pub text: &'static str,
+    /// What is to be seen.
+    pub story: &'static str,
+    /// It reaches the west and nobody else; else it is taken back everywhere.
+    pub is_west: bool,
+}
+
+impl TreeSample {
+    /// The release's id, which is also the file's name.
+    pub fn id(&self) -> &'static str {
+        self.file.trim_end_matches(".yml")
+    }
+}
+
+/// In the order of the demo.
+pub const TREE_SAMPLES: [TreeSample; 2] = [
+    TreeSample {
+        file: "everywhere.yml",
+        text: include_str!("../../../releases/everywhere.yml"),
+        story: "the west has it already when it fails in one corner of the east: it is taken back everywhere",
+        is_west: false,
+    },
+    TreeSample {
+        file: "west.yml",
+        text: include_str!("../../../releases/west.yml"),
+        story: "the same version for the west alone: it reaches the children in its target, and nobody else",
+        is_west: true,
+    },
+];
+
 /// Part of the path of versions that are bad on purpose.
 pub const BAD_PATH: &str = "broken";
 

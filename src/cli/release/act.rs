@@ -1,4 +1,4 @@
-//! `choirmaster release pause|resume|abort|approve|promote|extend|skip|retry|end-stage`.
+//! `choirmaster release pause|resume|abort|approve|promote|extend|skip|retry|end-stage|skip-stage`.
 
 use std::io::Write;
 
@@ -104,6 +104,19 @@ pub struct EndStage {
     stage: String,
 }
 
+/// Let children pass over a stage that they have not begun, and end it for those that are in it
+///
+/// Barriers and approvals stay. Where each child walks the whole strategy by itself, no stage can be skipped.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: choirmaster release skip-stage canary Small --note 'tested by hand'")]
+pub struct SkipStage {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the stage
+    #[arg(value_name = "STAGE")]
+    stage: String,
+}
+
 /// Does it, and says how the release stands then.
 pub async fn run(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
     let path = ["api", "v1", "releases", &target.id, verb];
@@ -129,6 +142,12 @@ pub async fn end_stage(args: &EndStage, out: &mut impl Write) -> Result<u8, Fail
     let id = &args.target.id;
     let path = ["api", "v1", "releases", id, "stages", &args.stage, "end"];
     act(&args.target, &path, &format!("{id}: stage {:?} ends", args.stage), out).await
+}
+
+pub async fn skip_stage(args: &SkipStage, out: &mut impl Write) -> Result<u8, Failure> {
+    let id = &args.target.id;
+    let path = ["api", "v1", "releases", id, "stages", &args.stage, "skip"];
+    act(&args.target, &path, &format!("{id}: stage {:?} is skipped", args.stage), out).await
 }
 
 async fn act(target: &Target, path: &[&str], done: &str, out: &mut impl Write) -> Result<u8, Failure> {

@@ -40,24 +40,13 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let mut query = Vec::new();
     query.extend(args.state.as_deref().map(|state| ("state", state)));
     query.extend(args.function.as_deref().map(|function| ("function", function)));
-    let (releases, more): (Vec<Release>, bool) =
-        client.list(&["api", "v1", "releases"], &query, args.limit).await?;
-    if args.json {
-        show::json(out, &releases)?;
-        return Ok(0);
-    }
-    if releases.is_empty() {
-        writeln!(out, "no releases")?;
-        return Ok(0);
-    }
-    write!(out, "{}", text(&releases, Timestamp::now()))?;
-    if more {
-        writeln!(out, "… and more: raise --limit")?;
-    }
+    let found = client.list(&["api", "v1", "releases"], &query, args.limit).await?;
+    show::list(out, &found, args.json, "no releases", text)?;
     Ok(0)
 }
 
-fn text(releases: &[Release], now: Timestamp) -> String {
+fn text(releases: &[Release]) -> String {
+    let now = Timestamp::now();
     let rows = releases.iter().map(|release| {
         let counts = &release.counts;
         vec![

@@ -39,6 +39,7 @@ enum Command {
     Skip(act::Skip),
     Retry(act::Retry),
     EndStage(act::EndStage),
+    SkipStage(act::SkipStage),
 }
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
@@ -57,5 +58,6 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Skip(args) => act::skip(&args, out).await,
         Command::Retry(args) => act::retry(&args, out).await,
         Command::EndStage(args) => act::end_stage(&args, out).await,
+        Command::SkipStage(args) => act::skip_stage(&args, out).await,
     }
 }

@@ -105,8 +105,9 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         field("left out", &format!("{count}: {}", show::one_line(reason)));
     }
     let stages = detail.stages.iter().map(|stage| {
-        let children: Vec<String> =
+        let mut children: Vec<String> =
             stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();
+        children.extend(stage.skipped.then(|| "skipped".to_owned()));
         vec![
             stage.name.clone(),
             stage.kind.clone(),

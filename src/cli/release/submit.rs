@@ -149,7 +149,7 @@ fn archive(path: &Path, file: &str, text: &[u8]) -> Result<Vec<u8>, Failure> {
 
 /// What became of a submission, for people.
 fn text_of(submitted: &Submitted) -> String {
-    let Submitted { id, created, dry_run, participants, excluded, waits_for, .. } = submitted;
+    let Submitted { id, created, dry_run, participants, excluded, waits_for, forwarded_to, .. } = submitted;
     let children = show::counted((*participants).into(), "child takes part", "children take part");
     let mut text = match (dry_run, created) {
         (true, true) => format!("{id} would be released: {children}\n"),
@@ -163,8 +163,15 @@ fn text_of(submitted: &Submitted) -> String {
     if !waits_for.is_empty() {
         text.extend([format!("  it waits for {}\n", waits_for.join(", "))]);
     }
+    let above = forwarded_to.as_ref().map(|to| show::one_line(to));
+    if let Some(to) = &above {
+        text.extend([format!(
+            "  its target reaches beyond this manager: the one above took it over\n  ({to})\n"
+        )]);
+    }
     if !dry_run && *created {
-        text.extend([format!("  choirmaster release watch {id} shows how it goes\n")]);
+        let at = above.map_or_else(String::new, |to| format!(" --url {to}"));
+        text.extend([format!("  choirmaster release watch {id}{at} shows how it goes\n")]);
     }
     text
 }

@@ -1,6 +1,6 @@
 //! `POST /poll`.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
@@ -18,15 +19,19 @@ use crate::{
     engine::{
         By, EngineError,
         stats::Stats,
-        view::{ChildEntry, Mode, ReleaseEntry},
+        view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, context::PATIENCE},
-    model::{ChildId, ChildKind, area},
+    model::{ChildId, ChildKey, ChildKind, area},
     release::{
         command::{Command, Poll, Reply},
+        offer::OfferKind,
         state::Profile,
     },
-    wire::PollRequest,
+    wire::{
+        PollRequest,
+        child::{MAX_RM_IDS, PollAnswer},
+    },
 };
 
 /// A child's regular call: it says where it is and asks what is new.
@@ -34,11 +39,13 @@ use crate::{
     params(("wait" = Option<String>, Query, description = "Answer as soon as an offer waits, at the latest after \
         this time: `30s`, `500ms`. Without it, or with an empty `id`, at once.")),
     request_body(content = Object, description = "`id` (empty: it wants one), `geographic_area` (GeoJSON Polygon or \
-        MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`."),
+        MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`; managers add \
+        `rm_ids` (themselves and the managers above them) and `held` (offers that they hold)."),
     responses(
         (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty.",
             content_type = "application/json", body = Object),
         (status = 400, description = "Malformed, or no valid area.", content_type = "text/plain", body = String),
+        (status = 409, description = "A manager that is above this one.", content_type = "text/plain", body = String),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
@@ -57,6 +64,10 @@ pub(super) async fn handle(
         }
         check_token(&ctx, &headers, request.id())?;
     }
+    let manager = Manager::of(&request);
+    if let Some(manager) = &manager {
+        refuse_cycle(&ctx, manager)?;
+    }
     let view = ctx.view();
     Stats::count(&view.stats.polls);
     let served_ms = ctx.served_ms();
@@ -71,18 +82,80 @@ pub(super) async fn handle(
         Some(Some(answered)) => answered,
         _ => ask(&ctx, &request, served_ms).await?,
     };
-    match wait {
+    let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost. The rest is in a box, so that polls that
         // don't wait carry nothing of it around.
         Some(wait) if !answered.offers && !request.id().is_empty() => {
             let id = request.id().to_owned();
             drop(request);
             drop((body, headers));
-            let offer = Box::pin(until_offer(&ctx, &id, wait)).await?;
-            Ok(json(answer(&id, offer.as_deref().unwrap_or_default())))
+            let offer = Box::pin(until_offer(&ctx, &id, manager.as_ref(), wait)).await?;
+            answer(&id, offer.as_deref().unwrap_or_default())
         }
-        _ => Ok(json(answered.body)),
+        _ => answered.body,
+    };
+    Ok(json(match manager {
+        Some(_) => for_manager(&ctx, &body)?,
+        None => body,
+    }))
+}
+
+/// A manager that calls as a child.
+#[derive(Debug)]
+struct Manager {
+    id: String,
+    /// Offers that it holds, in order.
+    held: Vec<String>,
+}
+
+impl Manager {
+    /// Agents, and managers that say nothing of who they are, are `None`.
+    fn of(request: &PollRequest<'_>) -> Option<Self> {
+        let id = request.rm_ids.first()?.clone();
+        let mut held = request.held.clone();
+        held.sort_unstable();
+        Some(Self { id, held })
     }
+}
+
+/// A manager that is above this one can't be below it too: offers would go round for ever.
+fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
+    let (own, lineage) = (ctx.view().manager_id(), &ctx.view().lineage);
+    if manager.id != own && !lineage.above().contains(&manager.id) {
+        return Ok(());
+    }
+    if lineage.note_refused(&manager.id) {
+        tracing::error!(
+            manager = manager.id,
+            "a manager that is above this one polls as its child; it is refused: change the `parent.url` of one of them"
+        );
+    }
+    let text = format!("{} is this manager or above it, and can't be its child as well", manager.id);
+    Err(Refused::new(StatusCode::CONFLICT, text))
+}
+
+/// The plain answer, with what only managers understand.
+fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "an answer could not be written");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
+    };
+    let answer = PollAnswer::parse(plain).map_err(|error| failed(&error))?;
+    let (own, above) = (ctx.view().manager_id(), ctx.view().lineage.above());
+    let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
+    let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
+    let hold = held(ctx, &answer.id);
+    serde_json::to_vec(&PollAnswer { rm_ids, hold, ..answer }).map_err(|error| failed(&error))
+}
+
+/// Offers that a child has in hand and whose release is paused.
+fn held(ctx: &Context, id: &str) -> Vec<String> {
+    let turn = ctx.view().with_child(id, ChildEntry::turn);
+    let paused = turn.filter(|turn| turn.mode == Mode::InHand).and_then(|turn| {
+        let is_paused = ctx.view().with_release(turn.release, ReleaseEntry::is_paused)?;
+        is_paused.then(|| ctx.view().offer_id(turn.release, turn.name))?
+    });
+    paused.into_iter().collect()
 }
 
 /// An answer to a poll.
@@ -108,25 +181,54 @@ async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
-            view.with_child(child.as_str(), |child| child.touch(served_ms));
+            let is_early = view.with_child(child.as_str(), |child| {
+                child.touch(served_ms);
+                early(ctx, child.key, &child.turn()).is_some()
+            });
+            let offer = offer.filter(|_| is_early != Some(true));
             Ok(offer.map_or_else(|| Answered::nothing(&child), |offer| Answered::offer(&child, &offer)))
         }
         _ => Err(EngineError::Failed.into()),
     }
 }
 
-/// The first offer that comes to wait for a child within the wait.
-async fn until_offer(ctx: &Context, id: &str, wait: Duration) -> Result<Option<String>, Refused> {
+/// The first offer that comes to wait for a child within the wait. To a manager it is news as well that something of
+/// what it has in hand is paused, or no longer.
+async fn until_offer(
+    ctx: &Context,
+    id: &str,
+    manager: Option<&Manager>,
+    wait: Duration,
+) -> Result<Option<String>, Refused> {
     let Some(mut waiting) = Waiting::begin(ctx, id, wait) else { return Ok(None) };
     loop {
-        let Some((turn, kind)) = ctx.view().with_child(id, |child| (child.turn(), child.kind())) else {
+        if manager.is_some_and(|manager| manager.held != held(ctx, id)) {
             return Ok(None);
-        };
+        }
+        let known = ctx.view().with_child(id, |child| (child.key, child.turn(), child.kind()));
+        let Some((key, turn, kind)) = known else { return Ok(None) };
+        let release = ctx.view().release(turn.release);
         match turn.mode {
+            Mode::Offer | Mode::Queued if let Some(left) = early(ctx, key, &turn) => {
+                if !waiting.again_or(sleep(left)).await? {
+                    return Ok(None);
+                }
+                continue;
+            }
             Mode::Offer => return Ok(ctx.view().offer_id(turn.release, turn.name)),
-            // A place is given at a poll, to whoever comes first.
-            Mode::Queued if ctx.view().with_release(turn.release, ReleaseEntry::has_place) == Some(true) => {
-                return Ok(None);
+            Mode::Queued if let Some(release) = release => {
+                let mut freed = pin!(release.pace.freed());
+                freed.as_mut().enable();
+                // It is given to whoever asks first.
+                if release.pace.has_place()
+                    && let Some(offer) = ask_for_place(ctx, id).await?
+                {
+                    return Ok(Some(offer));
+                }
+                if !waiting.again_or(freed).await? {
+                    return Ok(None);
+                }
+                continue;
             }
             Mode::Idle | Mode::Queued => {}
             Mode::InHand if kind == ChildKind::Rm => {}
@@ -138,6 +240,30 @@ async fn until_offer(ctx: &Context, id: &str, wait: Duration) -> Result<Option<S
             return Ok(None);
         }
     }
+}
+
+/// What a child that waits for a place is offered if the engine gives it one. It polls as it did before.
+async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refused> {
+    let Some(child) = ctx.view().child(id) else { return Ok(None) };
+    let (area, agents) = (child.area.clone(), child.agents);
+    let profile = child.profile.as_deref().cloned();
+    let poll = Poll { child: Some(child.id.clone()), fresh: child.id.clone(), area, agents, profile };
+    match ctx.engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await? {
+        Reply::Polled { offer, .. } => Ok(offer),
+        _ => Err(EngineError::Failed.into()),
+    }
+}
+
+/// For how long yet a child is not to be shown what it is offered with many others.
+fn early(ctx: &Context, child: ChildKey, turn: &Published) -> Option<Duration> {
+    if matches!(turn.name.kind, OfferKind::Undo(_)) {
+        return None;
+    }
+    let is_admitted = turn.mode == Mode::Offer;
+    let served_ms = ctx.served_ms();
+    let left =
+        ctx.view().with_release(turn.release, |release| release.pace.early_ms(child, is_admitted, served_ms));
+    left.flatten().map(Duration::from_millis)
 }
 
 /// The answer to a child that has nothing new to say, if the view knows it.
@@ -153,10 +279,13 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
     let turn = child.turn();
     match turn.mode {
         Mode::Idle => Some(Answered::nothing(&child.id)),
+        Mode::Offer | Mode::Queued if early(ctx, child.key, &turn).is_some() => {
+            Some(Answered::nothing(&child.id))
+        }
         Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
-            let has_place = ctx.view().with_release(turn.release, ReleaseEntry::has_place);
+            let has_place = ctx.view().with_release(turn.release, |release| release.pace.has_place());
             (has_place == Some(false)).then(|| Answered::nothing(&child.id))
         }
         Mode::InHand | Mode::Ask => None,

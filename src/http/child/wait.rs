@@ -5,7 +5,7 @@
 //!
 //! A call that waits is a call of its child all the time; one that is answered was heard of once more then.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use axum::{
     extract::{FromRequestParts, Query},
@@ -75,6 +75,11 @@ impl<'c> Waiting<'c> {
 
     /// Waits until another look is worth it. False: there was the last one.
     pub async fn again(&mut self) -> Result<bool, Refused> {
+        self.again_or(pending()).await
+    }
+
+    /// The same; it is worth it also when `other` ends.
+    pub async fn again_or(&mut self, other: impl Future<Output = ()>) -> Result<bool, Refused> {
         let (view, stopping) = (self.ctx.view(), &self.ctx.stopping);
         if Instant::now() >= self.until || stopping.is_cancelled() {
             return Ok(false);
@@ -84,6 +89,7 @@ impl<'c> Waiting<'c> {
         let until = self.until.min(Instant::now() + lease_left);
         tokio::select! {
             () = self.waiter.woken() => {}
+            () = other => {}
             () = sleep_until(until) => {}
             () = stopping.cancelled() => {}
         }

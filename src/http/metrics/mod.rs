@@ -55,6 +55,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     calls(&mut text, &ctx.view().stats);
     commits(&mut text, &ctx.view().stats);
     manager(&mut text, &ctx, silent, releases.is_some());
+    parent(&mut text, &ctx);
     by_release(&mut text, &releases.unwrap_or_default());
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish()).into_response())
 }
@@ -126,6 +127,20 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     let help = "Always 1; the version is a label.";
     let mut family = text.family("build_info", Kind::Gauge, help);
     family.sample("", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+}
+
+/// How the link to the manager above stands; nothing where there is none.
+fn parent(text: &mut Text, ctx: &Context) {
+    let Some(link) = ctx.view().lineage.link.look(ctx.served_ms()) else { return };
+    let up = u8::from(link.is_up);
+    text.single("parent_up", Kind::Gauge, "1 while the parent answers polls.", up);
+    if let Some(silent_ms) = link.silent_ms {
+        let help =
+            "Seconds since the parent last answered a poll; with long polls up to half a minute is usual.";
+        text.single("parent_silent_seconds", Kind::Gauge, help, silent_ms as f64 / 1_000.0);
+    }
+    let help = "Results that the parent has not answered yet.";
+    text.single("parent_unsent_results", Kind::Gauge, help, link.unsent);
 }
 
 /// What a number says of a release.

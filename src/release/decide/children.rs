@@ -7,7 +7,7 @@ use crate::{
         assignment::{Assignment, Step},
         change::{Change, Forgetting},
         command::{Decision, Refusal, Reply},
-        state::{Child, State},
+        state::{Child, Release, State},
     },
 };
 
@@ -17,23 +17,20 @@ fn find<'a>(state: &'a State, id: &str) -> Result<(ChildKey, &'a Child), Refusal
 
 /// Forgets a child. Its successor is whoever has come back with its area, for it is gone; without one, what it may
 /// still run would be nobody's to take back.
-pub(super) fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -> Decision {
-    let (key, child) = match find(state, id) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -> Result<Decision, Refusal> {
+    let (key, child) = find(state, id)?;
     let debt = child
         .open
         .iter()
         .filter_map(|release| state.release(*release))
         .find(|release| release.assignments.get(&key).is_some_and(owes));
-    let newcomer = debt.and_then(|_| successor::now_there(state, key, child));
+    let newcomer = debt.and_then(|_| successor::now_there(state, key));
     if let Some(release) = debt.filter(|_| newcomer.is_none() && !even_if_it_owes) {
         let (child, release) = (child.id.clone(), release.id.clone());
-        return Decision::refused(Refusal::Owes { child, release });
+        return Err(Refusal::Owes { child, release });
     }
     let changes = farewell(state, key, child, newcomer, Forgetting::ByOperator, now);
-    Decision::new(changes, Reply::Done)
+    Ok(Decision::new(changes, Reply::Done))
 }
 
 /// Whether something is, or will have to be, taken back here.
@@ -89,37 +86,44 @@ fn hand_back(ghost: &Walk<'_>, now: Now) -> Vec<Change> {
         .unwrap_or_default()
 }
 
-pub(super) fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Decision {
-    let (child, record) = match find(state, id) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Result<Decision, Refusal> {
+    let (child, record) = find(state, id)?;
     let current = record.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
     if current == value {
-        return Decision::unchanged(Reply::Done);
+        return Ok(Decision::unchanged(Reply::Done));
     }
     let change = Change::ChildLabelled { child, key: key.to_owned(), value: value.map(str::to_owned) };
-    Decision::new(vec![change], Reply::Done)
+    Ok(Decision::new(vec![change], Reply::Done))
 }
 
-pub(super) fn cordon(state: &State, id: &str, cordon: Cordon, now: Now) -> Decision {
-    let (key, child) = match find(state, id) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn cordon(state: &State, id: &str, cordon: Cordon, now: Now) -> Result<Decision, Refusal> {
+    let (key, child) = find(state, id)?;
     let mut changes = Vec::new();
     if child.cordon != cordon {
         changes.push(Change::ChildCordoned { child: key, cordon });
     }
     if cordon == Cordon::Drained {
         for release in child.open.iter().filter_map(|key| state.release(*key)) {
-            let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
-            if walk.assignment.status == ChildStatus::Todo {
-                let outcome = Outcome::Excluded(Exclusion::Drained);
-                walk.step(Step::Ended { status: ChildStatus::No, outcome });
-            }
-            changes.append(&mut walk.changes);
+            changes.extend(take_out(state, release, key, Exclusion::Drained, now));
         }
     }
-    Decision::new(changes, Reply::Done)
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// Takes a child out of a release that it has not begun. Nobody waits for it any more, and it counts as no failure.
+pub(in crate::release) fn take_out(
+    state: &State,
+    release: &Release,
+    child: ChildKey,
+    why: Exclusion,
+    now: Now,
+) -> Vec<Change> {
+    let walk = Walk::start(state, release, child, now);
+    let Some(mut walk) = walk.filter(|walk| walk.assignment.status == ChildStatus::Todo) else {
+        return Vec::new();
+    };
+    walk.step(Step::Ended { status: ChildStatus::No, outcome: Outcome::Excluded(why) });
+    // An earlier attempt may have left something.
+    walk.offer_undo();
+    walk.changes
 }

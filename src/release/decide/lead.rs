@@ -1,8 +1,9 @@
 //! What operators do to a release that is led, and to single children of one.
 
 use super::{
+    children::take_out,
     membership,
-    operate::{find, too_many_facts, wrong},
+    operate::{another_fact, find, wrong},
     walk::Walk,
 };
 use crate::{
@@ -13,39 +14,32 @@ use crate::{
         command::{Decision, Refusal, Reply},
         gate::ALL_OPEN,
         offer::MAX_ATTEMPT,
+        replan::was_unfit,
         state::{Release, ReleaseState, State},
     },
 };
 
-pub(super) fn approve(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     match release.state {
         ReleaseState::AwaitingApproval { .. } => {
-            Decision::new(vec![Change::ReleaseApproved { release: release.key, now }], Reply::Done)
+            Ok(Decision::new(vec![Change::ReleaseApproved { release: release.key, now }], Reply::Done))
         }
         // Said twice.
         ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
-            Decision::unchanged(Reply::Done)
+            Ok(Decision::unchanged(Reply::Done))
         }
-        _ => wrong(release, "it does not wait for an approval"),
+        _ => Err(wrong(release, "it does not wait for an approval")),
     }
 }
 
 /// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold.
-pub(super) fn promote(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
-        return wrong(release, "only a release that runs can be promoted");
+        return Err(wrong(release, "only a release that runs can be promoted"));
     }
-    if let Some(refused) = too_many_facts(release) {
-        return refused;
-    }
+    another_fact(release)?;
     let (from, waves) = (release.gates.stand.waves, release.turns.waves());
     let mut changes = Vec::new();
     if from < waves {
@@ -55,22 +49,19 @@ pub(super) fn promote(state: &State, id: &str, now: Now) -> Decision {
     if meets_barriers || release.gates.stand.level != ALL_OPEN {
         changes.push(Change::LevelOpened { release: release.key, level: ALL_OPEN, now });
     }
-    Decision::new(changes, Reply::Done)
+    Ok(Decision::new(changes, Reply::Done))
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
-pub(super) fn extend(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     if !release.is_under_way() {
-        return wrong(release, "only a release that is under way can be extended");
+        return Err(wrong(release, "only a release that is under way can be extended"));
     }
     let able = membership(state, &release.strategy).members;
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
     let joined = new.map(|child| Change::ChildJoined { release: release.key, child: *child, now });
-    Decision::new(joined.collect(), Reply::Done)
+    Ok(Decision::new(joined.collect(), Reply::Done))
 }
 
 fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Release, Walk<'a>), Refusal> {
@@ -82,48 +73,43 @@ fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Re
 }
 
 /// Takes a child out: nobody waits for it any more, and what it may have left running is undone.
-pub(super) fn skip_child(state: &State, id: &str, child: &str, now: Now) -> Decision {
-    let (release, mut walk) = match part(state, id, child, now) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn skip_child(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, Refusal> {
+    let (release, mut walk) = part(state, id, child, now)?;
     let skipped = Outcome::Excluded(Exclusion::Skipped);
     if walk.assignment.outcome == Some(skipped) {
-        return Decision::unchanged(Reply::Done);
+        return Ok(Decision::unchanged(Reply::Done));
     }
     if !release.is_under_way() || walk.assignment.status.is_over() {
-        return wrong(release, "this child has ended its part, or the release is not under way");
+        return Err(wrong(release, "this child has ended its part, or the release is not under way"));
     }
-    match walk.assignment.status {
-        ChildStatus::Todo => {
-            walk.step(Step::Ended { status: ChildStatus::No, outcome: skipped });
-            walk.offer_undo();
-        }
-        _ => walk.give_up(skipped),
+    if walk.assignment.status == ChildStatus::Todo {
+        let changes = take_out(state, release, walk.child, Exclusion::Skipped, now);
+        return Ok(Decision::new(changes, Reply::Done));
     }
-    Decision::new(walk.changes, Reply::Done)
+    walk.give_up(skipped);
+    Ok(Decision::new(walk.changes, Reply::Done))
 }
 
 /// Gives one child another attempt while the others go on.
-pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Decision {
-    let (release, mut walk) = match part(state, id, child, now) {
-        Ok(found) => found,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, Refusal> {
+    let (release, mut walk) = part(state, id, child, now)?;
     if !release.is_under_way() {
-        return wrong(
+        return Err(wrong(
             release,
             "a single child can be retried while the release is under way; retry the release",
-        );
+        ));
     }
-    let skipped = walk.assignment.outcome == Some(Outcome::Excluded(Exclusion::Skipped));
-    if !walk.assignment.is_retryable() && !skipped {
-        return Decision::refused(Refusal::NothingToRetry(release.id.clone()));
+    let taken_out = |outcome| outcome == Outcome::Excluded(Exclusion::Skipped) || was_unfit(outcome);
+    if !walk.assignment.is_retryable() && !walk.assignment.outcome.is_some_and(taken_out) {
+        return Err(Refusal::NothingToRetry(release.id.clone()));
+    }
+    if let Some(why) = release.unfit(state, walk.child) {
+        return Err(Refusal::Unfit { child: child.to_owned(), release: release.id.clone(), why });
     }
     if walk.assignment.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);
-        return Decision::refused(Refusal::Limit { what: "attempts of a child", limit });
+        return Err(Refusal::Limit { what: "attempts of a child", limit });
     }
     walk.step(Step::Retried);
-    Decision::new(walk.changes, Reply::Done)
+    Ok(Decision::new(walk.changes, Reply::Done))
 }

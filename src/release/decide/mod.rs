@@ -10,19 +10,22 @@ mod lead;
 mod operate;
 mod poll;
 mod report;
+mod skip;
 mod submit;
 mod successor;
 mod tick;
 mod upstream;
 mod walk;
 
+pub(super) use children::take_out;
 pub use fetch::form;
 pub(super) use operate::roll_back;
+pub(super) use skip::again as skip_again;
 pub use submit::membership;
 
 use super::{
     change::Change,
-    command::{Command, Decision, Refusal, Seen},
+    command::{Command, Decision, Refusal, Reply, Seen},
     offer::OfferName,
     state::{Release, State},
 };
@@ -40,20 +43,28 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
             called(state, child, end_stage::decide(state, child, offer, stage, now))
         }
         Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
-        Command::Pause { release, reason } => operate::pause(state, release, reason, now),
-        Command::Resume { release } => operate::resume(state, release, now),
-        Command::Abort { release, reason } => operate::abort(state, release, reason, now),
-        Command::Approve { release } => lead::approve(state, release, now),
-        Command::Promote { release } => lead::promote(state, release, now),
-        Command::Extend { release } => lead::extend(state, release, now),
-        Command::SkipChild { release, child } => lead::skip_child(state, release, child, now),
-        Command::RetryChild { release, child } => lead::retry_child(state, release, child, now),
-        Command::Retry { release } => operate::retry(state, release, now),
-        Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now),
+        Command::Pause { release, reason } => operate::pause(state, release, reason, now).into(),
+        Command::Resume { release } => operate::resume(state, release, now).into(),
+        Command::Abort { release, reason } => operate::abort(state, release, reason, now).into(),
+        Command::Approve { release } => lead::approve(state, release, now).into(),
+        Command::Promote { release } => lead::promote(state, release, now).into(),
+        Command::Extend { release } => lead::extend(state, release, now).into(),
+        Command::SkipChild { release, child } => lead::skip_child(state, release, child, now).into(),
+        Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
+        Command::Retry { release } => operate::retry(state, release, now).into(),
+        Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
+        Command::SkipStage { release, stage } => skip::decide(state, release, stage, now).into(),
         Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
-        Command::Forget { child, even_if_it_owes } => children::forget(state, child, *even_if_it_owes, now),
-        Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()),
-        Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now),
+        Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now),
+        Command::NoteForwarded { release, to } => {
+            let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
+            Decision::new(vec![change], Reply::Done)
+        }
+        Command::Forget { child, even_if_it_owes } => {
+            children::forget(state, child, *even_if_it_owes, now).into()
+        }
+        Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()).into(),
+        Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now).into(),
         Command::Tick => tick::decide(state, seen, now),
         Command::Recalled { then, .. } => decide(state, seen, then, now),
     }

@@ -9,6 +9,7 @@ use crate::{
         command::{Decision, Refusal, Reply},
         offer::MAX_ATTEMPT,
         state::{End, Release, ReleaseState, State},
+        upstream::HELD,
     },
     strategy::StageKind,
 };
@@ -21,63 +22,63 @@ pub(super) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusa
 /// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.
 const MAX_FACTS: usize = 10_000;
 
-pub(super) fn too_many_facts(release: &Release) -> Option<Decision> {
+pub(super) fn another_fact(release: &Release) -> Result<(), Refusal> {
     let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
-    (release.facts.len() >= MAX_FACTS).then(|| Decision::refused(refusal))
+    if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
 }
 
-pub(super) fn wrong(release: &Release, why: &'static str) -> Decision {
-    Decision::refused(Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why })
+pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
+    Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }
 }
 
-pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     match release.state {
-        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
-            if let Some(refused) = too_many_facts(release) {
-                return refused;
-            }
+        // Paused from above alone, it would go on when it goes on there.
+        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
             let (release, reason) = (release.key, reason.to_owned());
-            Decision::new(vec![Change::ReleasePaused { release, reason, by_limit: false, now }], Reply::Done)
+            let change = Change::ReleasePaused { release, reason, by_limit: false, now };
+            Ok(Decision::new(vec![change], Reply::Done))
         }
-        ReleaseState::Paused { .. } => Decision::unchanged(Reply::Done),
-        _ => wrong(release, "only a running release can be paused"),
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
+            another_fact(release)?;
+            let (release, reason) = (release.key, reason.to_owned());
+            Ok(Decision::new(
+                vec![Change::ReleasePaused { release, reason, by_limit: false, now }],
+                Reply::Done,
+            ))
+        }
+        ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
+        _ => Err(wrong(release, "only a running release can be paused")),
     }
 }
 
-pub(super) fn resume(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     match release.state {
         ReleaseState::Paused { .. } => {
-            Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done)
+            Ok(Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done))
         }
-        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Decision::unchanged(Reply::Done),
-        _ => wrong(release, "only a paused release can be resumed"),
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
+        _ => Err(wrong(release, "only a paused release can be resumed")),
     }
 }
 
-pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     match release.state {
         ReleaseState::Planned
         | ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Paused { .. } => {
-            Decision::new(roll_back(state, release, reason, End::Aborted, now), Reply::Done)
+            Ok(Decision::new(roll_back(state, release, reason, End::Aborted, now), Reply::Done))
         }
         ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } => {
-            Decision::unchanged(Reply::Done)
+            Ok(Decision::unchanged(Reply::Done))
         }
-        ReleaseState::Over { .. } => wrong(release, "what is over can't be aborted; release the old version"),
+        ReleaseState::Over { .. } => {
+            Err(wrong(release, "what is over can't be aborted; release the old version"))
+        }
     }
 }
 
@@ -110,20 +111,17 @@ pub(in crate::release) fn roll_back(
     changes
 }
 
-pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     match release.state {
         ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
-        _ => return wrong(release, "only a release that runs or ended with failures can be retried"),
+        _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
     }
     if release.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);
-        return Decision::refused(Refusal::Limit { what: "attempts of a release", limit });
+        return Err(Refusal::Limit { what: "attempts of a release", limit });
     }
     let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
         .assignments
@@ -132,11 +130,11 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
         .map(|(child, _)| *child)
         .partition(|child| state.children.get(*child).is_some());
     if retryable.is_empty() {
-        return Decision::refused(Refusal::NothingToRetry(release.id.clone()));
+        return Err(Refusal::NothingToRetry(release.id.clone()));
     }
     let reopened = release.state.is_over();
     if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {
-        return wrong(release, "a later release changes the same functions; submit a new one");
+        return Err(wrong(release, "a later release changes the same functions; submit a new one"));
     }
     let mut changes = vec![Change::ReleaseRetried { release: release.key, now }];
     for child in gone {
@@ -145,12 +143,12 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Decision {
         walk.step(Step::Ended { status: ChildStatus::No, outcome });
         changes.append(&mut walk.changes);
     }
-    Decision::new(changes, Reply::Done)
+    Ok(Decision::new(changes, Reply::Done))
 }
 
 fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
     let later = |child: ChildKey, function: &str| {
-        state.deployment(child, function).is_some_and(|found| found.release > release.key)
+        state.deployment(child, function).is_some_and(|found| release.is_before(found.release))
     };
     children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
 }
@@ -161,27 +159,25 @@ fn conflicts_with_open(state: &State, release: &Release) -> bool {
     })
 }
 
-pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Decision {
-    let release = match find(state, id) {
-        Ok(release) => release,
-        Err(refusal) => return Decision::refused(refusal),
-    };
+/// The place of a stage in the strategy.
+pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
+    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
+    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
+}
+
+pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
     if !release.is_running() {
-        return wrong(release, "a stage can be ended while the release runs");
+        return Err(wrong(release, "a stage can be ended while the release runs"));
     }
-    let Some(index) = release.strategy.stages.iter().position(|s| s.name == stage) else {
-        let (offer, stage) = (id.to_owned(), stage.to_owned());
-        return Decision::refused(Refusal::UnknownStage { offer, stage });
-    };
+    let index = stage_of(release, stage)?;
     if release.strategy.offered_kind(&release.strategy.stages[index]) != StageKind::WaitForSignal {
-        return wrong(release, "a stage of type A/B ends by itself");
+        return Err(wrong(release, "a stage of type A/B ends by itself"));
     }
     if !release.assignments.values().any(|assignment| assignment.is_in(index)) {
-        return Decision::unchanged(Reply::Done);
+        return Ok(Decision::unchanged(Reply::Done));
     }
-    if let Some(refused) = too_many_facts(release) {
-        return refused;
-    }
+    another_fact(release)?;
     let stage = index as u8;
-    Decision::new(vec![Change::StageEnded { release: release.key, stage, now }], Reply::Done)
+    Ok(Decision::new(vec![Change::StageEnded { release: release.key, stage, now }], Reply::Done))
 }

@@ -380,7 +380,10 @@ fn after_stage(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
     let strategy = walk.strategy();
     let Some(stage) = slot.stage_index() else { return };
     match strategy.next(stage, success) {
-        Action::Stage(next) => walk.step(Step::NextOffer { piece: Piece::Stage(next as u8) }),
+        Action::Stage(next) => {
+            let piece = walk.release.instead_of(Piece::Stage(next as u8));
+            walk.step(Step::NextOffer { piece });
+        }
         Action::Rollout if success && rolls_out_itself(strategy, stage) => {
             finish(walk, true, Some((function, Variant::New)));
         }

@@ -20,14 +20,14 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
         if known.digest != submitted.digest {
             return Decision::refused(Refusal::IdTaken(submitted.id.clone()));
         }
-        let outlook = outlook(state, &submitted.strategy, known.key);
+        let outlook = outlook(state, &submitted.strategy, known.key, now);
         return Decision::unchanged(Reply::Submitted { created: false, outlook });
     }
     let key = ReleaseKey(state.next_release);
     if let Err(refusal) = check(state, submitted, key) {
         return Decision::refused(refusal);
     }
-    let outlook = outlook(state, &submitted.strategy, key);
+    let outlook = outlook(state, &submitted.strategy, key, now);
     let reply = Reply::Submitted { created: true, outlook };
     if dry_run {
         return Decision::unchanged(reply);
@@ -67,12 +67,12 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
     Ok(())
 }
 
-fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey) -> Outlook {
+fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {
     let membership = membership(state, strategy);
     Outlook {
         participants: membership.members.len() as u32,
         excluded: membership.excluded,
-        waits_for: state.conflicts(strategy, key).map(|release| release.id.clone()).collect(),
+        waits_for: state.goes_before(strategy, key, now).map(|release| release.id.clone()).collect(),
     }
 }
 

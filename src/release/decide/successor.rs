@@ -67,16 +67,11 @@ pub(super) fn inherit(state: &State, seen: &dyn Seen, changes: &[Change], now: N
     if overdue.is_empty() {
         return Vec::new();
     }
-    let calls = |child: ChildKey| {
-        state.children.get(child).is_some_and(is_settled_agent)
-            && !is_silent(child)
-            && !was_replaced(state, child)
-    };
-    let area = |child: ChildKey| state.children.get(child).and_then(|record| record.area.as_deref());
-    let heirs = state.areas.youngest_in_same_box(&overdue, calls);
+    let heirs =
+        state.areas.youngest_in_same_box(&overdue, |child| !is_silent(child) && is_free(state, child));
     heirs
         .into_iter()
-        .filter(|(old, heir)| old < heir && area(*old).is_some() && area(*old) == area(*heir))
+        .filter(|(old, heir)| old < heir && have_same_area(state, *old, *heir))
         .flat_map(|(old, heir)| take_over(state, old, heir, now))
         .collect()
 }
@@ -87,15 +82,20 @@ fn silence(seen: &dyn Seen, child: ChildKey, now: Now) -> u64 {
 }
 
 /// Who has come back in the place of a child of which somebody says that it is gone.
-pub(super) fn now_there(state: &State, old: ChildKey, record: &Child) -> Option<ChildKey> {
-    let is_same = |key: ChildKey| {
-        state
-            .children
-            .get(key)
-            .is_some_and(|other| is_settled_agent(other) && other.area.is_some() && other.area == record.area)
-    };
+pub(super) fn now_there(state: &State, old: ChildKey) -> Option<ChildKey> {
     let mut later = state.newcomers.iter().rev().map(|(_, key)| *key).filter(|key| *key > old);
-    later.find(|key| is_same(*key) && !was_replaced(state, *key))
+    later.find(|key| have_same_area(state, old, *key) && is_free(state, *key))
+}
+
+/// Whether the child may take another's place: an agent that is no ghost, and whose own place nobody has taken.
+fn is_free(state: &State, child: ChildKey) -> bool {
+    state.children.get(child).is_some_and(is_settled_agent) && !was_replaced(state, child)
+}
+
+/// Byte for byte; two that report none have none in common.
+fn have_same_area(state: &State, one: ChildKey, other: ChildKey) -> bool {
+    let area = |child: ChildKey| state.children.get(child).and_then(|record| record.area.as_deref());
+    area(one).is_some() && area(one) == area(other)
 }
 
 /// An agent that is no ghost.

@@ -1,6 +1,6 @@
 //! What the manager above asks for: that a stage ends, or that what it released is taken back.
 
-use super::operate::roll_back;
+use super::operate::{self, roll_back};
 use crate::{
     model::Now,
     release::{
@@ -8,6 +8,7 @@ use crate::{
         command::{Decision, Refusal, Reply},
         gate::Gate,
         state::{End, Release, State},
+        upstream::HELD,
     },
     strategy::{Strategy, render},
 };
@@ -34,6 +35,17 @@ pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> D
         changes.push(Change::StageEnded { release: release.key, stage, now });
     }
     Decision::new(changes, Reply::Done)
+}
+
+/// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
+pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Decision {
+    match state.release_by_id(id) {
+        Some(release) if hold && release.is_running() => operate::pause(state, id, HELD, now).into(),
+        Some(release) if !hold && release.is_held() => operate::resume(state, id, now).into(),
+        Some(_) => Decision::unchanged(Reply::Done),
+        None if state.known.contains_key(id) => Decision::unchanged(Reply::Done),
+        None => Decision::refused(Refusal::UnknownRelease(id.to_owned())),
+    }
 }
 
 /// What has to end before an order from above to take something back can begin: whatever else from above still

@@ -162,8 +162,8 @@ pub(super) fn not_changed_later(
             })
         };
         let open = state.children.get(child).map(|child| child.open.as_slice()).unwrap_or_default();
-        state.deployment(child, name).is_some_and(|found| found.release > release.key)
-            || open.iter().filter(|key| **key > release.key).any(began)
+        state.deployment(child, name).is_some_and(|found| release.is_before(found.release))
+            || open.iter().filter(|key| release.is_before(**key)).any(began)
     };
     functions.iter().filter(|function| !changed_later(*function)).fold(FunctionSet::EMPTY, FunctionSet::with)
 }

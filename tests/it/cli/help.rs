@@ -17,8 +17,8 @@ fn the_help_names_every_command() {
 
     Commands:
       serve        Run the release manager
-      demo         Show what it does: a manager, 20 simulated children, and the sample releases one
-                   after the other
+      demo         Show what it does: a manager with 20 simulated children, then a tree of managers, and
+                   sample releases one after the other
       validate     Check release strategies and report every fault with its place
       schema       Print the JSON Schema of a release strategy
       plan         Show who would take part in a release and in which wave, and why the others would not
@@ -28,7 +28,8 @@ fn the_help_names_every_command() {
       deployments  Show which version of which function runs at which child
       audit        Show the audit trail, oldest first
       store        Look into a store, back it up, or move it to another database
-      fleet        Run simulated children against a release manager
+      fleet        Run simulated children against a release manager, or a whole tree of managers with
+                   children
       completions  Print the completions of a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -51,23 +52,25 @@ fn the_help_of_release_names_every_verb() {
     Usage: choirmaster release <COMMAND>
 
     Commands:
-      submit     Submit a release
-      list       List releases, newest first
-      show       Show a release: its stages, its children, and what each of them waits for
-      watch      Follow a release to its end; the exit code tells how it ended
-      diff       Show what differs between the strategies of two releases
-      pause      Hold a release: no stage is ended and nothing new is handed out; what children have in
-                 hand goes on
-      resume     Let a paused release go on
-      abort      End a release and bring every child that may run the new version back to the base
-                 version
-      approve    Say yes to the wave, the stage or the roll-out that a release waits for
-      promote    Open what is left of waves, stages, soaks and approvals at once; limits hold
-      extend     Take in the children that could take part and were not there when a release started
-      skip       Take one child out of a release: nobody waits for it any more
-      retry      Offer a release that is over again to the children that failed
-      end-stage  Tell all children that run a stage to end it now
-      help       Print this message or the help of the given subcommand(s)
+      submit      Submit a release
+      list        List releases, newest first
+      show        Show a release: its stages, its children, and what each of them waits for
+      watch       Follow a release to its end; the exit code tells how it ended
+      diff        Show what differs between the strategies of two releases
+      pause       Hold a release: no stage is ended and nothing new is handed out; what children have in
+                  hand goes on
+      resume      Let a paused release go on
+      abort       End a release and bring every child that may run the new version back to the base
+                  version
+      approve     Say yes to the wave, the stage or the roll-out that a release waits for
+      promote     Open what is left of waves, stages, soaks and approvals at once; limits hold
+      extend      Take in the children that could take part and were not there when a release started
+      skip        Take one child out of a release: nobody waits for it any more
+      retry       Offer a release that is over again to the children that failed
+      end-stage   Tell all children that run a stage to end it now
+      skip-stage  Let children pass over a stage that they have not begun, and end it for those that are
+                  in it
+      help        Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help

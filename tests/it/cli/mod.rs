@@ -8,6 +8,7 @@ mod release;
 mod samples;
 mod serve;
 mod stream;
+mod tree;
 
 use std::{
     ffi::OsStr,

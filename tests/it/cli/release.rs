@@ -154,6 +154,60 @@ fn post(address: &str, path: &str, body: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
+/// A sample under another id, with the manager in charge.
+fn led(folder: &Path, name: &str, rollout: &str) -> String {
+    let text = std::fs::read_to_string(sample(&format!("{name}.yml"))).unwrap();
+    let text = text.replace(&format!("id: {name}\n"), "id: led\n");
+    let file = folder.join("led.yml");
+    std::fs::write(&file, format!("{text}rollout: {{{rollout}}}\n")).unwrap();
+    file.display().to_string()
+}
+
+/// Looks until a release is in this state; answers its children.
+fn children_at(folder: &Path, url: &str, state: &str) -> Vec<serde_json::Value> {
+    loop {
+        let shown = run(folder, ["release", "show", "led", "--json", "--url", url]);
+        assert_eq!(code(&shown), 0, "{}", err(&shown));
+        let shown: serde_json::Value = serde_json::from_str(&out(&shown)).unwrap();
+        if shown["release"]["state"] == state {
+            return shown["children"].as_array().unwrap().clone();
+        }
+    }
+}
+
+#[test]
+fn a_release_that_is_led_is_steered_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, _fleet) = world(folder.path());
+    let url = served.url.as_str();
+    let steer = |args: &[&str]| {
+        let output = run(folder.path(), ["release"].iter().chain(args).chain(&["--url", url]));
+        format!("{}{}", out(&output), err(&output))
+    };
+    let file = led(folder.path(), "canary", "order: waves, waves: [1, 100%], approval: before_each_wave");
+    steer(&["submit", &file]);
+    let children = children_at(folder.path(), url, "AwaitingApproval");
+    let waits = children.iter().find(|child| child["status"] == "Todo").unwrap();
+    let child = waits["child"].as_str().unwrap();
+    let mut said = steer(&["skip", "led", child, "--note", "in repair"]);
+    said += &steer(&["retry", "led", "--child", child]);
+    said += &steer(&["extend", "led"]);
+    said += &steer(&["skip-stage", "led", "Canary"]);
+    said += &steer(&["skip-stage", "led", "Canary 5 Percent"]);
+    said += &steer(&["promote", "led"]);
+    insta::assert_snapshot!(said.replace(child, "CHILD"), @r#"
+    led: CHILD is taken out; it is AwaitingApproval (wave 2 of 2) now
+    led: CHILD gets another attempt; it is AwaitingApproval (wave 2 of 2) now
+    led: extended; it is AwaitingApproval (wave 2 of 2) now
+    error: led has no stage "Canary"
+    led: stage "Canary 5 Percent" is skipped; it is AwaitingApproval (wave 2 of 2) now
+    led: everything is open; it is Running now
+    "#);
+    assert_eq!(code(&run(folder.path(), ["release", "watch", "led", "--url", url])), 0);
+    insta::assert_snapshot!(steer(&["promote", "led"]), @"error: release led is Done: only a release that runs can be promoted");
+    insta::assert_snapshot!(steer(&["approve", "led"]), @"error: release led is Done: it does not wait for an approval");
+}
+
 #[test]
 fn errors_say_what_to_do_next() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Configuration: the documented file, what wins over what, and how faults read.
 
+mod analysis;
 mod documented;
 mod faults;
 mod precedence;

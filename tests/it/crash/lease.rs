@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use super::{
     agent, check,
@@ -55,12 +58,7 @@ async fn a_standby_takes_over_from_a_killed_manager_with_all_it_had_answered(pla
     world.serves_at(Some(server.address));
     asker.serves_at(Some(server.address));
     operator.await.unwrap().unwrap();
-    assert!(until_quiet(place, END).await, "{}", check::waited_for(place).await);
-    world.stop.cancel();
-    agents.join_all().await;
-    check::all_holds(&world, place, &asker).await;
-    let violations = world.ledger().violations.join("\n");
-    assert!(violations.is_empty(), "{violations}\n{}", tail(&standby.log));
+    ends_well(&world, place, &asker, agents, &standby).await;
     server.kill();
 }
 
@@ -85,13 +83,18 @@ async fn a_manager_told_to_end_while_at_work_ends_with_0_and_loses_nothing(place
     world.serves_at(Some(server.address));
     asker.serves_at(Some(server.address));
     operator.await.unwrap().unwrap();
+    ends_well(&world, place, &asker, agents, &start).await;
+    server.kill();
+}
+
+/// Lets all come to rest, and then looks whether everything is as it was answered.
+async fn ends_well(world: &World, place: &Place, asker: &World, agents: JoinSet<()>, start: &Start) {
     assert!(until_quiet(place, END).await, "{}", check::waited_for(place).await);
     world.stop.cancel();
     agents.join_all().await;
-    check::all_holds(&world, place, &asker).await;
-    let violations = world.ledger().violations.clone();
-    assert!(violations.is_empty(), "{}\n{}", violations.join("\n"), tail(&start.log));
-    server.kill();
+    check::all_holds(world, place, asker).await;
+    let violations = world.ledger().violations.join("\n");
+    assert!(violations.is_empty(), "{violations}\n{}", tail(&start.log));
 }
 
 crate::store::place::stories!(

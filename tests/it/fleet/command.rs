@@ -64,5 +64,5 @@ async fn a_manager_that_never_answers_is_an_exit_code_of_one() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let args = parse(&format!("fleet --url {url} --agents 2 --pace 0.01 --for 100ms")).unwrap();
-    assert_eq!(run(&args).await.unwrap(), 1);
+    assert_eq!(run(&args, &mut Vec::new()).await.unwrap(), 1);
 }

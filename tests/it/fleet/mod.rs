@@ -5,4 +5,5 @@ mod deployed;
 mod manager;
 mod modern;
 mod numbers;
+mod places;
 mod whole;

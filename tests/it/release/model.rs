@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use choirmaster::{
     model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
+    plan,
     release::{
         assignment::{Assignment, Slot},
         command::{Command, Form, Reply, Seen as _},
@@ -51,6 +52,7 @@ impl Model {
             check_counts(release);
             check_deadline(world, release);
             check_gates(release);
+            check_membership(state, release);
             for (child, assignment) in &release.assignments {
                 self.check_course(*key, *child, assignment);
                 check_undo(state, release, *child, assignment);
@@ -165,6 +167,15 @@ fn check_gates(release: &Release) {
     }
 }
 
+/// Nobody is to begin what they do not fit any more.
+fn check_membership(state: &State, release: &Release) {
+    let to_begin = release.assignments.iter().filter(|(_, a)| a.status == ChildStatus::Todo);
+    for (child, _) in to_begin.filter(|_| release.is_under_way()) {
+        let unfit = plan::unfit(&release.strategy, state, None, *child);
+        assert_eq!(unfit, None, "{}: {child:?} is to begin", release.id);
+    }
+}
+
 /// A roll-back is offered to every child that may run the new version, until it is confirmed or superseded.
 fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &Assignment) {
     let taken_back = matches!(
@@ -179,9 +190,9 @@ fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &As
     let excused = assignment.successor.is_some() || state.children.get(child).is_none();
     let changed_later = assignment.may_run_new().iter().any(|function| {
         let name = &release.strategy.functions[function].name;
-        let deployed = state.deployment(child, name).is_some_and(|found| found.release > release.key);
+        let deployed = state.deployment(child, name).is_some_and(|found| release.is_before(found.release));
         deployed
-            || state.releases.range(release.key..).skip(1).any(|(_, later)| {
+            || state.releases.values().filter(|other| release.is_before(other.key)).any(|later| {
                 later.strategy.functions.iter().any(|f| f.name == *name)
                     && later.assignments.get(&child).is_some_and(|a| a.fetched)
             })

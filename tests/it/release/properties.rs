@@ -60,8 +60,10 @@ enum Deed {
     Abort(usize),
     Retry(usize),
     EndStage(usize, usize),
+    SkipStage(usize, usize),
     Forget(usize),
     Cordon(usize, Cordon),
+    Label(usize, bool),
     Pass(u64),
     Repeat,
 }
@@ -90,6 +92,11 @@ fn texts() -> Vec<String> {
             "r9",
             "order: global_incremental, max_in_progress: 1, late_joiners: include, on_failure: continue",
         ),
+        aimed("order: global_incremental, late_joiners: include, on_failure: continue"),
+        aimed("order: waves, waves: [1, 100%], on_failure: continue"),
+        // Five minutes, and somewhat more than a day, after the world begins.
+        canary("r12", "a").replacen("stages:", "rollout: {start: \"2023-11-14T22:18:20Z\"}\nstages:", 1),
+        canary("r13", "a").replacen("stages:", "rollout: {start: \"2023-11-15T23:00:00Z\"}\nstages:", 1),
     ]
 }
 
@@ -100,6 +107,12 @@ fn led(id: &str, rollout: &str) -> String {
     strategy_text(id, &format!("rollout: {{{rollout}}}\n"), &["c"], &stages)
 }
 
+/// The same for those that have a label.
+fn aimed(rollout: &str) -> String {
+    let text = led(if rollout.contains("waves") { "r11" } else { "r10" }, rollout);
+    text.replacen("rollout:", "target: {labels: {tier: edge}}\nrollout:", 1)
+}
+
 fn deed() -> impl Strategy<Value = Deed> {
     let status = prop_oneof![
         Just(StageStatus::SuccessWaiting),
@@ -108,7 +121,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         Just(StageStatus::Error),
     ];
     let child = 0..CHILDREN;
-    let release = 0..10_usize;
+    let child_labelled = child.clone();
+    let release = 0..14_usize;
     let time = prop_oneof![Just(1), Just(3), Just(30), Just(61), Just(300), Just(901), Just(90_000)];
     let cordon = prop_oneof![Just(Cordon::Open), Just(Cordon::Cordoned), Just(Cordon::Drained)];
     prop_oneof![
@@ -132,9 +146,11 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::RetryChild(release, child)),
         1 => release.clone().prop_map(Deed::Abort),
         2 => release.clone().prop_map(Deed::Retry),
-        1 => (release, 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
+        1 => (release.clone(), 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
+        2 => (release, 0..5_usize).prop_map(|(release, stage)| Deed::SkipStage(release, stage)),
         1 => child.clone().prop_map(Deed::Forget),
         1 => (child, cordon).prop_map(|(child, cordon)| Deed::Cordon(child, cordon)),
+        3 => (child_labelled, any::<bool>()).prop_map(|(child, edge)| Deed::Label(child, edge)),
         3 => time.prop_map(Deed::Pass),
         3 => Just(Deed::Repeat),
     ]
@@ -284,11 +300,20 @@ impl Run {
                 let stage = STAGES[*stage].to_owned();
                 self.command(Command::EndStageNow { release: release(*index), stage });
             }
+            Deed::SkipStage(index, stage) => {
+                // Of those that are led, the first alone: a cut of the last is a barrier that opens early on purpose.
+                let stage = STAGES.get(*stage).filter(|_| *stage < 4).copied().unwrap_or("Small").to_owned();
+                self.command(Command::SkipStage { release: release(*index), stage });
+            }
             Deed::Forget(child) => {
                 self.command(Command::Forget { child: self.ids[*child].clone(), even_if_it_owes: true });
             }
             Deed::Cordon(child, cordon) => {
                 self.command(Command::Cordon { child: self.ids[*child].clone(), cordon: *cordon });
+            }
+            Deed::Label(child, edge) => {
+                let (child, key) = (self.ids[*child].clone(), "tier".to_owned());
+                self.command(Command::Label { child, key, value: edge.then(|| "edge".to_owned()) });
             }
             Deed::Pass(seconds) => {
                 self.world.pass(Duration::from_secs(*seconds));

@@ -53,6 +53,7 @@ fn every_key_of_rollout_is_understood() {
         approval: Some(Approval { of: ApprovalOf::Waves, timeout: Duration::from_hours(1) }),
         late_joiners: LateJoiners::Include,
         start_ms: Some(1_772_344_800_000),
+        analysis: None,
     };
     assert_eq!(found, expected);
     assert_eq!(

@@ -76,10 +76,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
         ("id is a list", with("id: 11", "id: [11]")),
         ("duplicate key", with("id: 11", "id: 11\nid: 12")),
         ("unknown key far off", with("id: 11", "id: 11\nzzzzzzzzzz: 1")),
-        (
-            "a block of a later version",
-            with("id: 11", "id: 11\nanalysis:\n  labels: {tier: edge}\nforward_up: {}"),
-        ),
+        ("a truth that is none", with("id: 11", "id: 11\nforward_up: yes")),
         ("almost a block of a later version", with("id: 11", "id: 11\nrolout: {}")),
         ("functions is no list", with("functions:\n  - name", "functions:\n    name")),
         ("no stages", REFERENCE.split("stages:").next().unwrap().to_owned() + "stages: []\n"),
@@ -159,17 +156,13 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:2:1: error: the strategy has no key "zzzzzzzzzz"
      2 | zzzzzzzzzz: 1
        | ^
-      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout
+      help: its keys are id, name, type, functions, stages, rollback, on_conflict, offer_deadline, setup_grace, stage_deadline, target, rollout, forward_up, analysis_templates
 
-    ## a block of a later version
-    r.yml:2:1: error: analysis is not yet available in this version
-     2 | analysis:
-       | ^
-      help: leave analysis out
-    r.yml:4:1: error: forward_up is not yet available in this version
-     4 | forward_up: {}
-       | ^
-      help: leave forward_up out
+    ## a truth that is none
+    r.yml:2:13: error: forward_up is true or false, not "yes"
+     2 | forward_up: yes
+       |             ^
+      help: write true or false
 
     ## almost a block of a later version
     r.yml:2:1: error: the strategy has no key "rolout"
@@ -321,7 +314,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:32:5: error: stage "Canary 5 Percent" has no key "x"
      32 |     x:
         |     ^
-      help: its keys are name, type, func_name, variants, metrics_conditions, end_conditions, end_action
+      help: its keys are name, type, func_name, variants, metrics_conditions, end_conditions, end_action, analysis
 
     ## a stage that leads to itself
     r.yml:33:18: error: onSuccess leads back to a stage that leads here: this never ends

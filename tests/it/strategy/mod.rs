@@ -1,5 +1,6 @@
 //! The language: what loads, what is refused and how, what is handed out.
 
+mod analysis;
 mod blocks;
 mod faults;
 mod properties;

@@ -233,6 +233,7 @@ fn some_stage() -> impl Strategy2<Value = Stage> {
             min_calls,
             on_success: Action::Rollout,
             on_failure: Action::Rollback,
+            analysis: None,
         })
 }
 
@@ -260,6 +261,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 deadlines: Deadlines::default(),
                 target: None,
                 rollout: None,
+                forward_up: false,
             }
         })
 }

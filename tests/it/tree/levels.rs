@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{STAGE, World, strategy};
 
 /// Longest wait for what a test expects.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 const AGENTS: usize = 6;
 
-fn parent(url: String) -> uplink::Settings {
+pub fn parent(url: String) -> uplink::Settings {
     uplink::Settings {
         url,
         token: None,
@@ -30,23 +30,27 @@ fn parent(url: String) -> uplink::Settings {
     }
 }
 
-fn url(world: &World) -> String {
+pub fn url(world: &World) -> String {
     format!("http://{}", world.manager.address)
 }
 
-async fn below(above: &World) -> World {
-    let settings = parent(url(above));
+pub async fn below(above: &World) -> World {
+    below_url(url(above)).await
+}
+
+pub async fn below_url(url: String) -> World {
+    let settings = parent(url);
     World::with(|options| options.parent = Some(settings)).await
 }
 
 /// Agents that run a hundred times as fast.
-struct Agents {
+pub struct Agents {
     stop: CancellationToken,
     run: JoinHandle<FleetReport>,
 }
 
 impl Agents {
-    fn below(world: &World, bad: bool) -> Self {
+    pub fn below(world: &World, bad: bool) -> Self {
         let mut config =
             FleetConfig { url: url(world), agents: AGENTS, pace: 0.005, ..FleetConfig::default() };
         config.traffic.calls_per_second = 500.0;
@@ -57,14 +61,14 @@ impl Agents {
         Self { stop, run }
     }
 
-    async fn end(self) -> FleetReport {
+    pub async fn end(self) -> FleetReport {
         self.stop.cancel();
         self.run.await.unwrap()
     }
 }
 
 /// Looks until it is as expected, and answers what it saw.
-async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+pub async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
     let mut last = Value::Null;
     let looking = async {
         loop {
@@ -84,7 +88,7 @@ async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) -> b
 }
 
 /// The manager below is known above, with all its agents.
-async fn registered(root: &World) {
+pub async fn registered(root: &World) {
     let is_there = |children: &Value| {
         let children = children["items"].as_array().unwrap();
         children.iter().any(|child| child["kind"] == "rm" && child["agents"] == AGENTS)
@@ -92,7 +96,7 @@ async fn registered(root: &World) {
     look_until(root, "/api/v1/children", is_there).await;
 }
 
-async fn ended(world: &World, release: &str) -> String {
+pub async fn ended(world: &World, release: &str) -> String {
     let is_over =
         |shown: &Value| !matches!(shown["state"].as_str().unwrap(), "Planned" | "Running" | "RollingBack");
     let shown = look_until(world, &format!("/api/v1/releases/{release}"), is_over).await;

@@ -1,3 +1,6 @@
 //! A tree of managers in one process, with simulated agents at its leaves.
 
+mod above;
 mod levels;
+mod plain;
+mod rough;

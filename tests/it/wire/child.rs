@@ -92,7 +92,7 @@ fn what_newer_children_add_to_a_poll_is_read() {
 
 #[test]
 fn answers_are_written_as_children_read_them() {
-    let answer = PollAnswer { id: "a".into(), new_release: "21.2".into() };
+    let answer = PollAnswer { id: "a".into(), new_release: "21.2".into(), ..PollAnswer::default() };
     insta::assert_snapshot!(serde_json::to_string(&answer).unwrap(), @r#"{"id":"a","new_release":"21.2"}"#);
     let plain = EndStageAnswer { end_stage: false, then: None };
     insta::assert_snapshot!(serde_json::to_string(&plain).unwrap(), @r#"{"end_stage":false}"#);

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    model::{ChildKey, ReleaseKey},
+    model::{ChildKey, Now, ReleaseKey},
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::state::{Child, State},
     strategy::{Order, Strategy},
@@ -59,7 +59,7 @@ impl Planned {
     }
 }
 
-pub fn plan(state: &State, strategy: &Strategy, asked: &Asked) -> Planned {
+pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Planned {
     let plan = plan::plan(strategy, state);
     let partly = (plan.partly.len() <= MAX_CLIPPED).then(|| {
         let member = |at: &u32| state.children.get(plan.members[*at as usize])?.area.clone();
@@ -77,6 +77,8 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked) -> Planned {
         participants: group(&plan.participants),
         within_km2: None,
         target_km2: None,
+        forwards_to: None,
+        beyond_km2: None,
         busy: plan.busy,
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
@@ -93,7 +95,7 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked) -> Planned {
             .map(|(why, tally)| PlannedExclusion { reason: why.text(strategy), group: group(tally) })
             .collect(),
         waits_for: state
-            .conflicts(strategy, ReleaseKey(state.next_release))
+            .goes_before(strategy, ReleaseKey(state.next_release), now)
             .map(|release| release.id.to_string())
             .collect(),
         children,

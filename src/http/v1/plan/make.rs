@@ -63,17 +63,27 @@ pub(super) async fn handle(
         after: page::after(parameters.after.as_deref())?.map(ChildKey),
         limit: page::limit(parameters.limit)? as usize,
     };
-    let checked = blocking(move || strategy::check_bytes(&body)).await?;
+    let settings = Arc::clone(&ctx.settings);
+    let checked = blocking(move || strategy::check_at(&body, &settings.site)).await?;
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
     let strategy = Arc::new(strategy);
     let planned = {
         let strategy = Arc::clone(&strategy);
-        ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked)).await?
+        let now = ctx.engine.clock().now();
+        ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked, now)).await?
     };
     // Clipping polygons is slow, and needs nothing of the state any more.
-    let mut plan = blocking(move || planned.measured(&strategy)).await?;
+    let above = ctx.clone();
+    let mut plan = blocking(move || {
+        let mut plan = planned.measured(&strategy);
+        let up = above.above.of(&strategy)?;
+        plan.forwards_to = up.map(|(forward, _)| forward.url().to_owned());
+        plan.beyond_km2 = up.map(|(_, km2)| km2);
+        Ok::<_, Problem>(plan)
+    })
+    .await??;
     plan.warnings = checked.diagnostics.iter().map(problem::diagnostic).collect();
     Ok(Json(plan))
 }

@@ -7,6 +7,7 @@ use crate::{
     http::{problem::Problem, v1::time::rfc3339},
     model::{Exclusion, Now},
     release::{
+        assignment::{Dated, Fact},
         state::{Counts, Release, ReleaseState, State},
         waits,
     },
@@ -36,6 +37,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
 /// A release in memory, with its strategy.
 pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
     let mut stages = stages(&found.strategy);
+    mark_skipped(&mut stages, &found.facts);
     for assignment in found.assignments.values() {
         let stage = assignment.slot.stage_index().and_then(|index| stages.get_mut(index));
         if let Some(stage) = stage {
@@ -63,10 +65,12 @@ pub fn detail_from_row(row: &ReleaseRow) -> Result<api::ReleaseDetail, Problem> 
     let detail = stored(row)?;
     let strategy = strategy::check(&row.strategy).strategy;
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
+    let mut stages = strategy.as_ref().map(stages).unwrap_or_default();
+    mark_skipped(&mut stages, &detail.facts);
     Ok(api::ReleaseDetail {
         release: with_name(row, &detail, name.unwrap_or_default()),
         strategy: row.strategy.clone(),
-        stages: strategy.as_ref().map(stages).unwrap_or_default(),
+        stages,
         excluded: excluded(&detail.excluded),
         functions_digest: hex(&row.archive),
     })
@@ -150,6 +154,7 @@ fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
         .iter()
         .map(|stage| api::StageOverview {
             name: stage.name.clone(),
+            skipped: false,
             kind: match stage.kind {
                 StageKind::AB => "A/B".to_owned(),
                 StageKind::WaitForSignal => "WaitForSignal".to_owned(),
@@ -159,6 +164,16 @@ fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
             children: BTreeMap::new(),
         })
         .collect()
+}
+
+fn mark_skipped(stages: &mut [api::StageOverview], facts: &[Dated]) {
+    for dated in facts {
+        if let Fact::StageSkipped { stage, .. } = dated.fact
+            && let Some(stage) = stages.get_mut(usize::from(stage))
+        {
+            stage.skipped = true;
+        }
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

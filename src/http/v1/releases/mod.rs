@@ -8,6 +8,7 @@ mod children;
 mod end_stage;
 mod extend;
 mod form;
+mod forward;
 mod list;
 mod pause;
 mod promote;
@@ -16,6 +17,7 @@ mod retry;
 mod retry_child;
 mod show;
 mod skip_child;
+mod skip_stage;
 mod strategy;
 mod submit;
 mod upload;
@@ -40,6 +42,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(retry_child::handle))
         .routes(routes!(retry::handle))
         .routes(routes!(end_stage::handle))
+        .routes(routes!(skip_stage::handle))
         .route_layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES))
         .routes(routes!(submit::handle).layer(DefaultBodyLimit::max(upload::MAX_BODY_BYTES)))
         .routes(routes!(list::handle))

@@ -1,6 +1,6 @@
 //! `GET /api/v1/releases/{id}`.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 
 use super::form;
 use crate::{
@@ -32,5 +32,15 @@ pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Pro
         return Ok(found);
     }
     let row = ctx.engine.reader().release(id).await?;
-    form::detail_from_row(&row.ok_or_else(|| Problem::unknown_release(id))?)
+    form::detail_from_row(&row.ok_or_else(|| unknown(ctx, id))?)
+}
+
+/// Of a release that went up is said where it went.
+fn unknown(ctx: &Context, id: &str) -> Problem {
+    let Some(to) = ctx.view().pointers.get(id) else { return Problem::unknown_release(id) };
+    let detail = format!(
+        "release {id} reaches beyond this manager's area and was handed to {to}; no child below this one takes part so \
+         far. Ask there: choirmaster release show {id} --url {to}"
+    );
+    Problem::new(StatusCode::NOT_FOUND, "forwarded", detail)
 }

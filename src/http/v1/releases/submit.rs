@@ -12,14 +12,17 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::{IntoParams, ToSchema};
 
-use super::upload::{self, Upload};
+use super::{
+    forward::{self, passed},
+    upload::{self, Upload},
+};
 use crate::{
     engine::EngineError,
     functions::{self, Archive},
     http::{
         Context,
         auth::Operator,
-        context::{PATIENCE, Settings},
+        context::PATIENCE,
         extract::{Query, acting},
         problem::{self, Problem},
     },
@@ -69,6 +72,8 @@ struct SubmissionParts {
         (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
         (status = 415, body = api::Problem, content_type = "application/problem+json",
             description = "Neither YAML nor multipart."),
+        (status = 503, body = api::Problem, content_type = "application/problem+json",
+            description = "It is to go to the manager above, which does not answer; nothing was submitted."),
         (status = 422, body = api::Problem, content_type = "application/problem+json",
             description = "The strategy or its functions have faults; all of the strategy's are listed."),
     ))]
@@ -82,14 +87,19 @@ pub(super) async fn handle(
     let by = acting(operator.as_deref(), Note { by, note })?;
     // Each holds its body in memory and packs with a whole core: more at once would only slow each other down.
     let turn = ctx.submissions.acquire().await;
+    let passed = passed(&ctx, request.headers())?;
     let upload = upload::read(&ctx, request).await?;
-    let settings = Arc::clone(&ctx.settings);
-    let prepared = tokio::task::spawn_blocking(move || prepare(&upload, &settings)).await;
-    let Prepared { submission, archive, warnings } = prepared.map_err(|error| {
+    let preparing = ctx.clone();
+    let prepared = tokio::task::spawn_blocking(move || prepare(&upload, &preparing)).await;
+    let prepared = prepared.map_err(|error| {
         tracing::error!(%error, "a submission could not be prepared");
         Problem::from(EngineError::Failed)
     })??;
     drop(turn);
+    if prepared.goes_up {
+        return forward::hand_over(&ctx, prepared, passed, dry_run, by).await;
+    }
+    let Prepared { submission, archive, warnings, .. } = prepared;
     let id = submission.id.clone();
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by, PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
@@ -103,30 +113,35 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-struct Prepared {
-    submission: change::Submitted,
-    archive: Archive,
+pub(super) struct Prepared {
+    pub submission: change::Submitted,
+    pub archive: Archive,
     warnings: Vec<Diagnostic>,
+    /// Whether it reaches beyond this manager.
+    goes_up: bool,
 }
 
 /// Checks the strategy, packs its functions, and digests both.
-fn prepare(upload: &Upload, settings: &Settings) -> Result<Prepared, Problem> {
+fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
     if upload.strategy.contains(&0) {
         return Err(Problem::bad_request(
             "the strategy has the character NUL in it, which no store can keep",
         ));
     }
-    let checked = strategy::check_submission(&upload.strategy);
+    let settings = &ctx.settings;
+    let checked = strategy::check_submission_at(&upload.strategy, &settings.site);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
+    let goes_up = ctx.above.of(&strategy)?.is_some();
     let limits = &settings.archive_limits;
     let archive = match &upload.functions {
         Some(zip) => functions::from_upload(zip, &strategy, limits)?,
         None => functions::from_folder(&settings.functions_root, &strategy, limits)?,
     };
     // It was checked as text, so this loses nothing.
-    let text = String::from_utf8_lossy(&upload.strategy).into();
+    let given = || String::from_utf8_lossy(&upload.strategy).into();
+    let text = checked.frozen.map_or_else(given, Into::into);
     let submission = change::Submitted {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,
@@ -135,7 +150,7 @@ fn prepare(upload: &Upload, settings: &Settings) -> Result<Prepared, Problem> {
         strategy: Arc::new(strategy),
         text,
     };
-    Ok(Prepared { submission, archive, warnings: checked.diagnostics })
+    Ok(Prepared { submission, archive, warnings: checked.diagnostics, goes_up })
 }
 
 /// Over the parsed strategy, so that comments and spelling make no difference, and the functions.
@@ -152,6 +167,7 @@ fn answer(id: &str, created: bool, dry_run: bool, outlook: &Outlook, warnings: &
         id: id.to_owned(),
         created,
         dry_run,
+        forwarded_to: None,
         participants: outlook.participants,
         excluded: outlook.excluded.iter().map(|(why, count)| (why.to_string(), *count)).collect(),
         waits_for: outlook.waits_for.iter().map(ToString::to_string).collect(),

@@ -1,4 +1,6 @@
-//! `choirmaster fleet`: simulated children against a running manager.
+//! `choirmaster fleet`: simulated children against a running manager, or below a tree of managers of its own.
+
+mod tree;
 
 use std::{
     collections::BTreeMap,
@@ -8,14 +10,16 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use super::failure::Failure;
 use crate::fleet::{
-    self, Behaviour, Bounds, Faults, FleetConfig, FleetReport, Kind, Latency, Progress, Traffic, go_duration,
+    self, AgentReport, Behaviour, Bounds, Faults, FleetConfig, FleetReport, Kind, Latency, Progress, Traffic,
+    go_duration,
 };
 
 /// Exit code when the manager answered nothing at all.
 const NOT_REACHED: u8 = 1;
 
-/// Run simulated children against a release manager.
+/// Run simulated children against a release manager, or a whole tree of managers with children.
 ///
 /// Nothing real is run: the children poll, download and report as agents do, and the calls they report on are drawn
 /// at random from --seed. Durations are as 3s, 500ms, 1m30s; shares as 0.1% or 0.001.
@@ -102,6 +106,8 @@ pub struct FleetArgs {
     /// Print the whole report as JSON at the end
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    tree: tree::TreeArgs,
 }
 
 impl FleetArgs {
@@ -143,8 +149,16 @@ impl FleetArgs {
     }
 }
 
-/// Runs the command. The exit code is 0 if the manager answered at least once.
-pub async fn run(args: &FleetArgs) -> anyhow::Result<u8> {
+/// Runs the command, for one fleet or for a tree.
+pub async fn run(args: &FleetArgs, out: &mut impl Write) -> Result<u8, Failure> {
+    match args.tree_config() {
+        Some(config) => tree::run(args, config, out).await,
+        None => Ok(run_flat(args).await?),
+    }
+}
+
+/// Runs the children of one manager. The exit code is 0 if the manager answered at least once.
+async fn run_flat(args: &FleetArgs) -> anyhow::Result<u8> {
     let stop = CancellationToken::new();
     let on_signal = stop.clone();
     let signal = tokio::spawn(async move {
@@ -202,10 +216,16 @@ pub fn summary(report: &FleetReport) -> String {
         totals.offers_run,
     );
     text.extend(report.last_error.iter().map(|why| format!("the last unanswered call: {why}\n")));
+    text + &exits(&report.agents)
+}
+
+/// Why agents are gone, and how many for each reason.
+fn exits<'a>(agents: impl IntoIterator<Item = &'a AgentReport>) -> String {
     let mut exits: BTreeMap<String, usize> = BTreeMap::new();
-    for exit in report.agents.iter().filter_map(|agent| agent.exit.as_ref()) {
+    for exit in agents.into_iter().filter_map(|agent| agent.exit.as_ref()) {
         *exits.entry(exit.to_string()).or_default() += 1;
     }
+    let mut text = String::new();
     text.extend(exits.into_iter().map(|(why, count)| format!("{count} exited: {why}\n")));
     text
 }

@@ -1,0 +1,51 @@
+//! Where releases went that were handed to the manager above.
+//!
+//! Each is a row of the outbox that is never done, so it is stored in the commit that makes it so, and comes back at
+//! a start. The latest [`MAX_POINTERS`] are kept.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use super::rows::Pointer;
+use crate::store::rows::OutboxRow;
+
+/// Pointers that are kept; the oldest make way.
+pub const MAX_POINTERS: usize = 1_000;
+
+/// The pointers, oldest first, each with the row that keeps it.
+#[derive(Debug, Default)]
+pub struct Pointers(Mutex<VecDeque<(u64, Pointer)>>);
+
+impl Pointers {
+    /// Takes note of a row of the outbox.
+    pub(super) fn note(&self, row: &OutboxRow) {
+        match serde_json::from_str(&row.payload) {
+            Ok(pointer) => self.with(|pointers| pointers.push_back((row.id, pointer))),
+            Err(error) => {
+                tracing::error!(id = row.id, %error, "where a release went can't be read and is passed over");
+            }
+        }
+    }
+
+    /// Where a release went, if it went up; the last time counts.
+    pub fn get(&self, release: &str) -> Option<String> {
+        self.with(|pointers| {
+            let found = pointers.iter().rev().find(|(_, pointer)| pointer.release == release);
+            found.map(|(_, pointer)| pointer.to.clone())
+        })
+    }
+
+    /// The rows of those that make way.
+    pub fn outdated(&self) -> Vec<u64> {
+        self.with(|pointers| {
+            let more = pointers.len().saturating_sub(MAX_POINTERS);
+            pointers.drain(..more).map(|(row, _)| row).collect()
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut VecDeque<(u64, Pointer)>) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

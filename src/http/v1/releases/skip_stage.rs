@@ -1,0 +1,37 @@
+//! `POST /api/v1/releases/{id}/stages/{stage}/skip`.
+
+use axum::{Json, extract::State};
+
+use super::act::act;
+use crate::{
+    http::{
+        Context,
+        extract::{Acting, Path},
+        problem::Problem,
+    },
+    release::command::Command,
+    wire::api::{self, Note, Release},
+};
+
+/// Lets children pass over a stage that they have not begun, and ends it for those that are in it.
+#[utoipa::path(post, path = "/api/v1/releases/{id}/stages/{stage}/skip", operation_id = "skip_stage",
+    tag = "releases",
+    params(
+        ("id" = String, Path, description = "The id of the strategy."),
+        ("stage" = String, Path, description = "The name of the stage."),
+    ),
+    request_body(content = Option<Note>),
+    responses(
+        (status = 200, body = Release, description = "Nobody begins it any more."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "No such stage, nothing follows it, the release does not run, or its children have the whole strategy in \
+                hand."),
+    ))]
+pub(super) async fn handle(
+    State(ctx): State<Context>,
+    Path((id, stage)): Path<(String, String)>,
+    Acting(by): Acting,
+) -> Result<Json<Release>, Problem> {
+    let command = Command::SkipStage { release: id.clone(), stage };
+    act(&ctx, &id, command, by).await
+}

@@ -1,0 +1,253 @@
+//! What follows from what the parent answered.
+
+use super::{
+    About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
+    act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
+};
+
+impl Link {
+    /// A call came to an end. The facts must be no older than that.
+    pub fn answered(&mut self, call: CallId, answer: Result<Answer, Trouble>, now: u64) {
+        // One that was given up may still come.
+        let Some(about) = self.calls.remove(&call) else { return };
+        match about {
+            About::Poll { with_id, waits } => self.poll_answered(call, with_id, waits, answer, now),
+            About::Take { row } => self.take_answered(call, row, answer, now),
+            About::Result { row } => self.result_answered(call, row, answer, now),
+            About::Ready { offer, stage, name } => {
+                self.ready_answered(call, (offer, stage, name), answer, now);
+            }
+            About::Ask { offer, stage, name, waits } => {
+                self.ask_answered(call, (offer, stage, name, waits), answer, now);
+            }
+        }
+    }
+
+    fn poll_answered(
+        &mut self,
+        call: CallId,
+        with_id: bool,
+        waits: bool,
+        answer: Result<Answer, Trouble>,
+        now: u64,
+    ) {
+        let began = self.polls.began();
+        self.polls.end(call);
+        let polled = match answer {
+            Ok(Answer::Polled(polled)) => polled,
+            Ok(_) => {
+                return self.poll_failed(with_id, &Trouble::Passing("another call's answer".into()), now);
+            }
+            Err(trouble) => return self.poll_failed(with_id, &trouble, now),
+        };
+        let was_troubled = self.polls.is_troubled();
+        let due = again(self.settings.poll_ms, waits, began, now);
+        self.polls.succeed(due, &mut self.acts);
+        self.not_found = 0;
+        if was_troubled {
+            // It is back: what failed meanwhile needs not wait any longer.
+            (self.offers.due, self.results.due) = (now, now);
+            for ask in self.asks.values_mut() {
+                ask.lane.due = now;
+            }
+        }
+        if self.id() != Some(polled.id.as_str()) {
+            self.is_storing_id = true;
+            self.acts.push_back(Act::Say(Said::Registered { id: polled.id.clone() }));
+            self.acts.push_back(Act::Enroll(polled.id.clone()));
+        }
+        self.look_above(&polled);
+        if self.bent.is_none() {
+            self.paused_above = Some(polled.hold.iter().cloned().collect());
+            self.hold();
+            self.note(polled.offer, now);
+        }
+    }
+
+    fn poll_failed(&mut self, with_id: bool, trouble: &Trouble, now: u64) {
+        match trouble {
+            Trouble::Refused { status: 404, .. } => {
+                self.not_found = self.not_found.saturating_add(1);
+                if with_id && self.not_found == FORGOTTEN_AFTER {
+                    let id = self.id().unwrap_or_default().to_owned();
+                    self.acts.push_back(Act::Say(Said::Forgotten { id }));
+                }
+            }
+            _ => self.not_found = 0,
+        }
+        self.polls.fail(trouble, now, self.settings.poll_ms, &mut self.dice, &mut self.acts);
+    }
+
+    /// Who is above, and whether this manager is among them.
+    fn look_above(&mut self, polled: &Polled) {
+        let bent = if polled.rm_ids.contains(&self.settings.own_id) {
+            Some(Said::Cycle)
+        } else if polled.rm_ids.len() >= MAX_DEPTH {
+            Some(Said::TooDeep { above: polled.rm_ids.len() })
+        } else {
+            None
+        };
+        if self.bent != bent {
+            let said = bent.clone().unwrap_or(Said::Straight);
+            self.acts.push_back(Act::Say(said));
+        }
+        self.bent = bent;
+        // Ids go round and round in a cycle; they are of no use to anybody below.
+        let above = if self.bent.is_some() {
+            polled.rm_ids.iter().take(1).cloned().collect()
+        } else {
+            polled.rm_ids.clone()
+        };
+        if self.above != above {
+            self.above.clone_from(&above);
+            self.acts.push_back(Act::Above(above));
+        }
+    }
+
+    /// What is paused above pauses here. A pause by somebody here is left alone.
+    pub(super) fn hold(&mut self) {
+        let Some(paused_above) = &self.paused_above else { return };
+        for (offer, of) in &self.facts.0 {
+            let hold = paused_above.contains(offer);
+            if of.pause != Pause::Own && hold != (of.pause == Pause::Held) {
+                self.acts.push_back(Act::Hold { release: of.release.clone(), hold });
+            }
+        }
+    }
+
+    /// Notes an offer, unless it is a release here or about to be one.
+    fn note(&mut self, offer: Option<String>, now: u64) {
+        let Some(offer) = offer else { return };
+        let is_known = self.facts.0.contains_key(&offer)
+            || self.storing_offer.as_ref() == Some(&offer)
+            || self.taking.iter().any(|taking| taking.offer == offer)
+            || self.owes_for(&offer)
+            || self.remembered.get(&offer).is_some_and(|until| *until > now);
+        if !is_known {
+            self.storing_offer = Some(offer.clone());
+            self.acts.push_back(Act::Note { offer });
+        }
+    }
+
+    fn take_answered(&mut self, call: CallId, row: Row, answer: Result<Answer, Trouble>, now: u64) {
+        self.offers.end(call);
+        match answer {
+            Ok(_) => {
+                self.offers.succeed(now, &mut self.acts);
+                let Some(place) = self.taking.iter().position(|taking| taking.row == row) else { return };
+                let taken = self.taking.remove(place);
+                self.acts.push_back(Act::Done(vec![row]));
+                if self.remembered.len() >= MAX_REMEMBERED {
+                    self.remembered.retain(|_, until| *until > now);
+                    // Whoever shows so many offers again in a minute is not worth more memory.
+                    self.remembered.pop_first();
+                }
+                self.remembered.extend(taken.map(|taken| (taken.offer, now + LOOK_AGAIN_MS)));
+            }
+            Err(trouble) => {
+                self.offers.fail(&trouble, now, self.settings.poll_ms, &mut self.dice, &mut self.acts);
+                if let Some(taking) = self.taking.iter_mut().find(|taking| taking.row == row) {
+                    taking.attempts = taking.attempts.saturating_add(1);
+                }
+                // Another one may go better.
+                self.taking.rotate_left(1.min(self.taking.len()));
+            }
+        }
+    }
+
+    fn result_answered(&mut self, call: CallId, row: Row, answer: Result<Answer, Trouble>, now: u64) {
+        self.results.end(call);
+        let Some(place) = self.unsent.iter().position(|unsent| unsent.row == row) else { return };
+        match answer {
+            // 409: the parent has a result already.
+            Ok(_) | Err(Trouble::Refused { status: 409, .. }) => {
+                self.results.succeed(now, &mut self.acts);
+                self.unsent.remove(place);
+                self.acts.push_back(Act::Done(vec![row]));
+            }
+            Err(Trouble::Refused { status, text }) => {
+                self.results.succeed(now, &mut self.acts);
+                let Some(unsent) = self.unsent.get_mut(place) else { return };
+                let offer = unsent.offer.clone();
+                if unsent.give_up_at <= now {
+                    self.unsent.remove(place);
+                    self.acts.push_back(Act::Say(Said::ResultGivenUp { offer, status, text }));
+                    self.acts.push_back(Act::Done(vec![row]));
+                    return;
+                }
+                if unsent.refusals == 0 {
+                    self.acts.push_back(Act::Say(Said::ResultRefused { offer, status, text }));
+                }
+                unsent.refusals = unsent.refusals.saturating_add(1);
+                unsent.due = now + self.dice.pause(self.settings.poll_ms, unsent.refusals);
+            }
+            Err(trouble) => self.results_failed(&trouble, now),
+        }
+    }
+
+    fn results_failed(&mut self, trouble: &Trouble, now: u64) {
+        self.results.fail(trouble, now, self.settings.poll_ms, &mut self.dice, &mut self.acts);
+    }
+
+    fn ready_answered(
+        &mut self,
+        call: CallId,
+        (offer, stage, name): (String, u8, String),
+        answer: Result<Answer, Trouble>,
+        now: u64,
+    ) {
+        self.results.end(call);
+        match answer {
+            Ok(_) => {}
+            Err(Trouble::Refused { status, text }) => {
+                let said = Said::NotAwaited { offer: offer.clone(), stage: name, status, text };
+                self.acts.push_back(Act::Say(said));
+            }
+            Err(trouble) => return self.results_failed(&trouble, now),
+        }
+        self.results.succeed(now, &mut self.acts);
+        self.told.insert((offer, stage));
+    }
+
+    fn ask_answered(
+        &mut self,
+        call: CallId,
+        (offer, stage, name, waits): (String, u8, String, bool),
+        answer: Result<Answer, Trouble>,
+        now: u64,
+    ) {
+        let poll_ms = self.settings.poll_ms;
+        let Some(ask) = self.asks.get_mut(&offer) else { return };
+        let began = ask.lane.began();
+        if !ask.lane.end(call) {
+            return;
+        }
+        match answer {
+            Ok(Answer::EndStage { end, undo }) => {
+                ask.refused = false;
+                ask.lane.succeed(again(poll_ms, waits, began, now), &mut self.acts);
+                let release = self.facts.0.get(&offer).map(|of| of.release.clone());
+                if let Some(release) = release.filter(|_| end) {
+                    self.acts.push_back(Act::End { release, stage, undo });
+                }
+            }
+            Ok(_) => {
+                let trouble = Trouble::Passing("another call's answer".to_owned());
+                ask.lane.fail(&trouble, now, poll_ms, &mut self.dice, &mut self.acts);
+            }
+            Err(Trouble::Refused { status, text }) => {
+                ask.lane.succeed(now + poll_ms, &mut self.acts);
+                if !std::mem::replace(&mut ask.refused, true) {
+                    self.acts.push_back(Act::Say(Said::NotAwaited { offer, stage: name, status, text }));
+                }
+            }
+            Err(trouble) => ask.lane.fail(&trouble, now, poll_ms, &mut self.dice, &mut self.acts),
+        }
+    }
+}
+
+/// When a call that may have waited is made again: one that was answered before its time is not repeated at once.
+fn again(poll_ms: u64, waited: bool, began: Option<u64>, now: u64) -> u64 {
+    let from = began.filter(|_| waited).unwrap_or(now);
+    (from + poll_ms).max(now)
+}

@@ -1,0 +1,51 @@
+//! What the link has to know of the state.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    model::ReleaseId,
+    release::{state::State, upstream::Waiting},
+};
+
+/// A release that came from the parent and is in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FromAbove {
+    /// What it is called here.
+    pub release: ReleaseId,
+    /// The stage of which the parent has to be asked.
+    pub waiting: Option<Waiting>,
+    pub pause: Pause,
+}
+
+/// Whether a release goes on, as far as the parent may change that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// It runs.
+    No,
+    /// The parent said so.
+    Held,
+    /// Somebody here said so, or there is nothing to be paused.
+    Own,
+}
+
+/// What the link has to know of the state: by the parent's offer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts(pub BTreeMap<String, FromAbove>);
+
+impl Facts {
+    /// Looks at the open releases alone.
+    pub fn of(state: &State) -> Self {
+        let from_above = state.releases.values().filter_map(|release| {
+            let upstream = release.upstream.as_ref()?;
+            let waiting = release.waits_above();
+            let pause = match () {
+                () if release.is_held() => Pause::Held,
+                () if release.is_running() => Pause::No,
+                () => Pause::Own,
+            };
+            let from_above = FromAbove { release: release.id.clone(), waiting, pause };
+            Some((upstream.offer.clone(), from_above))
+        });
+        Self(from_above.collect())
+    }
+}

@@ -1,0 +1,419 @@
+//! What a manager says to its parent and when, as a state machine without IO.
+//!
+//! [`Link`] is told the facts of the state, the rows of the outbox that concern the parent, and what the parent
+//! answered; it hands out calls to be made, things to be stored, and commands for the engine, and says when it wants to
+//! be asked again. Time comes in as milliseconds of any clock that doesn't go back, chance as a seed. The driver with
+//! its network is `uplink`; a simulation can drive the same code in virtual time.
+//!
+//! ```text
+//!            facts, below, rows of the outbox, answers
+//!                             │
+//!   Act::Call ◀── next(now) ◀─┴─▶ wake() ──▶ when to call next() again at the latest
+//!   Act::Enroll, Note, Done, End, Hold, Above, Say
+//! ```
+//!
+//! Four errands run beside each other: the poll (it may wait at the parent for half a minute), the taking over of offers,
+//! the sending of results, and for each offer the question whether its stage may end.
+//!
+//! Invariants:
+//! - the id that the parent gave is stored before it is used again, and no call is made meanwhile;
+//! - an offer is noted before it is fetched: a parent doesn't show again what was fetched;
+//! - results of one offer go up in their order, and nothing is asked of a stage before the result of the one before it
+//!   was answered: the parent would take that one for lost;
+//! - a row of the outbox is done with only when the parent has answered for good;
+//! - whatever the parent answers, or fails to, changes nothing here but what is written above;
+//! - what an operator should know is said once per change, not once per attempt.
+//!
+//! Deliberately not here: what is in an offer and in a result (`uplink`, [`crate::release::upstream`]).
+
+mod act;
+mod answered;
+mod facts;
+mod lane;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use self::lane::{Dice, Lane};
+pub use self::{
+    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
+    facts::{Facts, FromAbove, Pause},
+};
+use crate::release::upstream::Waiting;
+
+/// A result that the parent refuses is sent again for this long, then given up with a line in the log; in milliseconds.
+pub const GIVE_UP_AFTER_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// How long a call may wait at a parent that can let it wait, in milliseconds.
+pub const WAIT_MS: u64 = 30_000;
+
+/// An offer that is shown again although it was taken over is looked at again after this long, in milliseconds.
+const LOOK_AGAIN_MS: u64 = 60_000;
+
+/// Offers remembered that were taken over in this life.
+const MAX_REMEMBERED: usize = 1_000;
+
+/// So many polls in a row that are answered 404 make it ask for a new id; one may be a proxy's.
+const FORGOTTEN_AFTER: u32 = 3;
+
+/// Managers that may lie above each other.
+pub const MAX_DEPTH: usize = 64;
+
+/// What doesn't change in the life of a link.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Between two polls of a parent that answers at once, in milliseconds.
+    pub poll_ms: u64,
+    /// The id of this manager, whoever its parent is.
+    pub own_id: String,
+    /// For the jitter.
+    pub seed: u64,
+}
+
+/// A result that waits to be answered by the parent.
+#[derive(Debug)]
+struct Unsent {
+    row: Row,
+    offer: String,
+    due: u64,
+    refusals: u32,
+    give_up_at: u64,
+}
+
+/// An offer that is to be taken over.
+#[derive(Debug)]
+struct Taking {
+    row: Row,
+    offer: String,
+    attempts: u32,
+}
+
+/// The question whether the stage of an offer may end.
+#[derive(Debug)]
+struct Ask {
+    stage: u8,
+    lane: Lane,
+    /// Said that the parent knows of no such stage.
+    refused: bool,
+}
+
+/// What a call is about, until it is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum About {
+    Poll { with_id: bool, waits: bool },
+    Take { row: Row },
+    Result { row: Row },
+    Ready { offer: String, stage: u8, name: String },
+    Ask { offer: String, stage: u8, name: String, waits: bool },
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Link {
+    settings: Settings,
+    dice: Dice,
+    facts: Facts,
+    /// There is an area to be reported.
+    has_area: bool,
+    /// What is below has changed since the poll under way began.
+    below_changed: bool,
+    enrolled: Option<(Row, String)>,
+    /// Something is being stored without which nothing can go on.
+    is_storing_id: bool,
+    storing_offer: Option<String>,
+    outdated: Vec<Row>,
+    taking: VecDeque<Taking>,
+    unsent: Vec<Unsent>,
+    /// Stages of which the parent knows that they wait.
+    told: BTreeSet<(String, u8)>,
+    /// When an offer that was taken over may be looked at again.
+    remembered: BTreeMap<String, u64>,
+    /// Polls in a row that were answered 404.
+    not_found: u32,
+    /// Offers whose release is paused at the parent; `None`: it wasn't heard of yet.
+    paused_above: Option<BTreeSet<String>>,
+    /// The parent and those above it.
+    above: Vec<String>,
+    /// Why offers of the parent aren't taken.
+    bent: Option<Said>,
+    polls: Lane,
+    offers: Lane,
+    results: Lane,
+    asks: BTreeMap<String, Ask>,
+    calls: BTreeMap<CallId, About>,
+    last_call: u64,
+    acts: VecDeque<Act>,
+}
+
+impl Link {
+    pub fn new(settings: Settings, now: u64) -> Self {
+        let dice = Dice::new(settings.seed);
+        Self {
+            settings,
+            dice,
+            facts: Facts::default(),
+            has_area: false,
+            below_changed: false,
+            enrolled: None,
+            is_storing_id: false,
+            storing_offer: None,
+            outdated: Vec::new(),
+            taking: VecDeque::new(),
+            unsent: Vec::new(),
+            told: BTreeSet::new(),
+            remembered: BTreeMap::new(),
+            not_found: 0,
+            paused_above: None,
+            above: Vec::new(),
+            bent: None,
+            polls: Lane::new(Errand::Poll, now),
+            offers: Lane::new(Errand::Offers, now),
+            results: Lane::new(Errand::Results, now),
+            asks: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            acts: VecDeque::new(),
+        }
+    }
+
+    /// What the state says now.
+    pub fn facts(&mut self, facts: Facts, now: u64) {
+        if self.facts != facts {
+            self.facts = facts;
+            self.hold();
+        }
+        let waiting: BTreeMap<&String, &Waiting> =
+            self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of.waiting.as_ref()?))).collect();
+        let is_asked = |offer: &String, stage: u8| waiting.get(offer).is_some_and(|w| w.stage == stage);
+        self.told.retain(|(offer, stage)| is_asked(offer, *stage));
+        let (calls, acts) = (&mut self.calls, &mut self.acts);
+        self.asks.retain(|offer, ask| {
+            let stays = is_asked(offer, ask.stage);
+            if !stays && let Some(call) = ask.lane.give_up() {
+                calls.remove(&call);
+                acts.push_back(Act::GiveUp(call));
+            }
+            stays
+        });
+        for (offer, Waiting { stage, .. }) in waiting {
+            self.asks.entry(offer.clone()).or_insert_with(|| Ask {
+                stage: *stage,
+                lane: Lane::new(Errand::Signals, now),
+                refused: false,
+            });
+        }
+    }
+
+    /// What is below this manager has changed: whether there is an area to be reported.
+    pub fn below(&mut self, has_area: bool) {
+        (self.has_area, self.below_changed) = (has_area, true);
+    }
+
+    /// It is stored who this manager is at its parent.
+    pub fn enrolled(&mut self, row: Row, id: String) {
+        let before = self.enrolled.replace((row, id));
+        self.outdated.extend(before.map(|(row, _)| row));
+        self.is_storing_id = false;
+        self.told.clear();
+    }
+
+    /// A row of the outbox that keeps what is no longer true.
+    pub fn outdated(&mut self, row: Row) {
+        self.outdated.push(row);
+    }
+
+    /// It is stored that an offer is to be taken over.
+    pub fn taking(&mut self, row: Row, offer: String) {
+        if self.storing_offer.as_deref() == Some(offer.as_str()) {
+            self.storing_offer = None;
+        }
+        self.taking.push_back(Taking { row, offer, attempts: 0 });
+    }
+
+    /// The parent is owed a result, since `age_ms`.
+    pub fn owes(&mut self, row: Row, offer: String, age_ms: u64, now: u64) {
+        let give_up_at = now + GIVE_UP_AFTER_MS.saturating_sub(age_ms);
+        self.unsent.push(Unsent { row, offer, due: now, refusals: 0, give_up_at });
+    }
+
+    /// Whether the last poll was answered.
+    pub fn is_up(&self) -> bool {
+        self.polls.works()
+    }
+
+    /// Results that the parent has not answered yet.
+    pub fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
+    /// Whether the parent showed that it is more than the plain system.
+    pub fn is_understood(&self) -> bool {
+        !self.above.is_empty()
+    }
+
+    /// What is to be done next; `None`: nothing before [`Link::wake`], unless something is told.
+    pub fn next(&mut self, now: u64) -> Option<Act> {
+        if let Some(act) = self.acts.pop_front() {
+            return Some(act);
+        }
+        if !self.outdated.is_empty() {
+            return Some(Act::Done(std::mem::take(&mut self.outdated)));
+        }
+        if self.is_storing_id {
+            return None;
+        }
+        self.refresh_poll(now);
+        if let Some(act) = self.acts.pop_front() {
+            return Some(act);
+        }
+        self.next_call(now)
+    }
+
+    /// When [`Link::next`] may have something although nothing was told; `None`: never.
+    pub fn wake(&self) -> Option<u64> {
+        if self.is_storing_id {
+            return None;
+        }
+        let is_known = self.enrolled.is_some();
+        let poll = if self.polls.is_free() {
+            self.may_poll().then_some(self.polls.due)
+        } else {
+            self.stale_poll_ends()
+        };
+        let take = self.taking.front().filter(|_| is_known && self.offers.is_free()).map(|_| self.offers.due);
+        let results = is_known && self.results.is_free();
+        let sendable = self.sendable().filter(|_| results).map(|unsent| unsent.due.max(self.results.due));
+        let ready = self.ready().filter(|_| results).map(|_| self.results.due);
+        let asks = self.askable().filter(|_| is_known).map(|(_, ask)| ask.lane.due);
+        [poll, take, ready].into_iter().flatten().chain(sendable).chain(asks).min()
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.enrolled.as_ref().map(|(_, id)| id.as_str())
+    }
+
+    /// Nobody could plan for a manager without an area; one that is known goes on calling.
+    fn may_poll(&self) -> bool {
+        self.has_area || self.enrolled.is_some()
+    }
+
+    /// When a poll that waits with an old area is to be replaced by one with the new area.
+    fn stale_poll_ends(&self) -> Option<u64> {
+        let began = self.polls.began().filter(|_| self.below_changed)?;
+        let waits =
+            self.calls.values().any(|about| matches!(about, About::Poll { waits: true, with_id: true }));
+        waits.then_some(began + self.settings.poll_ms)
+    }
+
+    fn refresh_poll(&mut self, now: u64) {
+        if self.stale_poll_ends().is_some_and(|ends| ends <= now) {
+            let Some(call) = self.polls.give_up() else { return };
+            self.calls.remove(&call);
+            self.polls.due = now;
+            self.acts.push_back(Act::GiveUp(call));
+        }
+    }
+
+    fn next_call(&mut self, now: u64) -> Option<Act> {
+        if self.polls.is_free() && self.polls.due <= now && self.may_poll() {
+            return Some(self.poll(now));
+        }
+        let id = self.id()?.to_owned();
+        if self.offers.is_free()
+            && self.offers.due <= now
+            && let Some(Taking { row, offer, attempts }) = self.taking.front()
+        {
+            let (about, call) =
+                (About::Take { row: *row }, Call::Take { id, offer: offer.clone(), attempt: *attempts });
+            let act = self.begin(about, call);
+            self.offers.begin(CallId(self.last_call), now);
+            return Some(act);
+        }
+        if self.results.is_free()
+            && self.results.due <= now
+            && let Some((about, call)) = self.report(&id, now)
+        {
+            let act = self.begin(about, call);
+            self.results.begin(CallId(self.last_call), now);
+            return Some(act);
+        }
+        self.ask(&id, now)
+    }
+
+    fn begin(&mut self, about: About, call: Call) -> Act {
+        self.last_call += 1;
+        let id = CallId(self.last_call);
+        self.calls.insert(id, about);
+        Act::Call(id, call)
+    }
+
+    fn poll(&mut self, now: u64) -> Act {
+        let is_forgotten = self.not_found > 0 && self.not_found.is_multiple_of(FORGOTTEN_AFTER);
+        let id = self.id().filter(|_| !is_forgotten).map(str::to_owned);
+        // While something is to be fetched the parent has an offer to show, and would answer at once.
+        let waits = self.is_understood() && id.is_some() && self.taking.is_empty();
+        let own = std::iter::once(&self.settings.own_id);
+        let poll = Poll {
+            wait_ms: waits.then_some(WAIT_MS),
+            rm_ids: own.chain(&self.above).take(MAX_DEPTH).cloned().collect(),
+            held: self.paused_above.iter().flatten().cloned().collect(),
+            understood: self.is_understood(),
+            id,
+        };
+        self.below_changed = false;
+        let act = self.begin(About::Poll { with_id: poll.id.is_some(), waits }, Call::Poll(poll));
+        self.polls.begin(CallId(self.last_call), now);
+        act
+    }
+
+    /// The next result, or that a stage waits.
+    fn report(&self, id: &str, now: u64) -> Option<(About, Call)> {
+        let id = id.to_owned();
+        if let Some(unsent) = self.sendable().find(|unsent| unsent.due <= now) {
+            return Some((About::Result { row: unsent.row }, Call::Result { id, row: unsent.row }));
+        }
+        let (offer, of, waiting) = self.ready()?;
+        let (offer, stage, name) = (offer.clone(), waiting.stage, waiting.name.clone());
+        let about = About::Ready { offer: offer.clone(), stage, name: name.clone() };
+        Some((about, Call::Ready { id, release: of.release.clone(), offer, stage, name }))
+    }
+
+    /// Results before which no other of the same offer waits.
+    fn sendable(&self) -> impl Iterator<Item = &Unsent> {
+        let mut seen = BTreeSet::new();
+        self.unsent.iter().filter(move |unsent| seen.insert(unsent.offer.as_str()))
+    }
+
+    fn owes_for(&self, offer: &str) -> bool {
+        self.unsent.iter().any(|unsent| unsent.offer == offer)
+    }
+
+    /// A stage that waits, of which the parent doesn't know that it does.
+    fn ready(&self) -> Option<(&String, &FromAbove, &Waiting)> {
+        let stages = self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of, of.waiting.as_ref()?)));
+        let mut untold = stages.filter(|(offer, _, waiting)| {
+            waiting.is_ready
+                && !self.told.contains(&((*offer).clone(), waiting.stage))
+                && !self.owes_for(offer)
+        });
+        untold.next()
+    }
+
+    fn askable(&self) -> impl Iterator<Item = (&String, &Ask)> {
+        self.asks.iter().filter(|(offer, ask)| ask.lane.is_free() && !self.owes_for(offer))
+    }
+
+    fn ask(&mut self, id: &str, now: u64) -> Option<Act> {
+        let (offer, stage) = self
+            .askable()
+            .find(|(_, ask)| ask.lane.due <= now)
+            .map(|(offer, ask)| (offer.clone(), ask.stage))?;
+        let name = self.facts.0.get(&offer)?.waiting.as_ref()?.name.clone();
+        let wait_ms = self.is_understood().then_some(WAIT_MS);
+        let call = Call::EndStage { id: id.to_owned(), offer: offer.clone(), name: name.clone(), wait_ms };
+        let act =
+            self.begin(About::Ask { offer: offer.clone(), stage, name, waits: wait_ms.is_some() }, call);
+        let call = CallId(self.last_call);
+        self.asks.get_mut(&offer)?.lane.begin(call, now);
+        Some(act)
+    }
+}

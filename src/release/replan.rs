@@ -1,0 +1,140 @@
+//! What becomes of releases when a child is no longer what it was: it moved, or has other runtimes or labels.
+//!
+//! What a child has begun goes on, for what was handed out can't be recalled. Where it has not begun it is planned anew:
+//! one that doesn't fit any more is taken out with the reason, which is no failure; one that fits now joins where the
+//! release takes late joiners, and one that was taken out comes back there with another attempt. A release that has
+//! not started asks who takes part when it does.
+//!
+//! Deliberately not here: a child that is cordoned keeps what it was given; draining takes it away (`decide::children`).
+
+use std::collections::BTreeSet;
+
+use super::{
+    assignment::{Assignment, Step},
+    change::{Arrival, Change},
+    decide::take_out,
+    offer::MAX_ATTEMPT,
+    state::{Release, State},
+};
+use crate::{
+    model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
+    plan::{self, Cover},
+    strategy::LateJoiners,
+};
+
+impl Release {
+    /// The area of its target, prepared for looking many children up.
+    fn cover(&self, state: &State) -> Option<Cover> {
+        let area = self.strategy.target.as_ref()?.area.as_ref()?;
+        Some(state.areas.cover(&area.polygons()))
+    }
+
+    /// Why the child could not be planned for it now; that it is cordoned is no reason.
+    pub(super) fn unfit(&self, state: &State, child: ChildKey) -> Option<Exclusion> {
+        unfit(self, state, self.cover(state).as_ref(), child)
+    }
+}
+
+fn unfit(release: &Release, state: &State, cover: Option<&Cover>, child: ChildKey) -> Option<Exclusion> {
+    plan::unfit(&release.strategy, state, cover, child).map(plan::Why::exclusion)
+}
+
+/// What follows from `changes`, which are applied already.
+pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
+    let mut follow = Vec::new();
+    let (mut changed, mut came) = (BTreeSet::new(), BTreeSet::new());
+    for change in changes {
+        match change {
+            Change::ChildMoved { child, .. }
+            | Change::ChildReported { child, .. }
+            | Change::ChildLabelled { child, .. } => {
+                changed.insert(*child);
+                came.insert(*child);
+            }
+            Change::ChildCalledAgain { child }
+            | Change::ChildArrived { child, arrival: Arrival::Adopted, .. }
+            | Change::ChildCordoned { child, cordon: Cordon::Open } => {
+                came.insert(*child);
+            }
+            // Those who get another attempt may have moved since the last one.
+            Change::ReleaseRetried { release, .. } => {
+                follow.extend(state.release(*release).into_iter().flat_map(|release| {
+                    let cover = release.cover(state);
+                    let all = release.assignments.iter().filter(|(_, assignment)| assignment.attempt > 1);
+                    all.flat_map(move |(child, _)| expel(state, release, cover.as_ref(), *child, now))
+                }));
+            }
+            _ => {}
+        }
+    }
+    for child in changed {
+        for release in open(state, child) {
+            follow.extend(expel(state, release, release.cover(state).as_ref(), child, now));
+        }
+    }
+    for child in came {
+        follow.extend(take_in(state, child, now));
+    }
+    follow
+}
+
+fn open(state: &State, child: ChildKey) -> impl Iterator<Item = &Release> {
+    let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+    open.iter().filter_map(|release| state.release(*release))
+}
+
+/// Takes a child out of a release that it has not begun and does not fit any more.
+fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKey, now: Now) -> Vec<Change> {
+    let is_to_begin =
+        release.assignments.get(&child).is_some_and(|assignment| assignment.status == ChildStatus::Todo);
+    if !release.is_under_way() || !is_to_begin {
+        return Vec::new();
+    }
+    let why = unfit(release, state, cover, child);
+    why.map(|why| take_out(state, release, child, why, now)).unwrap_or_default()
+}
+
+/// Lets a child take part where the strategy wants late joiners, unless it is a ghost still.
+fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
+    if state.children.get(child).is_none_or(|record| !record.called_again) {
+        return Vec::new();
+    }
+    let wants = |release: &&Release| {
+        let rollout = release.strategy.rollout.as_ref();
+        release.is_under_way()
+            && rollout.is_some_and(|rollout| rollout.late_joiners == LateJoiners::Include)
+            && release.assignments.get(&child).is_none_or(may_come_back)
+    };
+    let is_able = |release: &&Release| {
+        let cover = release.cover(state);
+        matches!(plan::why_not(&release.strategy, state, cover.as_ref(), child), Some(Ok(_)))
+    };
+    let join = |release: &Release| {
+        let key = release.key;
+        if release.assignments.contains_key(&child) {
+            let at = release.at(now);
+            return Change::Child { release: key, child, step: Step::Retried, at, summary: None };
+        }
+        Change::ChildJoined { release: key, child, now }
+    };
+    state.releases.values().filter(wants).filter(is_able).map(join).collect()
+}
+
+/// Whether it was taken out for what it was, and not for what it did or somebody wanted.
+fn may_come_back(assignment: &Assignment) -> bool {
+    assignment.attempt < MAX_ATTEMPT && assignment.outcome.is_some_and(was_unfit)
+}
+
+/// Whether an outcome says that the child did not fit, and may fit again.
+pub(super) const fn was_unfit(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Excluded(
+            Exclusion::Outside
+                | Exclusion::NoArea
+                | Exclusion::Label
+                | Exclusion::Runtime
+                | Exclusion::Drained
+        )
+    )
+}

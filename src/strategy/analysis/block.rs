@@ -1,0 +1,249 @@
+//! The block itself: when it looks, and what a verdict does.
+
+use std::time::Duration;
+
+use super::{
+    Analysis, CHILDREN, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS, MIN_INTERVAL, Metric, Source,
+    Unclear, amount,
+    metric::{self, Around, Values},
+    providers::{ProviderKind, Providers},
+};
+use crate::strategy::{
+    diagnostic::{Findings, nearest, quoted},
+    fields::{Entry, Fields, Located},
+    parse,
+    raw::{At, Kind, Node},
+    scalar,
+};
+
+const KEYS: [&str; 10] = [
+    "duration",
+    "interval",
+    "initialDelay",
+    "failureLimit",
+    "consecutiveErrorLimit",
+    "noData",
+    "inconclusive",
+    "dryRun",
+    "alpha",
+    "metrics",
+];
+
+/// What a block judges.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::strategy) enum Place {
+    /// A stage; the new version's share of traffic, if it could be read.
+    Stage { new_traffic: Option<u8> },
+    /// The whole release.
+    Rollout,
+}
+
+/// A block, and what others must know of it.
+pub(in crate::strategy) struct Draft {
+    /// `None` where something was missing, which was reported.
+    pub analysis: Option<Analysis>,
+    pub at: At,
+    /// Where alpha is given, if it is.
+    pub alpha: Option<At>,
+    /// The providers of its metrics, each with whether a path into JSON is given.
+    providers: Vec<(Located<String>, bool)>,
+}
+
+/// When it looks.
+pub(super) struct Schedule {
+    duration: Option<Duration>,
+    interval: Option<Duration>,
+    /// It has no end by intention.
+    pub is_open: bool,
+}
+
+impl Schedule {
+    /// How many looks there are, if that is known.
+    pub fn looks(&self) -> Option<u64> {
+        let (duration, interval) = (self.duration?.as_millis(), self.interval?.as_millis());
+        let looks = u64::try_from(duration.div_ceil(interval.max(1))).ok()?;
+        (looks > 0).then_some(looks)
+    }
+}
+
+pub(in crate::strategy) fn read(
+    entry: Entry<'_>,
+    place: Place,
+    findings: &mut Findings<'_>,
+) -> Option<Draft> {
+    let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, &[], findings)?;
+    let schedule = schedule(&fields, place, findings);
+    let limit = |key: &str, findings: &mut Findings<'_>| {
+        let entry = fields.filled(key, "2", findings)?;
+        let limit = parse::read(entry, "bad-analysis-value", amount::limit, findings)?;
+        if let Some(looks) = schedule.looks().filter(|looks| u64::from(limit) >= *looks) {
+            metric::never_passed(key, limit, looks, entry.at, findings);
+        }
+        Some(limit)
+    };
+    let failure_limit = limit("failureLimit", findings).unwrap_or(0);
+    let consecutive = limit("consecutiveErrorLimit", findings).unwrap_or(DEFAULT_CONSECUTIVE_ERRORS);
+    let unclear = |key: &str, findings: &mut Findings<'_>| {
+        let known = [("pause", Unclear::Pause), ("fail", Unclear::Fail), ("pass", Unclear::Pass)];
+        let entry = fields.filled(key, "pause", findings)?;
+        parse::word(entry, key, &known, findings)
+    };
+    let (no_data, inconclusive) = (unclear("noData", findings), unclear("inconclusive", findings));
+    let dry_run = fields.filled("dryRun", "true", findings);
+    let dry_run = dry_run.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
+    let alpha_entry = fields.filled("alpha", "0.05", findings);
+    let alpha = alpha_entry.and_then(|e| parse::read(e, "bad-analysis-value", amount::alpha, findings));
+    let around = Shared { place, schedule: &schedule, failure_limit, dry_run: dry_run.unwrap_or(false) };
+    let (metrics, providers) = metrics(&fields, &around, findings);
+    let initial_delay = fields.filled("initialDelay", "1m", findings);
+    let initial_delay = initial_delay
+        .and_then(|e| parse::read(e, "bad-duration", scalar::duration, findings))
+        .unwrap_or_default();
+    let analysis = schedule.interval.zip(metrics).map(|(interval, metrics)| Analysis {
+        duration: schedule.duration,
+        interval,
+        initial_delay,
+        consecutive_error_limit: consecutive,
+        no_data: no_data.unwrap_or_default(),
+        inconclusive: inconclusive.unwrap_or_default(),
+        alpha,
+        metrics,
+    });
+    Some(Draft { analysis, at: entry.at, alpha: alpha_entry.map(|e| e.at), providers })
+}
+
+fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> Schedule {
+    let read = |entry: Entry<'_>, findings: &mut Findings<'_>| {
+        parse::read(entry, "bad-duration", scalar::duration, findings)
+    };
+    let duration_entry = match place {
+        Place::Stage { .. } => fields.required("duration", "30m", findings),
+        Place::Rollout => fields.filled("duration", "30m", findings),
+    };
+    let interval_entry = fields.required("interval", "5m", findings);
+    let duration = duration_entry.and_then(|e| read(e, findings));
+    let interval = interval_entry.and_then(|e| read(e, findings)).filter(|interval| {
+        let long_enough = *interval >= MIN_INTERVAL;
+        if let (false, Some(entry)) = (long_enough, interval_entry) {
+            let least = MIN_INTERVAL.as_secs();
+            findings
+                .error(
+                    entry.at,
+                    "bad-duration",
+                    format!("looks that are less than {least}s apart see nothing new"),
+                )
+                .fix("write how often to look, as in interval: 5m");
+        }
+        long_enough
+    });
+    let is_open = matches!(place, Place::Rollout) && fields.place("duration").is_none();
+    let found = Schedule { duration, interval, is_open };
+    if let (Some(duration), Some(interval), Some(entry)) = (duration, interval, interval_entry) {
+        if interval > duration {
+            findings
+                .error(entry.at, "contradiction", "interval is longer than duration: there would be no look")
+                .fix("write a shorter interval or a longer duration");
+        } else if let Some(looks) = found.looks().filter(|looks| *looks > MAX_LOOKS) {
+            findings
+                .error(
+                    entry.at,
+                    "contradiction",
+                    format!("that makes {looks} looks, at most {MAX_LOOKS} are possible"),
+                )
+                .fix("write a longer interval");
+        }
+    }
+    found
+}
+
+/// What all metrics of a block share.
+struct Shared<'a> {
+    place: Place,
+    schedule: &'a Schedule,
+    failure_limit: u32,
+    dry_run: bool,
+}
+
+type Metrics = (Option<Vec<Metric>>, Vec<(Located<String>, bool)>);
+
+fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>) -> Metrics {
+    let example = "and a list below it";
+    let Some(entry) = fields.required("metrics", example, findings) else { return (None, Vec::new()) };
+    if matches!(&entry.node.kind, Kind::Sequence(items) if items.is_empty()) {
+        findings.error(entry.at, "missing-value", "metrics is empty").fix("name at least one");
+    }
+    let (mut whole, mut metrics, mut providers) = (true, Vec::new(), Vec::new());
+    let mut names: Vec<Located<String>> = Vec::new();
+    for (index, node) in entry.items(MAX_METRICS, findings).iter().enumerate() {
+        match one(node, index, shared, &mut names, findings) {
+            Some(metric) => {
+                if let Source::Query(asked) = &metric.source {
+                    let at = provider_at(node);
+                    let name = Located { value: asked.provider.clone(), at };
+                    providers.push((name, asked.json_path.is_some()));
+                }
+                metrics.push(metric);
+            }
+            None => whole = false,
+        }
+    }
+    (whole.then_some(metrics), providers)
+}
+
+/// Where the provider of a metric is named.
+fn provider_at(node: &Node) -> At {
+    let Kind::Mapping(pairs) = &node.kind else { return node.at };
+    let is_provider = |key: &Node| matches!(&key.kind, Kind::Scalar(key) if key == "provider");
+    pairs.iter().find(|(key, _)| is_provider(key)).map_or(node.at, |(_, value)| value.at)
+}
+
+fn one(
+    node: &Node,
+    index: usize,
+    shared: &Shared<'_>,
+    names: &mut Vec<Located<String>>,
+    findings: &mut Findings<'_>,
+) -> Option<Metric> {
+    let what = parse::title("metric", node, index);
+    let fields = Fields::open(node, what, &metric::KEYS, &[], findings)?;
+    // A template that couldn't be put in was reported, and without it nothing can be said.
+    if fields.place("template").is_some() {
+        return None;
+    }
+    let name = fields.required("name", "latency", findings).and_then(|e| parse::name(e, findings));
+    if let Some(name) = &name {
+        if let Some(first) = names.iter().find(|first| first.value == name.value) {
+            let (name_shown, line) = (quoted(&name.value), first.at.line);
+            let message = format!("there are two metrics {name_shown}, the first in line {line}");
+            findings.error(name.at, "duplicate-name", message).fix("rename one of them");
+        }
+        names.push(name.clone());
+    }
+    let values = Values::read(&fields, findings);
+    let Shared { place, schedule, failure_limit, dry_run } = *shared;
+    let around = Around { what: fields.what(), at: fields.at(), place, schedule, failure_limit, dry_run };
+    metric::finish(name.map(|name| name.value), &values, &around, findings)
+}
+
+impl Draft {
+    /// Reports providers that there are not, and paths for those that have no use for one.
+    pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
+        for (name, has_path) in &self.providers {
+            match known.get(&name.value).map(|provider| provider.kind) {
+                None => {
+                    let message = format!("there is no provider {}", quoted(&name.value));
+                    let names = known.names().chain([CHILDREN]);
+                    let near = nearest(&name.value, names.clone());
+                    let found = findings.error(name.at, "unknown-provider", message);
+                    let all = || format!("this manager has {}", names.collect::<Vec<_>>().join(", "));
+                    found.fix(near.map_or_else(all, |near| format!("did you mean {near}?")));
+                }
+                Some(ProviderKind::Prometheus) if *has_path => {
+                    let message = "jsonPath has a meaning only with a provider of the type web";
+                    findings.error(name.at, "no-effect", message).fix("leave jsonPath out");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}

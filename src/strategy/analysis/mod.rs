@@ -1,0 +1,321 @@
+//! `analysis`: by which measurements the manager judges a stage, or a whole release, and what a verdict does.
+//!
+//! A block stands in a stage or in `rollout`. `block` reads it, `metric` reads one metric and holds the rules between
+//! its keys, `query` the `{{ variables }}` of a query, `templates` what is shared by name, `providers` the file that
+//! says who can be asked.
+//!
+//! Invariants: an [`Analysis`] that exists can be carried out: its looks are bounded, every variable of a query has a
+//! value on every side that is asked, a comparison compares two different things. Whatever came from a named template
+//! is part of the release from its submission on. Not here: fetching (providers), statistics, what a verdict leads to.
+
+mod amount;
+mod block;
+pub(super) mod form;
+mod metric;
+pub mod providers;
+mod query;
+pub(super) mod templates;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::{block::Draft, block::Place, block::read};
+pub use self::{
+    query::{Binding, Escape, MAX_QUERY_BYTES, Query, Unbound, Variable},
+    templates::{MAX_TEMPLATES, Templates},
+};
+
+use super::Strategy;
+
+/// Most metrics of one block.
+pub const MAX_METRICS: usize = 32;
+
+/// Most looks of one block at its data: its duration over its interval.
+pub const MAX_LOOKS: u64 = 1_000;
+
+/// Shortest time between two looks.
+pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The share of good releases that may be stopped by mistake, where a release doesn't say.
+pub const DEFAULT_ALPHA: f64 = 0.05;
+
+/// Largest alpha: a release that is stopped by mistake every second time is judged by nothing.
+pub const MAX_ALPHA: f64 = 0.5;
+
+/// How much worse is still good, where a metric doesn't say: 5 %.
+pub const DEFAULT_TOLERANCE: f64 = 0.05;
+
+/// Largest tolerance, as a share: 1,000 %.
+pub const MAX_TOLERANCE: f64 = 10.0;
+
+/// The error rate up to which nothing fails, where a metric doesn't say: 0.1 %.
+pub const DEFAULT_FLOOR: f64 = 0.001;
+
+/// Failed looks in a row, for want of an answer, after which a metric's verdict is an error.
+pub const DEFAULT_CONSECUTIVE_ERRORS: u32 = 4;
+
+/// Largest `failureLimit` and `consecutiveErrorLimit`.
+pub const MAX_LIMIT: u32 = 1_000;
+
+/// Largest weight of a metric.
+pub const MAX_WEIGHT: f64 = 1_000.0;
+
+/// The name under which what children report is asked.
+pub const CHILDREN: &str = "children";
+
+/// By what, how often and for how long it is judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// From the end of `initial_delay`; `None`: for as long as the release takes.
+    pub duration: Option<Duration>,
+    /// Between two looks; never longer than the duration.
+    pub interval: Duration,
+    /// Nothing measured before it counts.
+    pub initial_delay: Duration,
+    /// So many looks in a row without an answer are borne; one more is the verdict `error`.
+    pub consecutive_error_limit: u32,
+    pub no_data: Unclear,
+    pub inconclusive: Unclear,
+    /// As given here; see [`Strategy::alpha`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// 1 to [`MAX_METRICS`], names unique.
+    pub metrics: Vec<Metric>,
+}
+
+/// What a verdict that is neither pass nor fail does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unclear {
+    #[default]
+    Pause,
+    Fail,
+    Pass,
+}
+
+/// One thing that is measured, and when it is good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    pub name: String,
+    pub source: Source,
+    pub rule: Rule,
+    /// So many measurements outside of the expected range, or crossings of the boundary, are borne.
+    pub failure_limit: u32,
+    /// Judged and shown, but without consequence; it has no share of alpha.
+    pub dry_run: bool,
+}
+
+/// Who is asked for the values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// What children report with their results.
+    Children(ChildMetric),
+    Query(Asked),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChildMetric {
+    /// In milliseconds.
+    ResponseTime,
+    /// Share of failed calls.
+    ErrorRate,
+}
+
+/// A question to a configured provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    pub provider: String,
+    pub query: Query,
+    /// Where in the answer of a `web` provider the values stand (RFC 9535); `None`: where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_path: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub baseline_args: Args,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub canary_args: Args,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub primary_args: Args,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub app_args: Args,
+}
+
+/// Values of variables by name.
+pub type Args = BTreeMap<String, String>;
+
+/// Whose numbers a query asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    Baseline,
+    Canary,
+    Primary,
+}
+
+impl Variant {
+    /// As `{{ .Variant.Name }}` gives it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Canary => "canary",
+            Self::Primary => "primary",
+        }
+    }
+}
+
+/// When a metric is good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Each measurement lies within the range.
+    Threshold {
+        /// At least one of the two is there, and `min` is not above `max`.
+        min: Option<f64>,
+        max: Option<f64>,
+        /// Of response times: which quantile is meant; `None`: the median.
+        quantile: Option<f64>,
+    },
+    /// The new version is not worse than another by more than the tolerance.
+    Compare(Comparison),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub with: Reference,
+    pub deviation: Deviation,
+    pub tolerance: Tolerance,
+    /// Of error rates: up to this share nothing fails.
+    pub floor: f64,
+    /// The share of values beyond this quantile is compared; `None`: where most of them lie.
+    pub quantile: Option<f64>,
+    /// For the share of alpha; above 0.
+    pub weight: f64,
+}
+
+/// What the canary is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reference {
+    /// The base version, set up beside the canary: `CANARY_BASELINE`.
+    Baseline,
+    /// The base version as it was running already: `CANARY_PRIMARY`.
+    Primary,
+    /// The last release of the function that ended well: `PREVIOUS`. The relative standard deviation from run to run,
+    /// where it is given.
+    Previous { run_variation: Option<f64> },
+}
+
+/// Which way is worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Deviation {
+    Low,
+    High,
+    #[default]
+    Either,
+}
+
+/// How much worse is still good; above 0.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tolerance {
+    /// A share of the other side's values.
+    Ratio(f64),
+    /// An amount in the metric's unit: milliseconds of children's response times, else whatever a query gives.
+    Shift(f64),
+}
+
+impl Metric {
+    /// Its strategy, as it is written.
+    pub const fn strategy(&self) -> &'static str {
+        match &self.rule {
+            Rule::Threshold { .. } => "THRESHOLD",
+            Rule::Compare(Comparison { with: Reference::Baseline, .. }) => "CANARY_BASELINE",
+            Rule::Compare(Comparison { with: Reference::Primary, .. }) => "CANARY_PRIMARY",
+            Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }) => "PREVIOUS",
+        }
+    }
+
+    /// Whose numbers are judged, and with whose they are compared; twice the same for `PREVIOUS`, where the times
+    /// differ, and nobody's for a threshold.
+    pub const fn variants(&self) -> (Variant, Option<Variant>) {
+        match &self.rule {
+            Rule::Threshold { .. } => (Variant::Canary, None),
+            Rule::Compare(Comparison { with, .. }) => match with {
+                Reference::Baseline => (Variant::Canary, Some(Variant::Baseline)),
+                Reference::Primary => (Variant::Canary, Some(Variant::Primary)),
+                Reference::Previous { .. } => (Variant::Primary, Some(Variant::Primary)),
+            },
+        }
+    }
+
+    /// Its weight in sharing alpha, if it has a share.
+    fn weight(&self) -> Option<f64> {
+        match &self.rule {
+            Rule::Compare(compare) if !self.dry_run => Some(compare.weight),
+            _ => None,
+        }
+    }
+}
+
+impl Asked {
+    /// The question about one variant of a function.
+    pub fn text(&self, variant: Variant, function: &str, escape: Escape) -> Result<String, Unbound> {
+        self.query.expand(&self.binding(variant, function), escape)
+    }
+
+    fn binding<'a>(&'a self, variant: Variant, function: &'a str) -> Binding<'a> {
+        Binding { variant, variant_args: self.args(variant), app_name: function, app_args: &self.app_args }
+    }
+
+    const fn args(&self, variant: Variant) -> &Args {
+        match variant {
+            Variant::Baseline => &self.baseline_args,
+            Variant::Canary => &self.canary_args,
+            Variant::Primary => &self.primary_args,
+        }
+    }
+}
+
+/// The share of one metric in a release's alpha.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AlphaShare<'s> {
+    /// Index into [`Strategy::stages`]; `None`: the whole release.
+    pub stage: Option<usize>,
+    pub metric: &'s Metric,
+    pub alpha: f64,
+}
+
+impl Strategy {
+    /// Every block, that of the whole release first, each with its stage.
+    pub fn analyses(&self) -> impl Iterator<Item = (Option<usize>, &Analysis)> {
+        let whole = self.rollout.iter().filter_map(|rollout| rollout.analysis.as_ref());
+        let stages = self.stages.iter().enumerate();
+        let stages = stages.filter_map(|(at, stage)| Some((Some(at), stage.analysis.as_ref()?)));
+        whole.map(|analysis| (None, analysis)).chain(stages)
+    }
+
+    /// The share of good releases that may be stopped by mistake.
+    pub fn alpha(&self) -> f64 {
+        self.analyses().find_map(|(_, analysis)| analysis.alpha).unwrap_or(DEFAULT_ALPHA)
+    }
+
+    /// How alpha is shared over everything that is compared, by weight. The shares add up to alpha, so that by
+    /// Bonferroni's inequality a good release is stopped by mistake with no more than that.
+    pub fn alpha_shares(&self) -> Vec<AlphaShare<'_>> {
+        let metrics = || {
+            let each = |(stage, analysis)| {
+                let analysis: &Analysis = analysis;
+                analysis.metrics.iter().filter_map(move |metric| Some((stage, metric, metric.weight()?)))
+            };
+            self.analyses().flat_map(each)
+        };
+        let sum: f64 = metrics().map(|(_, _, weight)| weight).sum();
+        let alpha = self.alpha();
+        metrics()
+            .map(|(stage, metric, weight)| AlphaShare { stage, metric, alpha: alpha * weight / sum })
+            .collect()
+    }
+}

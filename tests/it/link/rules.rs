@@ -1,0 +1,252 @@
+//! One rule a test.
+
+use choirmaster::link::{Act, Answer, Call, Errand, Polled, Said, Trouble, WAIT_MS};
+
+use super::{Bench, OWN, POLL_MS, away, polled};
+
+#[test]
+fn nobody_is_called_before_there_is_an_area_to_report() {
+    let settings = choirmaster::link::Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
+    let mut link = choirmaster::link::Link::new(settings, 0);
+    assert_eq!(link.next(0), None);
+    assert_eq!(link.wake(), None);
+    link.below(true);
+    assert!(matches!(link.next(0), Some(Act::Call(_, Call::Poll(_)))));
+}
+
+#[test]
+fn a_new_id_is_stored_before_anything_else_is_said() {
+    let mut bench = Bench::new();
+    let (poll, _) = bench.call();
+    bench.link.owes(7, "21".to_owned(), 0, 0);
+    let acts = bench.answer(poll, polled(None));
+    assert!(acts.contains(&Act::Enroll("c1".to_owned())), "{acts:?}");
+    assert_eq!(bench.link.wake(), None, "nothing goes on before it is stored");
+    bench.link.enrolled(1, "c1".to_owned());
+    assert!(matches!(bench.call().1, Call::Result { row: 7, .. }));
+}
+
+#[test]
+fn an_offer_is_noted_before_it_is_fetched_and_fetched_once() {
+    let mut bench = Bench::registered();
+    let (poll, _) = bench.call();
+    let acts = bench.answer(poll, polled(Some("21")));
+    assert!(acts.contains(&Act::Note { offer: "21".to_owned() }), "{acts:?}");
+    assert!(!acts.iter().any(|act| matches!(act, Act::Call(..))), "{acts:?}");
+    bench.link.taking(2, "21".to_owned());
+    let (take, call) = bench.call();
+    assert!(matches!(call, Call::Take { offer, .. } if offer == "21"));
+
+    // It is shown once more before it is here.
+    bench.sleep();
+    let (poll, _) = bench.call();
+    assert_eq!(bench.answer(poll, polled(Some("21"))), []);
+    assert_eq!(bench.answer(take, Answer::Taken), [Act::Done(vec![2])]);
+    bench.sleep();
+    let (poll, _) = bench.call();
+    assert_eq!(bench.answer(poll, polled(Some("21"))), [], "it was taken over a moment ago");
+}
+
+#[test]
+fn a_parent_that_is_away_is_tried_less_and_less_and_this_is_said_once() {
+    let mut bench = Bench::registered();
+    let (mut said, mut pauses) = (Vec::new(), Vec::new());
+    for _ in 0..12 {
+        let (poll, _) = bench.call();
+        said.extend(bench.fail(poll, away()));
+        pauses.push(bench.sleep());
+    }
+    assert!(matches!(said.as_slice(), [Act::Say(Said::Fails { errand: Errand::Poll, .. })]), "{said:?}");
+    assert!(pauses[0] < 2 * POLL_MS && pauses[11] > 30_000 && pauses[11] <= 60_000, "{pauses:?}");
+    let (poll, _) = bench.call();
+    assert_eq!(bench.answer(poll, polled(None)), [Act::Say(Said::Works(Errand::Poll))]);
+    assert_eq!(bench.sleep(), POLL_MS);
+}
+
+#[test]
+fn what_failed_while_the_parent_was_away_is_tried_at_once_when_it_is_back() {
+    let mut bench = Bench::registered();
+    bench.link.owes(7, "21".to_owned(), 0, 0);
+    let mut away_for = 0;
+    while away_for < 20 {
+        for (call, _) in bench.calls() {
+            bench.fail(call, away());
+            away_for += 1;
+        }
+        bench.sleep();
+    }
+    // The poll comes through, whenever its turn is, and the result goes up right behind it.
+    let poll = loop {
+        let mut calls = bench.calls();
+        if let Some(place) = calls.iter().position(|(_, call)| matches!(call, Call::Poll(_))) {
+            let (poll, _) = calls.remove(place);
+            for (call, _) in calls {
+                bench.fail(call, away());
+            }
+            break poll;
+        }
+        for (call, _) in calls {
+            bench.fail(call, away());
+        }
+        bench.sleep();
+    };
+    let acts = bench.answer(poll, polled(None));
+    assert!(matches!(acts.last(), Some(Act::Call(_, Call::Result { row: 7, .. }))), "{acts:?}");
+}
+
+#[test]
+fn results_of_one_offer_go_up_in_their_order_and_nothing_is_asked_meanwhile() {
+    let mut bench = Bench::registered();
+    bench.waits("21", 1, true);
+    bench.link.owes(7, "21".to_owned(), 0, 0);
+    bench.link.owes(8, "21".to_owned(), 0, 0);
+    let calls = bench.calls();
+    let made: Vec<_> = calls.iter().map(|(_, call)| call).collect();
+    assert!(matches!(made.as_slice(), [Call::Poll(_), Call::Result { row: 7, .. }]), "{made:?}");
+    let acts = bench.answer(calls[1].0, Answer::Reported);
+    assert!(matches!(acts.as_slice(), [Act::Done(_), Act::Call(_, Call::Result { row: 8, .. })]), "{acts:?}");
+    let Act::Call(second, _) = acts[1] else { panic!() };
+    let acts = bench.answer(second, Answer::Reported);
+    let is_told = |act: &Act| matches!(act, Act::Call(_, Call::Ready { .. }));
+    let is_asked = |act: &Act| matches!(act, Act::Call(_, Call::EndStage { .. }));
+    assert!(acts.iter().any(is_told) && acts.iter().any(is_asked), "{acts:?}");
+}
+
+#[test]
+fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
+    let mut bench = Bench::registered();
+    bench.link.owes(7, "21".to_owned(), 0, 0);
+    bench.link.owes(8, "22".to_owned(), 0, 0);
+    let calls = bench.calls();
+    let refused = Trouble::Refused { status: 404, text: "no such child".to_owned() };
+    let acts = bench.fail(calls[1].0, refused.clone());
+    assert!(matches!(acts[0], Act::Say(Said::ResultRefused { status: 404, .. })), "{acts:?}");
+    let Act::Call(other, Call::Result { row: 8, .. }) = acts[1] else { panic!("{acts:?}") };
+    assert_eq!(bench.answer(other, Answer::Reported), [Act::Done(vec![8])]);
+    bench.answer(calls[0].0, polled(None));
+
+    // Again and again, but that is said no more; in the end it is given up.
+    let mut said = Vec::new();
+    while bench.link.unsent() == 1 {
+        bench.sleep();
+        for (call, made) in bench.calls() {
+            match made {
+                Call::Result { row: 7, .. } => said.extend(bench.fail(call, refused.clone())),
+                Call::Poll(_) => drop(bench.answer(call, polled(None))),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(bench.now >= choirmaster::link::GIVE_UP_AFTER_MS);
+    assert!(matches!(said.as_slice(), [Act::Say(Said::ResultGivenUp { .. }), Act::Done(_)]), "{said:?}");
+}
+
+#[test]
+fn a_409_settles_a_result_for_the_parent_has_one() {
+    let mut bench = Bench::registered();
+    bench.link.owes(7, "21".to_owned(), 0, 0);
+    let calls = bench.calls();
+    let acts = bench.fail(calls[1].0, Trouble::Refused { status: 409, text: "ended otherwise".to_owned() });
+    assert_eq!(acts, [Act::Done(vec![7])]);
+}
+
+#[test]
+fn an_id_that_the_parent_forgot_is_replaced_but_not_for_one_404() {
+    let mut bench = Bench::registered();
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        let (poll, call) = bench.call();
+        let Call::Poll(made) = call else { panic!("{call:?}") };
+        asked.push(made.id);
+        if bench.now == 0 || asked.len() < 4 {
+            bench.fail(poll, Trouble::Refused { status: 404, text: "unknown".to_owned() });
+            bench.sleep();
+        }
+    }
+    let known = Some("c1".to_owned());
+    assert_eq!(asked, [known.clone(), known.clone(), known, None]);
+}
+
+#[test]
+fn a_stage_is_ended_when_the_parent_says_so_and_a_question_about_an_old_one_is_given_up() {
+    let mut bench = Bench::registered();
+    bench.waits("21", 1, false);
+    let calls = bench.calls();
+    let (ask, _) = calls.iter().find(|(_, call)| matches!(call, Call::EndStage { .. })).unwrap();
+    bench.waits("21", 2, false);
+    let acts = bench.acts();
+    assert_eq!(acts[0], Act::GiveUp(*ask));
+    let Act::Call(ask_again, Call::EndStage { name, .. }) = &acts[1] else { panic!("{acts:?}") };
+    assert_eq!(name, "stage 2");
+    let late = bench.answer(*ask, Answer::EndStage { end: true, undo: false });
+    assert_eq!(late, []);
+    let acts = bench.answer(*ask_again, Answer::EndStage { end: true, undo: false });
+    assert!(matches!(acts.as_slice(), [Act::End { stage: 2, undo: false, .. }]), "{acts:?}");
+}
+
+#[test]
+fn a_parent_that_understands_is_asked_to_let_calls_wait_and_not_all_the_time_if_it_does_not() {
+    let mut bench = Bench::registered();
+    bench.waits("21", 1, false);
+    let calls = bench.calls();
+    assert!(matches!(&calls[0].1, Call::Poll(poll) if poll.wait_ms.is_none()));
+    let rm_ids = vec!["rm-parent".to_owned()];
+    let answer = Polled { id: "c1".to_owned(), rm_ids: rm_ids.clone(), ..Polled::default() };
+    let acts = bench.answer(calls[0].0, Answer::Polled(answer.clone()));
+    assert!(acts.contains(&Act::Above(rm_ids)), "{acts:?}");
+    bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false });
+    bench.now += POLL_MS;
+    let calls = bench.calls();
+    assert!(matches!(&calls[0].1, Call::Poll(poll) if poll.wait_ms == Some(WAIT_MS)), "{calls:?}");
+    assert!(matches!(&calls[1].1, Call::EndStage { wait_ms: Some(WAIT_MS), .. }), "{calls:?}");
+
+    // Answered at once, although it was asked to wait.
+    assert_eq!(bench.answer(calls[0].0, Answer::Polled(answer.clone())), []);
+    assert_eq!(bench.sleep(), POLL_MS);
+    // Answered after its wait: the next one follows at once.
+    let (poll, _) = bench.call();
+    bench.now += WAIT_MS;
+    let acts = bench.answer(poll, Answer::Polled(answer));
+    assert!(matches!(acts.as_slice(), [Act::Call(_, Call::Poll(_))]), "{acts:?}");
+}
+
+#[test]
+fn a_poll_that_waits_with_an_old_area_is_replaced() {
+    let mut bench = Bench::registered();
+    let (poll, _) = bench.call();
+    let rm_ids = vec!["rm-parent".to_owned()];
+    bench.answer(poll, Answer::Polled(Polled { id: "c1".to_owned(), rm_ids, ..Polled::default() }));
+    bench.sleep();
+    let (waits, _) = bench.call();
+    bench.link.below(true);
+    assert_eq!(bench.acts(), []);
+    assert_eq!(bench.sleep(), POLL_MS, "children that come one after the other don't make a call each");
+    let acts = bench.acts();
+    assert!(matches!(acts.as_slice(), [Act::GiveUp(call), Act::Call(_, Call::Poll(_))] if *call == waits));
+}
+
+#[test]
+fn a_manager_above_its_own_parent_takes_no_offers_until_that_is_over() {
+    let mut bench = Bench::registered();
+    let answer = |rm_ids: &[&str]| {
+        let rm_ids = rm_ids.iter().map(|id| (*id).to_owned()).collect();
+        Answer::Polled(Polled {
+            id: "c1".to_owned(),
+            offer: Some("21".to_owned()),
+            rm_ids,
+            ..Polled::default()
+        })
+    };
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        let (poll, _) = bench.call();
+        said.extend(bench.answer(poll, answer(&["rm-parent", OWN])));
+        bench.now += WAIT_MS;
+    }
+    said.retain(|act| !matches!(act, Act::Above(_) | Act::Say(Said::Works(_))));
+    assert_eq!(said, [Act::Say(Said::Cycle)]);
+    let (poll, _) = bench.call();
+    let acts = bench.answer(poll, answer(&["rm-parent"]));
+    assert!(acts.contains(&Act::Say(Said::Straight)), "{acts:?}");
+    assert!(acts.contains(&Act::Note { offer: "21".to_owned() }), "{acts:?}");
+}

@@ -1,0 +1,213 @@
+//! A parent that speaks only the plain protocol, with ids as numbers, and that can be told to behave badly. It answers
+//! byte by byte, so that it can also send half of an answer, or none.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use std::time::Duration;
+
+/// How it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manners {
+    Good,
+    /// HTML where JSON or YAML should be.
+    Nonsense,
+    /// Well-formed JSON of other things.
+    OtherJson,
+    Fails,
+    HalfABody,
+    Closes,
+    /// More than anybody wants to read.
+    Huge,
+    Slow,
+    /// 404 for the id that the manager has.
+    Forgot,
+}
+
+impl Manners {
+    /// All but the good ones.
+    pub const BAD: [Self; 7] =
+        [Self::Nonsense, Self::OtherJson, Self::Fails, Self::HalfABody, Self::Closes, Self::Huge, Self::Slow];
+}
+
+/// A release that it offers.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    pub id: &'static str,
+    pub yaml: String,
+    pub zip: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct Script {
+    pub manners: Manners,
+    pub offer: Option<Offer>,
+    /// What it calls the manager: a number.
+    pub child: u32,
+    /// What `/end_stage` answers.
+    pub ends: bool,
+    /// Calls answered in the present manners.
+    pub calls: usize,
+    pub polls: Vec<Value>,
+    pub results: Vec<Value>,
+    /// Paths with their queries.
+    pub paths: Vec<String>,
+}
+
+pub struct PlainParent {
+    pub address: SocketAddr,
+    script: Arc<Mutex<Script>>,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for PlainParent {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl PlainParent {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let script = Arc::new(Mutex::new(Script {
+            manners: Manners::Good,
+            offer: None,
+            child: 7,
+            ends: false,
+            calls: 0,
+            polls: Vec::new(),
+            results: Vec::new(),
+            paths: Vec::new(),
+        }));
+        let shared = Arc::clone(&script);
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let script = Arc::clone(&shared);
+                tokio::spawn(async move { serve(stream, &script).await });
+            }
+        });
+        Self { address, script, serving }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn behave(&self, manners: Manners) {
+        let mut script = self.script();
+        (script.manners, script.calls) = (manners, 0);
+    }
+
+    /// The statuses that it was sent, in order.
+    pub fn statuses(&self) -> Vec<u64> {
+        let of = |result: &Value| result["stage_summaries"][0]["status"].as_u64().unwrap();
+        self.script().results.iter().map(of).collect()
+    }
+}
+
+/// One call, and the end of the connection.
+async fn serve(mut stream: TcpStream, script: &Mutex<Script>) {
+    let Some((path, body)) = read(&mut stream).await else { return };
+    let (manners, status, answer) =
+        script.lock().unwrap_or_else(PoisonError::into_inner).answer(&path, &body);
+    let kind = if manners == Manners::Nonsense { "content-type: text/html\r\n" } else { "" };
+    let head = |length: usize| {
+        let head = format!("HTTP/1.1 {status} Whatever\r\n{kind}content-length: {length}\r\n");
+        (head + "connection: close\r\n\r\n").into_bytes()
+    };
+    let bytes = match manners {
+        Manners::Closes => return,
+        Manners::HalfABody => [head(answer.len()), answer[..answer.len() / 2].to_vec()].concat(),
+        Manners::Huge => [head(64 << 20), vec![b' '; 32 << 20]].concat(),
+        Manners::Slow => {
+            sleep(Duration::from_millis(150)).await;
+            [head(answer.len()), answer].concat()
+        }
+        _ => [head(answer.len()), answer].concat(),
+    };
+    let _ = stream.write_all(&bytes).await;
+    let _ = stream.shutdown().await;
+}
+
+/// The path and the body of a request.
+async fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    while bytes.len() < end + length.unwrap_or(0) {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let original = String::from_utf8_lossy(&bytes[..end]);
+    let path = original.split_whitespace().nth(1)?.to_owned();
+    Some((path, bytes[end..].to_vec()))
+}
+
+impl Script {
+    fn answer(&mut self, path: &str, body: &[u8]) -> (Manners, u16, Vec<u8>) {
+        self.calls += 1;
+        self.paths.push(path.to_owned());
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let manners = self.manners;
+        let child = self.child.to_string();
+        let of_old_id = body["id"].as_str().is_some_and(|id| !id.is_empty() && id != child);
+        match manners {
+            Manners::Nonsense => return (manners, 200, b"<html>please log in</html>".to_vec()),
+            // As far as a plain parent's answer to a result tells, it has it.
+            Manners::OtherJson if !path.starts_with("/result") => {
+                return (manners, 200, br#"{"ok":true,"items":[1,2,3]}"#.to_vec());
+            }
+            Manners::Fails => return (manners, 500, b"no idea".to_vec()),
+            Manners::Forgot if of_old_id => return (manners, 404, b"unknown child".to_vec()),
+            _ => {}
+        }
+        let (status, answer) = self.plain(path, body);
+        (manners, status, answer)
+    }
+
+    /// As the reference document has it, with numbers for ids.
+    fn plain(&mut self, path: &str, body: Value) -> (u16, Vec<u8>) {
+        let offer = self.offer.clone();
+        match path.split('?').next().unwrap() {
+            "/poll" => {
+                self.polls.push(body);
+                let offer = offer.map_or("\"\"", |offer| offer.id);
+                (200, format!(r#"{{"id": {}, "new_release": {offer}}}"#, self.child).into_bytes())
+            }
+            "/release" => offer.map_or((404, b"none".to_vec()), |offer| (200, offer.yaml.into_bytes())),
+            "/result" => {
+                self.results.push(body);
+                (200, b"{}".to_vec())
+            }
+            "/end_stage" => (200, format!(r#"{{"end_stage": {}}}"#, self.ends).into_bytes()),
+            path if path.starts_with("/release/functions/") => {
+                offer.map_or((404, b"none".to_vec()), |offer| (200, offer.zip))
+            }
+            _ => (404, b"no such path".to_vec()),
+        }
+    }
+}

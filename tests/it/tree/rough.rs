@@ -1,0 +1,180 @@
+//! Parents that are plain, odd or broken: nothing is lost, and nothing is changed but what a parent may change.
+
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::{
+    levels::{Agents, PATIENCE, below_url, ended, look_until},
+    plain::{Manners, Offer, PlainParent},
+};
+use crate::world::{STAGE, World, strategy};
+
+use std::time::Duration;
+
+/// A release as a plain parent hands it out.
+async fn offer(id: &'static str) -> Offer {
+    let store = World::start().await;
+    let child = store.child().await;
+    let yaml = strategy(id);
+    store.submit(&yaml).await.ok();
+    let zip = store.get(&format!("/release/functions/{id}?childID={child}")).await.ok().body;
+    store.stop().await;
+    Offer { id, yaml, zip }
+}
+
+/// Looks at the parent until it saw what is expected.
+async fn seen(parent: &PlainParent, what: &str, is_expected: impl Fn(&PlainParent) -> bool) {
+    let looking = async {
+        while !is_expected(parent) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let found = timeout(PATIENCE, looking).await;
+    assert!(found.is_ok(), "{what}: {:?}", parent.script());
+}
+
+/// Behaves badly in every way for some calls each, and well after each.
+async fn through_all_troubles(parent: &PlainParent) {
+    for manners in Manners::BAD {
+        for (manners, calls) in [(manners, 3), (Manners::Good, 1)] {
+            parent.behave(manners);
+            seen(parent, "calls", |parent| parent.script().calls >= calls).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_parent_sees_an_agent_with_children() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let agents = Agents::below(&middle, false);
+    seen(&parent, "agents", |parent| {
+        parent.script().polls.last().is_some_and(|p| p["number_of_children"] == 6)
+    })
+    .await;
+    parent.script().offer = Some(offer("21").await);
+    seen(&parent, "a stage that waits", |parent| parent.statuses() == [2]).await;
+    parent.script().ends = true;
+    assert_eq!(ended(&middle, "21").await, "Done");
+    seen(&parent, "the result", |parent| parent.statuses() == [2, 4]).await;
+    assert_eq!(agents.end().await.totals.rolled_out, 6);
+    {
+        let script = parent.script();
+        let polls = &script.polls;
+        assert_eq!(polls[0]["id"], "");
+        assert!(polls[1..].iter().all(|poll| poll["id"] == "7"), "a number is kept as it was written");
+        assert!(polls.iter().all(|poll| poll["geographic_area"]["type"] == "Polygon"));
+        assert!(script.results.iter().all(|result| result["stage_summaries"][0]["stage_name"] == STAGE));
+        assert!(!script.paths.iter().any(|path| path.contains("wait=")), "{:?}", script.paths);
+    }
+    middle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parent_in_trouble_loses_nothing_and_changes_nothing() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let child = middle.child().await;
+
+    // While it registers.
+    through_all_troubles(&parent).await;
+    seen(&parent, "a registration", |parent| parent.script().polls.iter().any(|poll| poll["id"] == "7"))
+        .await;
+    let ready = || async { middle.get("/readyz").await.ok().text() };
+    parent.behave(Manners::Fails);
+    seen(&parent, "calls", |parent| parent.script().calls >= 2).await;
+    assert_eq!(ready().await, "ready\nthe manager above does not answer; 0 results wait for it\n");
+
+    // While it hands out a release.
+    parent.script().offer = Some(offer("22").await);
+    through_all_troubles(&parent).await;
+    look_until(&middle, "/api/v1/releases/22", |shown| shown["state"] == "Running").await;
+    let before = middle.get("/api/v1/releases/22").await.ok().json();
+
+    // While children work.
+    middle.poll(&child).await;
+    middle.fetch(&child, "22").await.ok();
+    through_all_troubles(&parent).await;
+    let after = middle.get("/api/v1/releases/22").await.ok().json();
+    assert_eq!(after["state"], before["state"]);
+    assert_eq!(after["strategy"], before["strategy"]);
+
+    // While a result is owed.
+    parent.behave(Manners::Fails);
+    middle.report(&child, "22", STAGE, 5).await.ok();
+    assert_eq!(ended(&middle, "22").await, "RolledBack");
+    look_until_metric(&middle, "choirmaster_parent_unsent_results 1").await;
+    through_all_troubles(&parent).await;
+    seen(&parent, "the result", |parent| !parent.statuses().is_empty()).await;
+    look_until_metric(&middle, "choirmaster_parent_unsent_results 0").await;
+    look_until_metric(&middle, "choirmaster_parent_up 1").await;
+    let releases = middle.get("/api/v1/releases").await.ok().json();
+    assert_eq!(releases["items"].as_array().unwrap().len(), 1, "{releases:#}");
+    middle.stop().await;
+}
+
+pub async fn look_until_metric(world: &World, line: &str) {
+    let mut last = String::new();
+    let looking = async {
+        loop {
+            last = world.get("/metrics").await.ok().text();
+            if last.lines().any(|found| found == line) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = timeout(PATIENCE, looking).await;
+    let last: String = last.lines().filter(|line| line.contains("parent")).collect();
+    assert!(found.is_ok(), "{line} is not in {last}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parent_that_forgot_this_manager_gives_it_a_new_id_and_gets_what_it_is_owed() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let child = middle.child().await;
+    parent.script().offer = Some(offer("23").await);
+    look_until(&middle, "/api/v1/releases/23", |shown| shown["state"] == "Running").await;
+    parent.script().child = 8;
+    parent.behave(Manners::Forgot);
+    middle.poll(&child).await;
+    middle.fetch(&child, "23").await.ok();
+    middle.report(&child, "23", STAGE, 5).await.ok();
+    assert_eq!(ended(&middle, "23").await, "RolledBack");
+    seen(&parent, "the result", |parent| !parent.script().results.is_empty()).await;
+    assert!(parent.script().results.iter().all(|result| result["id"] == "8"), "{:?}", parent.script());
+    middle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_release_under_an_id_that_came_before_is_an_error_and_changes_nothing() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let child = middle.child().await;
+    parent.script().offer = Some(offer("24").await);
+    look_until(&middle, "/api/v1/releases/24", |shown| shown["state"] == "Running").await;
+    let before = middle.get("/api/v1/releases/24").await.ok().json();
+    middle.poll(&child).await;
+    middle.fetch(&child, "24").await.ok();
+    middle.report(&child, "24", STAGE, 5).await.ok();
+    seen(&parent, "the result", |parent| parent.statuses() == [5]).await;
+
+    let offered = parent.script().offer.take().unwrap();
+    let yaml = offered.yaml.replace("trafficPercentage: 95", "trafficPercentage: 90");
+    let yaml = yaml.replace("trafficPercentage: 5\n", "trafficPercentage: 10\n");
+    assert_ne!(yaml, offered.yaml);
+    parent.script().offer = Some(Offer { yaml, ..offered });
+    let url = parent.url();
+    let middle = middle.restart_with(|options| options.parent = Some(super::levels::parent(url))).await;
+    seen(&parent, "an error", |parent| parent.statuses().last() == Some(&6)).await;
+    let after = middle.get("/api/v1/releases/24").await.ok().json();
+    assert_eq!(after["strategy"], before["strategy"]);
+    assert_eq!(count(&middle).await, 1);
+    middle.stop().await;
+}
+
+async fn count(world: &World) -> usize {
+    let releases: Value = world.get("/api/v1/releases").await.ok().json();
+    releases["items"].as_array().unwrap().len()
+}
