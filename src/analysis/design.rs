@@ -76,12 +76,12 @@ pub enum End {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Spending {
-    /// alpha · t (Kim and DeMets 1987, exponent 1).
+    /// alpha · t (Kim and `DeMets` 1987, exponent 1).
     #[default]
     Linear,
-    /// 2 − 2 Φ(z₁₋α/₂ / √t), like O'Brien and Fleming's bounds (Lan and DeMets 1983).
+    /// 2 − 2 Φ(z₁₋α/₂ / √t), like O'Brien and Fleming's bounds (Lan and `DeMets` 1983).
     OBrienFleming,
-    /// alpha · ln(1 + (e − 1) t), like Pocock's bounds (Lan and DeMets 1983).
+    /// alpha · ln(1 + (e − 1) t), like Pocock's bounds (Lan and `DeMets` 1983).
     Pocock,
 }
 
@@ -188,7 +188,6 @@ impl Design {
 
     fn check_end(&self) -> Result<(), DesignFault> {
         match self.end {
-            End::Once => Ok(()),
             End::After { interval_ms: 0, .. } | End::Open { interval_ms: 0 } => Err(DesignFault::Interval),
             End::After { duration_ms, interval_ms, .. } if duration_ms < interval_ms => {
                 Err(DesignFault::Duration { duration_ms, interval_ms })
@@ -199,7 +198,7 @@ impl Design {
             },
             End::Open { .. } if self.run_variation.is_some() => Err(DesignFault::OpenPrevious),
             End::Open { .. } if self.sampling == Sampling::Series => Err(DesignFault::OpenSeries),
-            End::Open { .. } => Ok(()),
+            End::Once | End::Open { .. } => Ok(()),
         }
     }
 

@@ -45,8 +45,7 @@ pub enum Compared<'a> {
 
 impl<'a> Compared<'a> {
     pub fn counts(hypothesis: &Hypothesis, strata: &'a [Stratum]) -> Self {
-        let pair = |s: &Stratum| (hypothesis.counts(&s.baseline), hypothesis.counts(&s.canary));
-        Self::Counts(strata.iter().map(pair).collect())
+        Self::Counts(hypothesis.pairs(strata))
     }
 }
 

@@ -337,10 +337,7 @@ fn number(value: f64) -> String {
     }
     let digits = (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize;
     let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 fn p_value(p: f64) -> String {

@@ -31,17 +31,29 @@ pub struct Group {
 pub fn next_group(strata: &[Stratum], from: usize, rule: Rule, end: bool) -> Option<Range<usize>> {
     let first = strata.get(from)?;
     let (mut baseline, mut canary) = (0, 0);
-    for (at, stratum) in strata.iter().enumerate().skip(from) {
-        if !alike(first, stratum) {
+    let mut at = from;
+    while at < strata.len() {
+        if !alike(first, &strata[at]) {
             return Some(from..at);
         }
-        baseline += counted(&stratum.baseline, rule.zero_free);
-        canary += counted(&stratum.canary, rule.zero_free);
+        let interval = interval_from(strata, at);
+        for stratum in &strata[interval.clone()] {
+            baseline += counted(&stratum.baseline, rule.zero_free);
+            canary += counted(&stratum.canary, rule.zero_free);
+        }
+        at = interval.end;
         if baseline.min(canary) >= LEAST_SIDE && baseline + canary >= rule.least_total {
-            return Some(from..at + 1);
+            return Some(from..at);
         }
     }
     end.then_some(from..strata.len())
+}
+
+/// The strata of one interval, stage and split: however many batches it came in, it is taken whole.
+pub fn interval_from(strata: &[Stratum], from: usize) -> Range<usize> {
+    let first = &strata[from];
+    let same = |stratum: &&Stratum| stratum.interval == first.interval && alike(first, stratum);
+    from..from + strata[from..].iter().take_while(same).count()
 }
 
 fn alike(a: &Stratum, b: &Stratum) -> bool {

@@ -7,7 +7,7 @@ use super::{
     design::Tolerance,
     dist::{Lattice, student_sf},
     exact::exact_tails,
-    group::{Group, Rule, next_group},
+    group::{Group, Rule, interval_from, next_group},
     mixture::ln_mixture,
     rank::{Map, walk, weighted_rank_sums},
     rate::Rates,
@@ -125,9 +125,7 @@ impl Hypothesis {
     /// Takes in the strata that are complete; at the end whatever there is.
     pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) {
         if matches!(self.kind, Kind::Rate | Kind::NonZero) {
-            let new = &strata[self.taken.min(strata.len())..];
-            let pairs: Vec<_> =
-                new.iter().map(|s| (self.counts(&s.baseline), self.counts(&s.canary))).collect();
+            let pairs = self.pairs(&strata[self.taken.min(strata.len())..]);
             self.taken = self.taken.max(strata.len());
             self.take_counts(&pairs, self.map().scale);
             return;
@@ -136,6 +134,25 @@ impl Hypothesis {
             self.taken = range.end;
             self.take(&Group::of(&strata[range], self.rule(), steps), self.map(), once);
         }
+    }
+
+    /// What a rate sees of strata, an interval each.
+    pub fn pairs(&self, strata: &[Stratum]) -> Vec<(Counts, Counts)> {
+        let mut pairs = Vec::new();
+        let mut from = 0;
+        while from < strata.len() {
+            let interval = interval_from(strata, from);
+            from = interval.end;
+            let side = |side: fn(&Stratum) -> &Sample| {
+                let counts = strata[interval.clone()].iter().map(|stratum| self.counts(side(stratum)));
+                counts.fold(Counts::default(), |sum, more| Counts {
+                    calls: sum.calls + more.calls,
+                    events: sum.events + more.events,
+                })
+            };
+            pairs.push((side(|s| &s.baseline), side(|s| &s.canary)));
+        }
+        pairs
     }
 
     /// Adds counts of strata, at the ratio that the hypothesis is judged at.

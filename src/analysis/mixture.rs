@@ -3,7 +3,7 @@
 use super::dist::normal_ln_sf;
 
 /// ln of the one-sided normal mixture martingale, which exceeds 1/alpha ever with probability alpha at most
-/// (Robbins 1970; Howard, Ramdas, McAuliffe and Sekhon 2021): 2 √(ρ/(V+ρ)) exp(S²/(2(V+ρ))) Φ(S/√(V+ρ)).
+/// (Robbins 1970; Howard, Ramdas, `McAuliffe` and Sekhon 2021): 2 √(ρ/(V+ρ)) exp(S²/(2(V+ρ))) Φ(S/√(V+ρ)).
 ///
 /// `v` is a variance with which `s` is sub-Gaussian, `rho` the variance for which the mixture is made, fixed before any
 /// data were seen.

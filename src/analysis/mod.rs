@@ -38,6 +38,8 @@
 //! Deliberately not here: fetching data (providers), what a verdict does to a release (gates), thresholds, and any
 //! way to look at the data and *then* choose the test.
 
+#![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
+
 pub mod data;
 pub mod dependence;
 pub mod design;

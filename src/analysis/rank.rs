@@ -2,7 +2,7 @@
 //!
 //! With centred midranks r of canary and mapped baseline together, m baseline and n canary values, N = m + n:
 //!
-//! - S = Σ_canary r, U = S + mn/2 (Mann and Whitney 1947);
+//! - S = Σ r over the canary, U = S + mn/2 (Mann and Whitney 1947);
 //! - V = mn/(N(N−1)) Σr² and K = mn(m−n)/(N(N−1)(N−2)) Σr³, the moments of a sum drawn without replacement;
 //!   with ties of t values, Σr² = (N³ − N − Σ(t³ − t))/12 and Σr³ = −¼ Σ r (t³ − t);
 //! - the placement variance (Brunner and Munzel 2000) from the places of each side's values among the other's.

@@ -2,7 +2,7 @@
 //!
 //! The statistics of successive looks have the canonical joint distribution (Scharfstein, Tsiatis and Robins 1997;
 //! Jennison and Turnbull 2000): sums of independent increments whose variances are the information gathered. Boundaries
-//! follow from alpha spent at each look (Lan and DeMets 1983, 1989) by the recursion of Armitage, McPherson and Rowe (1969).
+//! follow from alpha spent at each look (Lan and `DeMets` 1983, 1989) by the recursion of Armitage, `McPherson` and Rowe (1969).
 
 use serde::{Deserialize, Serialize};
 
@@ -140,10 +140,13 @@ impl Bounds {
             let root = information.sqrt();
             let step = (information - before).sqrt();
             let increment = (spent - gone).max(0.0);
-            let c = z.map(|z| z * root).unwrap_or_else(|| match &known {
-                None => normal_z(increment) * root,
-                Some(known) => known.density.solve(step, increment, spent, root),
-            });
+            let c = z.map_or_else(
+                || match &known {
+                    None => normal_z(increment) * root,
+                    Some(known) => known.density.solve(step, increment, spent, root),
+                },
+                |z| z * root,
+            );
             self.looks[at].z = Some(c / root);
             let next = self.looks.get(at + 1).map(|next| next.information - information);
             let next = next.filter(|next| *next > 0.0).map_or(step, f64::sqrt);

@@ -111,8 +111,9 @@ fn fraction(a: f64, x: f64) -> f64 {
     h * x
 }
 
-/// Coefficients in powers of η of the functions c_k of DLMF 8.12.7, from c_0 = 1/μ − 1/η and
-/// c_k = (c'_{k−1} + (−1)^k g_k η/μ)/η, worked out in fractions; g are Stirling's.
+/// Coefficients in powers of η of the functions of DLMF 8.12.7, from `c_0 = 1/μ − 1/η` and
+/// `c_k = (c'_{k−1} + (−1)^k g_k η/μ)/η`, worked out in fractions; g are Stirling's.
+#[allow(clippy::unreadable_literal, reason = "nobody reads these digits")]
 const TEMME: [[f64; 14]; 4] = [
     [
         -0.3333333333333333,

@@ -165,14 +165,14 @@ fn text(evidence: &Evidence) -> String {
         let end = |end: Option<f64>| end.map_or_else(|| "unknown".to_owned(), value);
         let what = if effect.relative { "canary / baseline" } else { "canary − baseline" };
         let confidence = effect.confidence * 100.0;
-        text.push_str(&format!(
+        text.extend([format!(
             "\n{what}: {} ({confidence:.0} % interval {} to {})\n",
             value(effect.estimate),
             end(effect.low),
             end(effect.high)
-        ));
+        )]);
         if let Some(superiority) = effect.superiority {
-            text.push_str(&format!("P(canary > baseline) + ½ P(equal): {superiority:.4}\n"));
+            text.extend([format!("P(canary > baseline) + ½ P(equal): {superiority:.4}\n")]);
         }
     }
     if !evidence.tests.is_empty() {
