@@ -21,6 +21,7 @@ use crate::{
         assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         gate::Stand,
+        manager::{Agents, Manager, Planned},
         offer::Piece,
         queue::Overtakes,
         state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
@@ -31,6 +32,7 @@ use crate::{
         AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
         WallMs, Writes,
     },
+    strategy::render::UNDO_STAGE,
 };
 
 /// `children.detail`.
@@ -67,6 +69,9 @@ pub struct ReleaseDetail {
     pub runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Upstream>,
+    /// Children that are managers themselves: few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managers: Vec<(ChildKey, Planned)>,
 }
 
 /// `assignments.detail`.
@@ -75,6 +80,8 @@ pub(super) struct AssignmentDetail {
     pub named: u16,
     pub piece: Piece,
     pub fetched: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<Manager>,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -176,6 +183,24 @@ pub struct Upward {
     /// Under which the children's results of it are stored.
     pub slot: u8,
     pub status: StageStatus,
+    /// Of the moment in which it was over.
+    #[serde(default)]
+    pub agents: Agents,
+}
+
+impl Upward {
+    /// A release is taken back, as the parent ordered by this offer.
+    pub fn undone(offer: String, unconfirmed: u32) -> Self {
+        Self {
+            offer,
+            release: None,
+            release_key: 0,
+            stage: Some(UNDO_STAGE.to_owned()),
+            slot: 0,
+            status: StageStatus::Completed,
+            agents: Agents { unconfirmed, ..Agents::default() },
+        }
+    }
 }
 
 /// What a batch has touched so far.
@@ -226,6 +251,9 @@ impl Touched {
                 Change::StageReported { release, stage, status, .. } => {
                     let release = state.find(*release);
                     self.outbox.extend(release.and_then(|release| upward(release, *stage, *status)));
+                }
+                Change::UndoReported { offer, unconfirmed, .. } => {
+                    self.outbox.push((UPWARD.to_owned(), json(&Upward::undone(offer.clone(), *unconfirmed))));
                 }
                 Change::ReleaseForwarded { id, to } => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
@@ -286,6 +314,9 @@ impl Touched {
             | Change::AnalysisBegan { release, .. }
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. }
+            | Change::ReleaseContinued { release, .. }
+            | Change::UndoAwaited { release, .. }
+            | Change::UndoReported { release, .. }
             | Change::ReleaseApproved { release, .. } => {
                 self.releases.insert(*release);
             }
@@ -466,8 +497,9 @@ fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<(String, 
         release: Some(release.id.clone()),
         release_key: release.key.0,
         stage: Some(release.strategy.stages.get(usize::from(stage))?.name.clone()),
-        slot: release.slot_of(usize::from(stage)).0,
+        slot: Slot::stage(usize::from(stage)).0,
         status,
+        agents: release.agents(),
     };
     Some((UPWARD.to_owned(), json(&effect)))
 }
@@ -545,6 +577,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         accepted: release.accepted,
         runs: release.runs.clone(),
         upstream: release.upstream.clone(),
+        managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
     ReleaseRow {
@@ -587,6 +620,7 @@ fn assignment_row(
         named: assignment.named,
         piece: assignment.piece,
         fetched: assignment.fetched,
+        manager: assignment.manager.as_deref().cloned(),
         wave: assignment.wave,
         admitted: assignment.admitted,
         passed: assignment.passed,

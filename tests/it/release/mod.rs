@@ -3,6 +3,7 @@
 mod analysis;
 mod frozen;
 mod gates;
+mod managers;
 mod model;
 mod properties;
 mod queue;

@@ -45,7 +45,10 @@ fn every_sample_loads_without_a_word() {
 fn only_what_an_agent_can_run_is_handed_out_whole() {
     let whole: Vec<String> =
         samples().into_iter().filter(|(_, text)| load(text).runs_whole()).map(|(file, _)| file).collect();
-    assert_eq!(whole, ["ab.yml", "area.yml", "bad.yml", "canary.yml", "gradual.yml", "two-stage.yml"]);
+    assert_eq!(
+        whole,
+        ["ab.yml", "area.yml", "bad.yml", "canary.yml", "gradual.yml", "two-stage.yml", "west.yml"]
+    );
 }
 
 #[test]
