@@ -75,7 +75,7 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
     let gathered = (is_last && asks_children && release.is_gathered(run)).then(|| {
         let counts = |wave: u32| stage.is_none() && release.turns.waves() == 1 || wave == run.number;
         let members = release.assignments.iter().filter(|(_, assignment)| counts(assignment.wave));
-        (members.map(|(child, _)| *child).collect(), stage.map(|stage| release.slot_of(stage)))
+        (members.map(|(child, _)| *child).collect(), stage.map(Slot::stage))
     });
     let designs = analysis
         .metrics
