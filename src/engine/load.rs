@@ -194,6 +194,7 @@ impl Building {
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
+            runs: detail.runs,
             next_deadline: 0,
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })

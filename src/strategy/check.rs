@@ -90,7 +90,7 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     let strategy = validate::strategy(draft, &mut findings);
     // What can't be carried out comes last: until then every fault of it is shown, too.
     if purpose == Purpose::Submit {
-        validate::not_yet_available(blocks, &mut findings);
+        validate::not_yet_available(blocks, strategy.as_ref(), &mut findings);
     }
     let strategy = strategy.filter(|_| !findings.has_errors());
     let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {
