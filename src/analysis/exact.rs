@@ -5,8 +5,8 @@ use super::rank::Element;
 /// Additions of one exact distribution.
 const MAX_WORK: f64 = 3e7;
 
-/// Largest N: the number of ways to draw must stay a float.
-const MAX_TOTAL: f64 = 1_000.0;
+/// Largest N of an exact distribution: the number of ways to draw must stay a float.
+pub const MAX_TOTAL: f64 = 1_000.0;
 
 /// P(as high or higher) and P(as low or lower).
 pub type Exact = (f64, f64);

@@ -142,10 +142,25 @@ fn summary<'a>(samples: impl Iterator<Item = &'a Sample>) -> SideSummary {
     }
     let side = match merged {
         Some(histogram) => Side::Cells(histogram.cells()),
-        None => Side::of_values(values, None),
+        None => Side::Points(Vec::new()),
     };
-    let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|q| quantile(&side, q));
+    let [p50, p95, p99] = match &side {
+        Side::Cells(_) => [0.5, 0.95, 0.99].map(|q| quantile(&side, q)),
+        Side::Points(_) => quantiles(values),
+    };
     SideSummary { count, p50, p95, p99, ..SideSummary::default() }
+}
+
+/// p50, p95, p99 without sorting all.
+fn quantiles(mut values: Vec<f64>) -> [Option<f64>; 3] {
+    [0.5, 0.95, 0.99].map(|q| {
+        let last = values.len().checked_sub(1)?;
+        let at = q * last as f64;
+        let (_, below, above) = values.select_nth_unstable_by(at.floor() as usize, f64::total_cmp);
+        let below = *below;
+        let next = above.iter().copied().fold(f64::INFINITY, f64::min);
+        Some(if at.fract() > 0.0 { below + (next - below) * at.fract() } else { below })
+    })
 }
 
 /// How many more calls would decide if the estimate holds: the interval shrinks with the square root of their number.

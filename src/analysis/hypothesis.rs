@@ -6,7 +6,7 @@ use super::{
     data::{Counts, Sample, Stratum},
     design::Tolerance,
     dist::{Lattice, student_sf},
-    exact::exact_tails,
+    exact::{MAX_TOTAL, exact_tails},
     group::{Group, Rule, interval_from, next_group},
     mixture::ln_mixture,
     rank::{Map, walk, weighted_rank_sums},
@@ -196,7 +196,8 @@ impl Hypothesis {
         self.ln_ways += libm::lgamma(m + n + 1.0) - libm::lgamma(m + 1.0) - libm::lgamma(n + 1.0);
         let ranks = matches!(self.kind, Kind::Rank | Kind::Rest);
         self.exact = None;
-        if ranks && self.groups == 1 && (once || m + n <= EXACT_BETWEEN_LOOKS) {
+        let most = if once { MAX_TOTAL } else { EXACT_BETWEEN_LOOKS };
+        if ranks && self.groups == 1 && m + n <= most {
             let mut order = Vec::new();
             walk(&group.baseline, &group.canary, map, |element| order.push(element));
             self.exact = exact_tails(&order);

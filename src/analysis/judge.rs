@@ -111,7 +111,7 @@ impl Judgement {
         Ok(Self {
             design,
             hypotheses: Vec::new(),
-            steps: [Step::default(); 2],
+            steps: [Step::default(), Step::default()],
             seen: 0,
             splits: Vec::new(),
             looks: 0,
@@ -209,9 +209,7 @@ impl Judgement {
             if self.design.sampling == Sampling::Calls {
                 for (step, sample) in self.steps.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
                     if let (Sample::Values(values), false) = (sample, step.is_fine()) {
-                        let mut sorted = values.clone();
-                        sorted.sort_unstable_by(f64::total_cmp);
-                        step.see(&sorted);
+                        step.see_all(values);
                     }
                 }
             }

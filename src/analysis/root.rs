@@ -1,7 +1,7 @@
 //! Where a falling function of one number crosses zero: how estimates and the ends of intervals are found.
 
 /// Relative width at which a place is known.
-const WIDTH: f64 = 1e-11;
+const WIDTH: f64 = 1e-10;
 
 /// Steps outwards until a sign changes: each doubles, so that 60 leave the range of sensible numbers.
 const MAX_DOUBLINGS: u32 = 60;

@@ -115,19 +115,35 @@ pub fn tied(a: f64, b: f64) -> bool {
 }
 
 /// What is known so far of the step to which a side's values are rounded: the largest number of which all are multiples.
-#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Step {
     /// 0 before any value was seen.
     divisor: f64,
     largest: f64,
-    distinct: usize,
+    /// Different values, as far as they matter.
+    distinct: Vec<f64>,
     /// The values are fine enough to be taken as they are.
     fine: bool,
 }
 
 impl Step {
+    /// Takes notice of values in any order; what comes of it doesn't depend on their order.
+    pub fn see_all(&mut self, values: &[f64]) {
+        // Two values are enough to see that those of most samples are fine, and nothing has to be sorted then.
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if !values.is_empty() {
+            self.see(&[least, most]);
+        }
+        if !self.fine {
+            let mut sorted = values.to_vec();
+            sorted.sort_unstable_by(f64::total_cmp);
+            self.see(&sorted);
+        }
+    }
+
     /// Takes notice of sorted values.
-    pub fn see(&mut self, sorted: &[f64]) {
+    fn see(&mut self, sorted: &[f64]) {
         let mut last = f64::NAN;
         for &value in sorted {
             if self.fine {
@@ -137,7 +153,10 @@ impl Step {
                 continue;
             }
             last = value;
-            self.distinct += 1;
+            if self.distinct.len() < LEAST_DISTINCT && !self.distinct.iter().any(|known| tied(*known, value))
+            {
+                self.distinct.push(value);
+            }
             self.largest = self.largest.max(value.abs());
             self.divisor = divisor(self.divisor, value.abs(), REMAINDER * self.largest);
             self.fine = self.divisor < LEAST_STEP * self.largest;
@@ -151,7 +170,7 @@ impl Step {
 
     /// The step, where there is one worth a mention.
     pub fn size(&self) -> Option<f64> {
-        (!self.fine && self.distinct >= LEAST_DISTINCT).then_some(self.divisor)
+        (!self.fine && self.distinct.len() >= LEAST_DISTINCT).then_some(self.divisor)
     }
 }
 

@@ -22,6 +22,9 @@ fn raw(baseline: &[f64], canary: &[f64]) -> Finding {
     once(high(), Sample::Values(baseline.to_vec()), Sample::Values(canary.to_vec()))
 }
 
+/// Baseline and canary of one child.
+type Part = (Vec<f64>, Vec<f64>);
+
 /// Values of some kind: fine, rounded, mostly zero.
 fn sample() -> impl Strategy<Value = Vec<f64>> {
     let fine = prop::collection::vec(1.0..100.0_f64, 1..60);
@@ -101,7 +104,7 @@ proptest! {
         if let Some(q) = q {
             design.question = Question::Quantile(q);
         }
-        let side = |of: fn(&(Vec<f64>, Vec<f64>)) -> &Vec<f64>| {
+        let side = |of: fn(&Part) -> &Vec<f64>| {
             let mut merged = Histogram::new(1.02).unwrap();
             for part in &parts {
                 merged.merge(&histogram(1.02, of(part))).unwrap();
