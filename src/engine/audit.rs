@@ -134,6 +134,17 @@ enum Event<'a> {
         stage: &'a str,
         status: &'static str,
     },
+    /// The parent's next offer goes on with it.
+    ReleaseContinued {
+        release: &'a str,
+        offer: &'a str,
+    },
+    /// It is taken back, as the parent ordered by this offer.
+    UndoReported {
+        release: &'a str,
+        offer: &'a str,
+        unconfirmed: u32,
+    },
     ReleaseEnded {
         release: &'a str,
         end: End,
@@ -258,6 +269,10 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             let stage = stage.map_or("?", |stage| &stage.name);
             Event::StageReported { release: release_id, stage, status: status.name() }
         }
+        Change::ReleaseContinued { offer, .. } => Event::ReleaseContinued { release: release_id, offer },
+        Change::UndoReported { offer, unconfirmed, .. } => {
+            Event::UndoReported { release: release_id, offer, unconfirmed: *unconfirmed }
+        }
         Change::ReleaseEnded { end, unconfirmed, .. } => {
             Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }
         }
@@ -271,6 +286,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
         }
         Change::ChildCalledAgain { .. }
+        | Change::UndoAwaited { .. }
         | Change::NewcomersSeen { .. }
         | Change::DeadlinesSeen { .. }
         | Change::Numbers { .. } => return None,

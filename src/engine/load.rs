@@ -163,7 +163,11 @@ impl Building {
         let key = row.release_key;
         let detail: ReleaseDetail =
             serde_json::from_str(&row.detail).map_err(|e| bad("releases", key, "detail", e))?;
-        let strategy = strategy::check(&row.strategy).strategy.ok_or_else(|| {
+        let checked = match detail.upstream {
+            Some(_) => strategy::check_from_above(row.strategy.as_bytes()),
+            None => strategy::check(&row.strategy),
+        };
+        let strategy = checked.strategy.ok_or_else(|| {
             bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
         })?;
         let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
@@ -189,6 +193,7 @@ impl Building {
             excluded: detail.excluded,
             assignments: BTreeMap::new(),
             counts: crate::release::state::Counts::default(),
+            managers: detail.managers.into_iter().collect(),
             joined: 0,
             turns: Turns::default(),
             gates,
@@ -258,6 +263,7 @@ impl Building {
             named: detail.named,
             piece: detail.piece,
             fetched: detail.fetched,
+            manager: detail.manager.map(Box::new),
             wave: detail.wave,
             admitted: detail.admitted,
             passed: detail.passed,
@@ -308,7 +314,13 @@ impl Building {
             .members
             .iter()
             .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
-            .map(|(key, wave)| (*key, Assignment { wave: *wave, since: since(*wave), ..fresh.clone() }))
+            .map(|(key, wave)| {
+                let part = match self.release.manager_for(*key) {
+                    None => fresh.clone(),
+                    manager => Assignment::of_manager(manager, &strategy, self.release.started_at),
+                };
+                (*key, Assignment { wave: *wave, since: since(*wave), ..part })
+            })
             .collect();
         assignments.append(&mut self.rows);
         for assignment in assignments.values_mut() {
@@ -322,7 +334,7 @@ impl Building {
         self.release.joined = joined.len() as u32;
         let turns = members.iter().copied().zip(waves).chain(joined);
         let (order, waves): (Vec<ChildKey>, Vec<u32>) = turns.unzip();
-        self.release.turns = Turns::new(&order, &waves);
+        self.release.turns = Turns::new(&order, &waves, &self.release.managers);
         self.release.members = members.into();
         self.release.assignments = assignments;
         self.release.recount();

@@ -56,8 +56,9 @@ impl Pace {
         if !self.is_limited {
             return;
         }
-        let most = release.gates.levels.at_once.unwrap_or_default();
-        let places = most.saturating_sub(release.counts.in_progress);
+        let at_once = release.gates.levels.at_once;
+        let places =
+            at_once.map_or(0, |most| release.places(most)).saturating_sub(release.counts.in_progress);
         let before = self.places.swap(places, Ordering::AcqRel);
         for _ in before..places {
             self.freed.notify_one();
@@ -102,7 +103,7 @@ fn began_ms(release: &Release) -> u64 {
     release.started_at.max(release.gates.stand.opened).max(fact) + release.clock.paused_ms
 }
 
-/// Renews what has changed with a commit.
+/// The releases whose places are counted.
 pub(super) fn limited(state: &State) -> impl Iterator<Item = &Release> {
     state.releases.values().filter(|release| release.gates.levels.at_once.is_some())
 }

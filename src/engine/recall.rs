@@ -55,7 +55,9 @@ pub(super) async fn about_one_child(
         | Command::RetryChild { release, .. }
         | Command::Retry { release }
         | Command::EndStageNow { release, .. }
-        | Command::SkipStage { release, .. } => (None, release.clone()),
+        | Command::SkipStage { release, .. }
+        | Command::UpstreamContinue { release, .. }
+        | Command::UpstreamUndo { release, .. } => (None, release.clone()),
         Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } => {
             return Ok(Recalled::Answered(Ok(Reply::Done)));
         }

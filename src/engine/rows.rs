@@ -20,6 +20,7 @@ use crate::{
         assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         gate::Stand,
+        manager::{Agents, Manager, Planned},
         offer::Piece,
         queue::Overtakes,
         state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
@@ -30,6 +31,7 @@ use crate::{
         AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
         WallMs, Writes,
     },
+    strategy::render::UNDO_STAGE,
 };
 
 /// `children.detail`.
@@ -64,6 +66,9 @@ pub struct ReleaseDetail {
     pub accepted: Bad,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Upstream>,
+    /// Children that are managers themselves: few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managers: Vec<(ChildKey, Planned)>,
 }
 
 /// `assignments.detail`.
@@ -72,6 +77,8 @@ pub(super) struct AssignmentDetail {
     pub named: u16,
     pub piece: Piece,
     pub fetched: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<Manager>,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -173,6 +180,24 @@ pub struct Upward {
     /// Under which the children's results of it are stored.
     pub slot: u8,
     pub status: StageStatus,
+    /// Of the moment in which it was over.
+    #[serde(default)]
+    pub agents: Agents,
+}
+
+impl Upward {
+    /// A release is taken back, as the parent ordered by this offer.
+    pub fn undone(offer: String, unconfirmed: u32) -> Self {
+        Self {
+            offer,
+            release: None,
+            release_key: 0,
+            stage: Some(UNDO_STAGE.to_owned()),
+            slot: 0,
+            status: StageStatus::Completed,
+            agents: Agents { unconfirmed, ..Agents::default() },
+        }
+    }
 }
 
 /// What a batch has touched so far.
@@ -223,6 +248,9 @@ impl Touched {
                 Change::StageReported { release, stage, status, .. } => {
                     let release = state.find(*release);
                     self.outbox.extend(release.and_then(|release| upward(release, *stage, *status)));
+                }
+                Change::UndoReported { offer, unconfirmed, .. } => {
+                    self.outbox.push((UPWARD.to_owned(), json(&Upward::undone(offer.clone(), *unconfirmed))));
                 }
                 Change::ReleaseForwarded { id, to } => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
@@ -280,6 +308,9 @@ impl Touched {
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }
             | Change::StageReported { release, .. }
+            | Change::ReleaseContinued { release, .. }
+            | Change::UndoAwaited { release, .. }
+            | Change::UndoReported { release, .. }
             | Change::ReleaseApproved { release, .. } => {
                 self.releases.insert(*release);
             }
@@ -460,8 +491,9 @@ fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<(String, 
         release: Some(release.id.clone()),
         release_key: release.key.0,
         stage: Some(release.strategy.stages.get(usize::from(stage))?.name.clone()),
-        slot: release.slot_of(usize::from(stage)).0,
+        slot: Slot::stage(usize::from(stage)).0,
         status,
+        agents: release.agents(),
     };
     Some((UPWARD.to_owned(), json(&effect)))
 }
@@ -538,6 +570,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         stand: release.gates.stand,
         accepted: release.accepted,
         upstream: release.upstream.clone(),
+        managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
     ReleaseRow {
@@ -580,6 +613,7 @@ fn assignment_row(
         named: assignment.named,
         piece: assignment.piece,
         fetched: assignment.fetched,
+        manager: assignment.manager.as_deref().cloned(),
         wave: assignment.wave,
         admitted: assignment.admitted,
         passed: assignment.passed,

@@ -64,6 +64,8 @@ pub enum Mode {
     Ask = 3,
     /// It waits for a place; where there is one, the engine gives it.
     Queued = 4,
+    /// A manager has an offer in hand: what it is handed and told of that, only the engine knows.
+    Leads = 5,
 }
 
 /// A child's turn, unpacked.
@@ -110,6 +112,7 @@ impl Published {
                 1 => Mode::Offer,
                 2 => Mode::InHand,
                 4 => Mode::Queued,
+                5 => Mode::Leads,
                 _ => Mode::Ask,
             },
             release: ReleaseKey((word >> 36) as u32),
@@ -148,8 +151,9 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
                 Some(undo) => OfferName::undo(undo.number),
                 None => assignment.offer_name(),
             };
+            let is_manager = assignment.manager.is_some();
             Published {
-                mode: Mode::InHand,
+                mode: if is_manager { Mode::Leads } else { Mode::InHand },
                 release,
                 name,
                 slot: assignment.slot,

@@ -28,6 +28,8 @@
 
 mod act;
 mod answered;
+pub mod area;
+mod below;
 mod facts;
 mod lane;
 
@@ -36,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use self::lane::{Dice, Lane};
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
+    below::{Below, Look},
     facts::{Facts, FromAbove, Pause},
 };
 use crate::release::upstream::Waiting;

@@ -12,11 +12,12 @@ use super::{
     command::Command,
     deadline,
     gate::{ALL_OPEN, Reached, Turns},
+    manager::Planned,
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
     state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
 };
 use crate::{
-    model::{ChildKey, ChildStatus, Now, ReleaseKey},
+    model::{ChildKey, ChildKind, ChildStatus, Now, ReleaseKey},
     strategy::Order,
 };
 
@@ -72,6 +73,7 @@ impl State {
             Change::ReleaseAborted { release, reason, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
+                    release.ended = None;
                     release.state = ReleaseState::RollingBack { reason: reason.clone(), end: *end };
                 });
                 self.fold(*release, Fact::Aborted, *now);
@@ -96,6 +98,13 @@ impl State {
             Change::StageReported { release, status, .. } => self.with(*release, |release| {
                 if let Some(upstream) = &mut release.upstream {
                     upstream.report(*status);
+                }
+            }),
+            Change::ReleaseContinued { release, .. }
+            | Change::UndoAwaited { release, .. }
+            | Change::UndoReported { release, .. } => self.with(*release, |release| {
+                if let Some(upstream) = &mut release.upstream {
+                    upstream.apply(change);
                 }
             }),
             Change::ChildJoined { release, child, now } => self.join(*release, *child, *now),
@@ -219,18 +228,25 @@ impl State {
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
         let Some(release) = self.releases.get_mut(&key) else { return };
-        let Membership { members, excluded, waves } = membership;
+        let Membership { members, excluded, waves, managers } = membership;
         release.state = ReleaseState::Running;
         release.started = Some(now);
         release.started_at = release.at(now);
         release.members = Arc::clone(members);
         release.excluded.clone_from(excluded);
-        release.turns = Turns::new(members, waves);
+        release.turns = Turns::new(members, waves, managers);
+        release.managers.clone_from(managers);
         release.gates.stand.opened = release.started_at;
         let fresh = Assignment::new(&release.strategy, release.started_at);
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
-        let in_wave = |at: usize| Assignment { wave: wave(at), ..fresh.clone() };
-        release.assignments = members.iter().enumerate().map(|(at, child)| (*child, in_wave(at))).collect();
+        let member = |(at, child): (usize, &ChildKey)| {
+            let part = match release.manager_for(*child) {
+                None => fresh.clone(),
+                manager => Assignment::of_manager(manager, &release.strategy, release.started_at),
+            };
+            (*child, Assignment { wave: wave(at), ..part })
+        };
+        release.assignments = members.iter().enumerate().map(member).collect();
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
@@ -258,11 +274,16 @@ impl State {
         // Those barriers that others are on their way to have begun without it.
         let is_open = wave < release.gates.stand.waves;
         let joined = if is_open { release.gates.stand.level.saturating_add(1) } else { 0 };
+        let manager = self.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+        if let Some(record) = manager {
+            let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
+            release.managers.insert(child, planned);
+        }
         let newcomer = Assignment {
             wave,
             joined: Some(joined),
             facts: release.facts.len() as u16,
-            ..Assignment::new(&release.strategy, release.at(now))
+            ..Assignment::of_manager(release.manager_for(child), &release.strategy, release.at(now))
         };
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
@@ -324,7 +345,10 @@ impl State {
         stand.opened = at;
         stand.reached = None;
         stand.level = release.gates.levels.barrier_from(0);
-        release.state = ReleaseState::Running;
+        // The manager above may open one while an operator here has paused it.
+        if !matches!(release.state, ReleaseState::Paused { .. }) {
+            release.state = ReleaseState::Running;
+        }
         let deadlines = self.settings.deadlines(&release.strategy);
         for child in release.turns.between(before.stand.waves, to + 1) {
             let Some(assignment) = release.assignments.get_mut(child) else { continue };

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     gate::Levels,
+    manager::{Agents, Manager},
     offer::{MAX_UNDO, OfferKind, OfferName, Piece},
 };
 use crate::{
@@ -198,6 +199,14 @@ pub enum Step {
     StageBegan {
         slot: Slot,
     },
+    /// A manager said what became of its agents.
+    Counted {
+        agents: Agents,
+    },
+    /// A manager is done with one wave; more of its agents have their turn in a later one.
+    NextWave {
+        wave: u32,
+    },
     /// The next offer waits.
     NextOffer {
         piece: Piece,
@@ -291,6 +300,8 @@ pub struct Assignment {
     pub fetched: bool,
     pub slot: Slot,
     pub stage_status: StageStatus,
+    /// `None`: it is an agent.
+    pub manager: Option<Box<Manager>>,
     /// In which it has its turn, from 0.
     pub wave: u32,
     /// For one that joined when the release was under way: the lowest barrier that waits for it.
@@ -341,9 +352,19 @@ impl Assignment {
         self.heard.get_or_insert_default()
     }
 
-    /// A member of a release that has not acted yet.
+    /// A child manager that has not acted yet.
+    pub fn of_manager(manager: Option<Box<Manager>>, strategy: &Strategy, at: ReleaseMs) -> Self {
+        let agent = Self::new(strategy, at);
+        match manager {
+            None => agent,
+            Some(_) => Self { manager, piece: Piece::Whole, slot: Piece::Whole.slot(), ..agent },
+        }
+    }
+
+    /// An agent that has not acted yet.
     pub fn new(strategy: &Strategy, at: ReleaseMs) -> Self {
         Self {
+            manager: None,
             status: ChildStatus::Todo,
             outcome: None,
             attempt: 1,
@@ -409,7 +430,7 @@ impl Assignment {
 
     /// Whether this offer, which is no undo, is or was one of this child's.
     pub fn was_offered(&self, name: OfferName, strategy: &Strategy) -> bool {
-        let Some(piece) = piece_of(name, strategy) else { return false };
+        let Some(piece) = self.piece_of(name, strategy) else { return false };
         let stands_in_only = self.outcome == Some(Outcome::Excluded(Exclusion::Successor));
         match name.attempt.cmp(&self.named) {
             Ordering::Less => true,
@@ -419,6 +440,22 @@ impl Assignment {
                 is_current || was_passed || self.mark(piece.slot()).is_some()
             }
             Ordering::Greater => false,
+        }
+    }
+
+    /// The piece that an offer hands out; `None` for an undo and for what this child is never handed.
+    pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Piece> {
+        match self.manager {
+            Some(_) => (name.kind == OfferKind::First).then_some(Piece::Whole),
+            None => piece_of(name, strategy),
+        }
+    }
+
+    /// The functions that the current offer changes.
+    pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
+        match self.manager {
+            Some(_) => (0..strategy.functions.len()).fold(FunctionSet::EMPTY, FunctionSet::with),
+            None => FunctionSet::of(self.current_function(strategy)),
         }
     }
 
@@ -472,6 +509,12 @@ impl Assignment {
             Step::StageBegan { slot } => {
                 self.begin(*slot, StageStatus::InProgress, at);
             }
+            Step::Counted { agents } => {
+                if let Some(manager) = &mut self.manager {
+                    manager.reported = *agents;
+                }
+            }
+            Step::NextWave { wave } => self.go_on_in(*wave, strategy, at),
             Step::NextOffer { piece } => {
                 self.piece = *piece;
                 self.fetched = false;
@@ -516,10 +559,18 @@ impl Assignment {
                 if let Some(undo) = self.undo.as_deref_mut() {
                     undo.functions = FunctionSet::EMPTY;
                 }
+                // What it was to take back for another is nothing of its own.
+                if self.predecessor.is_some() && self.attempt == 1 && !self.has_begun() {
+                    self.tainted = FunctionSet::EMPTY;
+                }
             }
             Step::Late { slot, shows, digest, .. } => {
                 let function = slot.map_or(0, |slot| slot.function(strategy));
-                self.show(*shows, function);
+                let functions = match self.manager {
+                    Some(_) => self.current_functions(strategy),
+                    None => FunctionSet::of(function),
+                };
+                self.show(*shows, functions);
                 let late = &mut self.heard_mut().late;
                 if late.len() == MAX_LATE {
                     late.remove(0);
@@ -538,7 +589,7 @@ impl Assignment {
                 // Behind a barrier all set up anew: not all at once.
                 self.admitted = false;
                 let waits = matches!(self.status, ChildStatus::Todo | ChildStatus::Doing) && !self.fetched;
-                if waits && levels.of_piece(self.piece) < level {
+                if waits && levels.level_of(self) < level {
                     self.since = self.since.max(dated.at);
                 }
             }
@@ -597,11 +648,27 @@ impl Assignment {
         }
     }
 
-    fn show(&mut self, shows: Shows, function: usize) {
+    fn show(&mut self, shows: Shows, functions: FunctionSet) {
         match shows {
             Shows::Nothing => {}
-            Shows::Base => self.tainted = self.tainted.without(function),
-            Shows::New => self.rolled_out = self.rolled_out.with(function),
+            // What a manager takes back, it takes back of all waves.
+            Shows::Base if self.manager.is_some() => {
+                self.tainted = self.tainted.minus(functions);
+                self.rolled_out = self.rolled_out.minus(functions);
+            }
+            Shows::Base => self.tainted = self.tainted.minus(functions),
+            Shows::New => self.rolled_out = self.rolled_out.union(functions),
+        }
+    }
+
+    /// The next wave is a new attempt, which goes on with what the one before left.
+    fn go_on_in(&mut self, wave: u32, strategy: &Strategy, at: ReleaseMs) {
+        let (named, reported) = (self.named, self.manager.as_deref().map(|manager| manager.reported));
+        self.retry(strategy, at);
+        self.wave = wave;
+        self.tainted = self.tainted.minus(self.rolled_out);
+        if let Some((manager, reported)) = self.manager.as_deref_mut().zip(reported) {
+            (manager.continues, manager.reported) = (Some(named), reported);
         }
     }
 
@@ -609,7 +676,7 @@ impl Assignment {
         self.status = ChildStatus::Doing;
         self.fetched = true;
         self.polls = 0;
-        self.tainted = self.tainted.with(self.current_function(strategy));
+        self.tainted = self.tainted.union(self.current_functions(strategy));
         self.begin(self.slot, StageStatus::InProgress, at);
     }
 
@@ -629,7 +696,7 @@ impl Assignment {
         strategy: &Strategy,
         at: ReleaseMs,
     ) {
-        self.show(shows, self.current_function(strategy));
+        self.show(shows, self.current_functions(strategy));
         self.stage_status = status;
         self.since = at;
         self.polls = 0;
@@ -691,7 +758,11 @@ impl Assignment {
     }
 
     fn retry(&mut self, strategy: &Strategy, at: ReleaseMs) {
-        let fresh = Self::new(strategy, at);
+        let mut manager = self.manager.take();
+        if let Some(manager) = &mut manager {
+            **manager = Manager::new(std::mem::take(&mut manager.planned));
+        }
+        let fresh = Self::of_manager(manager, strategy, at);
         *self = Self {
             attempt: self.attempt + 1,
             named: self.attempt + 1,
@@ -708,19 +779,13 @@ impl Assignment {
     }
 }
 
-/// What every child is offered first.
+/// What every agent is offered first.
 pub fn first_piece(strategy: &Strategy) -> Piece {
-    if strategy.runs_whole() {
-        Piece::Whole
-    } else if strategy.is_bare_rollout() {
-        Piece::Rollout(0)
-    } else {
-        Piece::Stage(0)
-    }
+    if strategy.runs_whole() { Piece::Whole } else { Piece::Stage(0) }
 }
 
-/// The piece that an offer hands out; `None` for an undo and for what this strategy never hands out.
-pub fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
+/// The piece that an offer hands to an agent; `None` for an undo and for what this strategy never hands out.
+fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
     match name.kind {
         OfferKind::First => Some(first_piece(strategy)),
         OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => {

@@ -1,12 +1,13 @@
 //! What is stored, published and shown as the audit trail: every way in which the state changes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     assignment::{ReleaseMs, Step},
     gate::Gate,
+    manager::Planned,
     offer::Piece,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
@@ -58,6 +59,8 @@ pub struct Membership {
     pub excluded: Vec<(Exclusion, u32)>,
     /// The wave of each member, from 0, in their order. Empty: all are in the first.
     pub waves: Vec<u32>,
+    /// Those of them that are managers themselves.
+    pub managers: BTreeMap<ChildKey, Planned>,
 }
 
 /// One change of the state. Applying it can't fail.
@@ -200,6 +203,24 @@ pub enum Change {
         /// Where to ask for it.
         to: String,
     },
+    /// The parent's next offer goes on with a release from above.
+    ReleaseContinued {
+        release: ReleaseKey,
+        /// By which it is called there from now on.
+        offer: String,
+    },
+    /// The parent wants to hear when a release is taken back.
+    UndoAwaited {
+        release: ReleaseKey,
+        /// Its order to do so.
+        offer: String,
+    },
+    /// It is taken back, and the parent is to hear of it.
+    UndoReported {
+        release: ReleaseKey,
+        offer: String,
+        unconfirmed: u32,
+    },
     /// Newcomers were looked at again, for whom they may replace.
     NewcomersSeen {
         now: Now,
@@ -289,6 +310,9 @@ impl Change {
             | Self::LevelOpened { release, .. }
             | Self::ReleaseEnded { release, .. }
             | Self::StageReported { release, .. }
+            | Self::ReleaseContinued { release, .. }
+            | Self::UndoAwaited { release, .. }
+            | Self::UndoReported { release, .. }
             | Self::DeadlinesSeen { release, .. }
             | Self::Child { release, .. }
             | Self::Numbers { release, .. }

@@ -111,6 +111,17 @@ pub enum Command {
         to: String,
     },
 
+    /// The parent's offer `offer` goes on with a release that came from it, in which so many waves are open now.
+    UpstreamContinue {
+        release: String,
+        offer: String,
+        waves: u32,
+    },
+    /// The parent takes a release back, and wants to hear of it under the id of this order.
+    UpstreamUndo {
+        release: String,
+        offer: String,
+    },
     /// The parent paused the release it offered, or goes on with it.
     UpstreamHold {
         release: String,
@@ -146,6 +157,12 @@ pub enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     Whole,
+    /// To a manager: the whole strategy in the full language.
+    Full,
+    /// To a manager: the release is to be taken back.
+    UndoOf {
+        function: u8,
+    },
     /// One stage; `rollout` tells whether its success rolls out.
     Stage {
         stage: u8,
@@ -168,6 +185,8 @@ pub struct Offer {
     pub strategy: Arc<Strategy>,
     pub name: OfferName,
     pub form: Form,
+    /// GeoJSON: to what the target is to be clipped.
+    pub area: Option<Arc<str>>,
 }
 
 /// Who would take part, and what is in the way.
@@ -190,7 +209,16 @@ pub enum Reply {
     Offer(Offer),
     /// Stored, or stored before.
     Stored,
-    EndStage(bool),
+    EndStage {
+        end: bool,
+        /// A manager: everything of this release is to be taken back.
+        rollback: bool,
+    },
+    /// The parent will hear when a release is taken back; if it is already, how many agents have not confirmed that.
+    TakenBack {
+        is_under_way: bool,
+        unconfirmed: u32,
+    },
     Submitted {
         created: bool,
         outlook: Outlook,

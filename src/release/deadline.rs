@@ -59,7 +59,9 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     // One that is lost again and again ends as late as one that is fetched and confirmed in the last moment.
     let longest = deadlines.offer_ms.saturating_add(deadlines.setup_ms);
     let at = undo.since.saturating_add(wait).min(undo.asked.saturating_add(longest));
-    Some(Deadline { at, missed: Missed::Undo, silence_ms: None })
+    // A manager takes it back from its own children first, and calls meanwhile.
+    let calls = undo.fetched && assignment.manager.is_some();
+    Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
 }
 
 fn main(
@@ -84,7 +86,8 @@ fn main(
         return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None];
     }
     // Agents in an A/B stage are silent until it ends: there only the stage itself has a deadline.
-    let silent_by_nature = assignment.stage_status == StageStatus::InProgress
+    let silent_by_nature = assignment.manager.is_none()
+        && assignment.stage_status == StageStatus::InProgress
         && assignment
             .slot
             .stage_index()

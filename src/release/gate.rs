@@ -21,17 +21,18 @@
 //! - no end signal leads past a closed barrier, and no offer above one is handed out;
 //! - a child of a wave that is not open is offered nothing and has no deadline.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     assignment::{Assignment, ReleaseMs, Slot},
+    manager::Planned,
     offer::Piece,
 };
 use crate::{
     model::{ChildKey, StageStatus},
-    strategy::{Action, ApprovalOf, Order, Strategy},
+    strategy::{Action, ApprovalOf, Order, StageKind, Strategy},
 };
 
 /// The level of a barrier that no child ever comes to: all are open.
@@ -66,7 +67,6 @@ impl Levels {
             Action::Rollback if from_above => rollout,
             Action::Rollback => 0,
         });
-        let after = after.collect();
         let bit = |level: u8| 1 << level;
         let approval = strategy.rollout.as_ref().and_then(|rollout| rollout.approval.as_ref());
         let approvals = match approval.map(|approval| &approval.of) {
@@ -79,14 +79,28 @@ impl Levels {
         let global =
             strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
         let all = if global { (1..=rollout).fold(0, |set, level| set | bit(level)) } else { 0 };
+        let after: Vec<u8> = after.collect();
+        let signalled = if from_above { waits_for_signal(strategy, &reachable, &after) } else { 0 };
         let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
-        Self { stages, after, rollout, barriers: all | approvals, approvals, at_once }
+        Self { stages, after, rollout, barriers: all | approvals | signalled, approvals, at_once }
     }
 
-    pub fn of_piece(&self, piece: Piece) -> u8 {
+    /// Where a child is. One with a whole strategy in hand walks through the levels.
+    pub fn level_of(&self, assignment: &Assignment) -> u8 {
+        match assignment.piece {
+            Piece::Whole => self.of_stage(assignment.slot.stage_index().unwrap_or_default()),
+            piece => self.of_piece(piece),
+        }
+    }
+
+    pub fn of_stage(&self, stage: usize) -> u8 {
+        self.stages.get(stage).copied().unwrap_or_default()
+    }
+
+    fn of_piece(&self, piece: Piece) -> u8 {
         match piece {
             Piece::Whole => 0,
-            Piece::Stage(stage) => self.stages.get(usize::from(stage)).copied().unwrap_or_default(),
+            Piece::Stage(stage) => self.of_stage(usize::from(stage)),
             Piece::Rollout(_) => self.rollout,
         }
     }
@@ -111,6 +125,11 @@ impl Levels {
         (level..=self.rollout).find(|level| self.barriers & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
 
+    /// Whether a barrier stands between a stage and what follows its success.
+    pub fn has_barrier_after(&self, stage: usize) -> bool {
+        self.barrier_from(self.of_stage(stage).saturating_add(1)) <= self.after_stage(stage)
+    }
+
     /// The level of what follows the success of what runs; 0: nothing does.
     fn after(&self, slot: Slot) -> u8 {
         slot.stage_index().and_then(|stage| self.after.get(stage).copied()).unwrap_or_default()
@@ -125,6 +144,15 @@ impl Levels {
     pub fn may_end(&self, slot: Slot, open: u8) -> bool {
         self.after(slot) < open
     }
+}
+
+/// The barriers that the manager above opens: after each stage that waits for its signal.
+fn waits_for_signal(strategy: &Strategy, reachable: &[bool], after: &[u8]) -> LevelSet {
+    let stages = strategy.stages.iter().zip(reachable).zip(after);
+    let waiting = stages
+        .filter(|((stage, reachable), _)| **reachable && stage.kind == StageKind::WaitForSignal)
+        .map(|(_, after)| *after);
+    waiting.filter(|after| *after > 0).fold(0, |set, level| set | 1 << level)
 }
 
 /// The longest way from the first stage to each; a valid graph has no loop, and the bound keeps a hand-made one from
@@ -192,7 +220,8 @@ impl Gates {
     /// As a release begins.
     pub fn new(strategy: &Strategy, from_above: bool) -> Self {
         let levels = Levels::of(strategy, from_above);
-        let stand = Stand { waves: 1, opened: 0, level: levels.barrier_from(0), reached: None };
+        let waves = strategy.from_above.as_ref().and_then(|above| above.waves).unwrap_or(1);
+        let stand = Stand { waves, opened: 0, level: levels.barrier_from(0), reached: None };
         Self { levels: Arc::new(levels), stand }
     }
 
@@ -203,7 +232,7 @@ impl Gates {
 
     /// Whether a child that has not fetched its next offer must wait for a gate.
     pub fn holds(&self, assignment: &Assignment) -> bool {
-        !self.admits(assignment) || self.levels.of_piece(assignment.piece) >= self.stand.level
+        !self.admits(assignment) || self.levels.level_of(assignment) >= self.stand.level
     }
 
     /// Whether a child may be told to end what it runs.
@@ -224,7 +253,7 @@ impl Gates {
 
     /// Whether it takes part, and is still below what others may run.
     pub fn is_trailing(&self, assignment: &Assignment) -> bool {
-        self.is_in_play(assignment) && self.levels.of_piece(assignment.piece) < self.front()
+        self.is_in_play(assignment) && self.levels.level_of(assignment) < self.front()
     }
 
     /// Whether it takes part at present.
@@ -234,17 +263,18 @@ impl Gates {
 
     /// Whether its next offer is shown only once it has a place.
     pub fn queues(&self, assignment: &Assignment) -> bool {
-        self.levels.at_once.is_some() && !assignment.admitted
+        self.levels.at_once.is_some() && !assignment.admitted && assignment.manager.is_none()
     }
 
     /// Whether it takes one of the places. One that has come to a barrier only goes on testing: if it kept its place,
     /// the others would never come.
     pub fn takes_place(&self, assignment: &Assignment) -> bool {
-        assignment.admitted && self.is_in_play(assignment) && !self.is_there(assignment)
+        let needs_one = assignment.admitted && assignment.manager.is_none();
+        needs_one && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
     fn is_there(&self, assignment: &Assignment) -> bool {
-        if self.levels.of_piece(assignment.piece) >= self.stand.level {
+        if self.levels.level_of(assignment) >= self.stand.level {
             return true;
         }
         let is_ready = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
@@ -262,12 +292,17 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// From members and the wave of each; nothing said means the first.
-    pub fn new(members: &[ChildKey], waves: &[u32]) -> Self {
-        let Some(last) = waves.iter().copied().max().filter(|last| *last > 0) else {
+    /// From members and the wave of each (nothing said means the first), and the waves in which managers among them have
+    /// more of their agents' turns.
+    pub fn new(members: &[ChildKey], waves: &[u32], managers: &BTreeMap<ChildKey, Planned>) -> Self {
+        let later = managers
+            .iter()
+            .flat_map(|(child, planned)| planned.quotas.iter().skip(1).map(|(wave, _)| (*wave, *child)));
+        let mut order: Vec<(u32, ChildKey)> =
+            waves.iter().copied().zip(members.iter().copied()).chain(later).collect();
+        let Some(last) = order.iter().map(|(wave, _)| *wave).max().filter(|last| *last > 0) else {
             return Self::default();
         };
-        let mut order: Vec<(u32, ChildKey)> = waves.iter().copied().zip(members.iter().copied()).collect();
         order.sort_unstable();
         let ends = (0..=last).map(|wave| order.partition_point(|(of, _)| *of <= wave) as u32);
         Self { ends: ends.collect(), order: order.into_iter().map(|(_, child)| child).collect() }

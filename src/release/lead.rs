@@ -10,6 +10,7 @@ use super::{
     change::Change,
     decide::roll_back,
     gate::{Gate, Reached},
+    manager::Agents,
     state::{Bad, End, Release, ReleaseState, State},
     summary::Kept,
 };
@@ -181,7 +182,7 @@ struct Passed {
 type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
 
 fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
-    let planned = release.participants();
+    let planned = release.agents_planned();
     let (bad, accepted) = (release.counts.bad(), release.accepted);
     let limits: [Limit; 3] = [
         ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),
@@ -214,13 +215,16 @@ fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change
         Change::Child { release: of, child, step: Step::Ended { outcome, .. }, .. }
             if *of == release.key && (passed.is_counted)(*outcome) =>
         {
-            Some((*child, *outcome))
+            Some((*child, verb(*outcome).to_owned()))
+        }
+        Change::Child { release: of, child, step: Step::Counted { agents }, .. } if *of == release.key => {
+            Some((*child, below(*agents)))
         }
         _ => None,
     });
-    if let Some((child, outcome)) = last {
+    if let Some((child, verb)) = last {
         let id = state.children.get(child).map_or("a child", |record| record.id.as_str());
-        let _ = write!(text, "{id} {}", verb(outcome));
+        let _ = write!(text, "{id} {verb}");
         if let Some(assignment) = release.assignments.get(&child) {
             let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
             let _ = match stage {
@@ -243,6 +247,15 @@ fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change
         let _ = write!(text, " ({})", passed.most);
     }
     text
+}
+
+/// What a manager said of its agents: `reported of its agents 3 failed, 1 timed out`.
+fn below(agents: Agents) -> String {
+    let Agents { failed, timed_out, unreachable, .. } = agents;
+    let all = [(failed, "failed"), (timed_out, "timed out"), (unreachable, "unreachable")];
+    let bad: Vec<String> =
+        all.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    format!("reported of its {} agents {}", agents.participants, bad.join(", "))
 }
 
 const fn verb(outcome: Outcome) -> &'static str {

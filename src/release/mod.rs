@@ -23,6 +23,7 @@ pub mod decide;
 mod fleet;
 pub mod gate;
 pub mod lead;
+pub mod manager;
 pub mod offer;
 pub mod queue;
 mod replan;

@@ -24,6 +24,7 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
         if judged.is_empty() {
             follow.extend(end(release, now).or_else(|| lead::lead(release, now)));
             follow.extend(upstream::due(release, now));
+            follow.extend(upstream::undone(state, release));
         } else {
             follow.extend(judged);
         }
@@ -50,7 +51,7 @@ fn end(release: &Release, now: Now) -> Option<Change> {
         ReleaseState::RollingBack { end, .. } => end,
         _ => return None,
     };
-    let unconfirmed = release.counts.undo_overdue;
+    let unconfirmed = release.counts.agents.unconfirmed;
     Some(Change::ReleaseEnded { release: release.key, end, unconfirmed, now })
 }
 

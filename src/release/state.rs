@@ -14,6 +14,7 @@ use super::{
     assignment::{Assignment, Dated, ReleaseMs},
     change::{Submitted, Variant},
     gate::{Gates, Turns},
+    manager::{Agents, Planned},
     queue::Overtakes,
     settings::{NEWCOMER_LOOKS, Settings},
     upstream::Upstream,
@@ -179,6 +180,7 @@ pub enum End {
 ///     RollingBack --> Aborted: every undo confirmed or overdue
 ///     RollingBack --> RolledBack: likewise, if it was by a limit or for want of an approval
 ///     Running --> Done
+///     Done --> RollingBack: the parent takes it back
 ///     Running --> DoneWithFailures
 ///     DoneWithFailures --> Running: retry
 /// ```
@@ -266,7 +268,7 @@ impl ReleaseClock {
     }
 }
 
-/// Children that ended badly, by what limits there are.
+/// Agents that ended badly, by what limits there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bad {
@@ -313,6 +315,9 @@ pub struct Counts {
     /// Places of `max_in_progress` that are taken.
     #[serde(skip)]
     pub in_progress: u32,
+    /// Agents, those of managers below among them.
+    #[serde(skip)]
+    pub agents: Agents,
 }
 
 impl Counts {
@@ -352,6 +357,7 @@ impl Counts {
 
     pub(super) fn add(&mut self, assignment: &Assignment, gates: &Gates) {
         self.slots(assignment, gates).into_iter().flatten().for_each(|count| *count += 1);
+        self.agents.add(assignment.agents());
     }
 
     pub(super) fn remove(&mut self, assignment: &Assignment, gates: &Gates) {
@@ -359,20 +365,18 @@ impl Counts {
             .into_iter()
             .flatten()
             .for_each(|count| *count = count.saturating_sub(1));
+        self.agents.remove(assignment.agents());
     }
 
-    /// Those that ended badly, as limits count them.
+    /// Agents that ended badly, as limits count them.
     pub const fn bad(&self) -> Bad {
-        Bad {
-            failed: self.outcome_failed,
-            timed_out: self.timed_out + self.lost,
-            unreachable: self.unreachable,
-        }
+        let Agents { failed, timed_out, unreachable, .. } = self.agents;
+        Bad { failed, timed_out, unreachable }
     }
 
-    /// Children that ended badly.
+    /// Agents that ended badly.
     pub const fn failures(&self) -> u32 {
-        self.outcome_failed + self.timed_out + self.unreachable + self.lost
+        self.agents.bad()
     }
 }
 
@@ -402,6 +406,8 @@ pub struct Release {
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
+    /// Members, and those that joined later, that are managers themselves.
+    pub managers: BTreeMap<ChildKey, Planned>,
     /// Children that joined later.
     pub joined: u32,
     /// Members by their turns.
@@ -437,6 +443,7 @@ impl Release {
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
+            managers: BTreeMap::new(),
             joined: 0,
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
@@ -471,7 +478,7 @@ impl Release {
 
     /// Whether one more child may be shown its offer; always where there is no limit.
     pub fn has_place(&self) -> bool {
-        self.gates.levels.at_once.is_none_or(|most| self.counts.in_progress < most)
+        self.gates.levels.at_once.is_none_or(|most| self.counts.in_progress < self.places(most))
     }
 
     /// Whether it has begun and may yet end well.

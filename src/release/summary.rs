@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::manager::Agents;
 use crate::{
     model::StageStatus,
     strategy::{Condition, Metric, Operator, Stage, Statistic},
@@ -65,6 +66,9 @@ pub struct Summary {
     pub f1_histogram: Option<Box<Histogram>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Box<Histogram>>,
+    /// What a manager says of its agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Agents>,
 }
 
 /// A summary as it is kept: its text, and a digest by which a repeat is known.

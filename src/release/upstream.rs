@@ -2,15 +2,17 @@
 //!
 //! It is led by the same gates as any other. What differs:
 //!
-//! - it is led with barriers over the whole subtree even where the parent says nothing of how, so that the outcome for the
+//! - where the parent says nothing of how, it is led with barriers over the whole subtree, so that the outcome for the
 //!   subtree is one;
-//! - the barrier after a stage of type `WaitForSignal` opens when the parent ends that stage, never by itself; there is
-//!   one also after the last stage of an offer that ends in a roll-back;
-//! - when a stage is over for all, one summary of it goes up. That it has to is a [`Change`], stored in the commit that
-//!   made it so; the numbers are read from the store when it is sent.
+//! - after a stage of type `WaitForSignal` there is a barrier, also after the last stage of an offer that ends in a roll-back;
+//!   it opens when the parent ends that stage, never by itself;
+//! - waves open when the parent says so: with an offer that continues the one before;
+//! - when a stage is over for all whose wave has begun, one summary of it goes up. That it has to is a [`Change`], stored in
+//!   the commit that made it so; the numbers are read from the store when it is sent, but for those of the agents, which
+//!   are of that very moment.
 //!
-//! An order to take a release back is a release like any other: a stage in which the new version is the base version.
-//! What runs of the same functions from above is rolled back before it.
+//! An order to take a release back is none of its own: the release is rolled back, also one that was over, and then the
+//! parent hears of it, under the id of that order.
 //!
 //! Deliberately not here: the calls to the parent (`uplink`).
 
@@ -19,11 +21,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assignment::Slot,
     change::Change,
     gate::Gate,
-    offer::Piece,
-    state::{End, Release, ReleaseState},
+    state::{End, Release, ReleaseState, State},
     summary::{Histogram, Summary, Times},
 };
 use crate::{
@@ -39,6 +39,9 @@ pub struct Upstream {
     /// So many stages of the success path were reported; [`ALL_REPORTED`]: nothing more is to be said.
     #[serde(default)]
     pub reported: u8,
+    /// Orders of the parent to take it back, which are to be answered when that is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undos: Vec<String>,
 }
 
 /// The reason of a pause that the parent asked for.
@@ -53,7 +56,8 @@ pub fn led(strategy: Strategy) -> Strategy {
     Strategy { rollout: Some(strategy.rollout.unwrap_or_else(global)), ..strategy }
 }
 
-/// The stage in which the parent believes this manager to be, where it waits for a signal.
+/// The stage in which the parent believes this manager to be. It is asked whether that may end; where the stage needs no
+/// signal, it is asked all the same, for so it is heard that the parent takes the release back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     pub offer: String,
@@ -70,38 +74,47 @@ impl Release {
         matches!(&self.state, ReleaseState::Paused { reason, .. } if self.upstream.is_some() && reason == HELD)
     }
 
-    /// The stage that only the parent can end.
+    /// The stage of which the parent is asked.
     pub fn waits_above(&self) -> Option<Waiting> {
-        let upstream = self.upstream.as_ref().filter(|_| self.is_running())?;
+        let upstream = self.upstream.as_ref().filter(|_| self.may_end_well())?;
         let path = self.strategy.success_path();
         let stage = *path.get(usize::from(upstream.reported))?;
-        let found = self.strategy.stages.get(stage)?;
+        let name = self.strategy.stages.get(stage)?.name.clone();
+        let reached = self.gates.stand.reached.filter(|_| self.is_running()).map(|reached| reached.gate);
+        let barrier = self.barrier_above(stage);
+        let is_ready = barrier.is_some_and(|barrier| reached == Some(Gate::Level(barrier)));
+        Some(Waiting { offer: upstream.offer.clone(), stage: stage as u8, name, is_ready })
+    }
+
+    fn may_end_well(&self) -> bool {
+        self.is_under_way() || self.state == ReleaseState::Planned
+    }
+
+    /// The barrier after a stage, if it is closed and only the parent opens it.
+    pub(super) fn barrier_above(&self, stage: usize) -> Option<u8> {
+        let waits = self.strategy.stages.get(stage)?.kind == StageKind::WaitForSignal;
         let barrier = self.gates.levels.after_stage(stage);
-        if found.kind != StageKind::WaitForSignal || self.gates.stand.level > barrier {
-            return None;
-        }
-        let reached = self.gates.stand.reached.map(|reached| reached.gate);
-        Some(Waiting {
-            offer: upstream.offer.clone(),
-            stage: stage as u8,
-            name: found.name.clone(),
-            is_ready: reached == Some(Gate::Level(barrier)),
-        })
+        (waits && self.upstream.is_some() && self.gates.stand.level <= barrier).then_some(barrier)
     }
 
     /// Whether a gate opens only when the parent says so.
     pub(super) fn wants_signal(&self, gate: Gate) -> bool {
-        let Gate::Level(level) = gate else { return false };
-        self.waits_above()
-            .is_some_and(|waiting| self.gates.levels.after_stage(usize::from(waiting.stage)) == level)
+        match gate {
+            Gate::Wave(_) => self.waves_from_above(),
+            Gate::Level(level) => self
+                .waits_above()
+                .is_some_and(|waiting| self.barrier_above(usize::from(waiting.stage)) == Some(level)),
+        }
     }
 
-    /// Where the results of a stage are: a strategy that is nothing but a roll-out is run as one.
-    pub fn slot_of(&self, stage: usize) -> Slot {
-        match super::assignment::first_piece(&self.strategy) {
-            Piece::Rollout(function) => Slot::rollout(function),
-            _ => Slot::stage(stage),
-        }
+    fn waves_from_above(&self) -> bool {
+        let said = self.strategy.from_above.as_ref().and_then(|above| above.waves);
+        self.upstream.is_some() && said.is_some()
+    }
+
+    /// Everybody whose wave has begun is done, and the parent opens the next.
+    fn is_between_waves(&self) -> bool {
+        self.waves_from_above() && self.counts.awaited_now == 0
     }
 }
 
@@ -122,12 +135,15 @@ pub(super) fn due(release: &Release, now: Now) -> Vec<Change> {
             left.take(1).map(|stage| said((stage, StageStatus::Failure))).collect()
         }
         ReleaseState::Over { .. } => left.map(|stage| said((stage, StageStatus::Completed))).collect(),
+        ReleaseState::Running if release.is_between_waves() => {
+            left.map(|stage| said((stage, StageStatus::Completed))).collect()
+        }
         ReleaseState::Running if release.counts.trailing == 0 => {
             // The last stage is over when what follows it is.
             let before_last = path.len().saturating_sub(1).saturating_sub(usize::from(upstream.reported));
             let front = release.gates.front();
             left.take(before_last)
-                .take_while(|stage| release.gates.levels.of_piece(Piece::Stage(**stage as u8)) < front)
+                .take_while(|stage| release.gates.levels.of_stage(**stage) < front)
                 .map(|stage| said((stage, StageStatus::Completed)))
                 .collect()
         }
@@ -135,7 +151,41 @@ pub(super) fn due(release: &Release, now: Now) -> Vec<Change> {
     }
 }
 
+/// The orders to take a release back that can be answered now: no other release is still being taken back by the same.
+pub(super) fn undone(state: &State, release: &Release) -> Vec<Change> {
+    let ReleaseState::Over { end: End::RolledBack | End::Aborted, .. } = release.state else {
+        return Vec::new();
+    };
+    let awaited = release.upstream.iter().flat_map(|upstream| &upstream.undos);
+    let others = |offer: &String| {
+        let is_same = |other: &&Release| {
+            let undos = other.upstream.as_ref().map(|upstream| upstream.undos.as_slice()).unwrap_or_default();
+            other.key != release.key && undos.contains(offer)
+        };
+        !state.releases.values().filter(is_same).any(|other| !other.state.is_over())
+    };
+    let key = release.key;
+    let unconfirmed = release.counts.agents.unconfirmed;
+    awaited
+        .filter(|offer| others(offer))
+        .map(|offer| Change::UndoReported { release: key, offer: offer.clone(), unconfirmed })
+        .collect()
+}
+
 impl Upstream {
+    pub fn new(offer: String) -> Self {
+        Self { offer, reported: 0, undos: Vec::new() }
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::ReleaseContinued { offer, .. } => (self.offer, self.reported) = (offer.clone(), 0),
+            Change::UndoAwaited { offer, .. } => self.undos.push(offer.clone()),
+            Change::UndoReported { offer, .. } => self.undos.retain(|other| other != offer),
+            _ => {}
+        }
+    }
+
     /// Takes note that a stage was reported.
     pub(super) fn report(&mut self, status: StageStatus) {
         self.reported =
@@ -157,6 +207,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
     Summary {
         stage_name: None,
         status,
+        agents: None,
         proxy_times: times(of, |s| s.proxy_times, |s| Some(s.f1_calls? + s.f2_calls?), None),
         f1_times_summary: times(of, |s| s.f1_times_summary, |s| s.f1_calls, f1_histogram.as_ref()),
         f2_times_summary: times(of, |s| s.f2_times_summary, |s| s.f2_calls, f2_histogram.as_ref()),

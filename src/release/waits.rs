@@ -252,14 +252,20 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     }
 }
 
+/// What only the manager above can do.
+fn signal(release: &Release, gate: Gate) -> String {
+    match gate {
+        Gate::Wave(_) => format!("the parent has to open {}", release.gate_name(gate)),
+        Gate::Level(_) => "the parent has to end the stage".to_owned(),
+    }
+}
+
 /// What the next gate waits for.
 fn gate(release: &Release) -> String {
     let stand = &release.gates.stand;
     match (&release.state, stand.reached) {
         (ReleaseState::AwaitingApproval { what, .. }, _) => format!("somebody must approve of {what}"),
-        (_, Some(reached)) if release.wants_signal(reached.gate) => {
-            "the parent has to end the stage".to_owned()
-        }
+        (_, Some(reached)) if release.wants_signal(reached.gate) => signal(release, reached.gate),
         (_, Some(reached)) => {
             format!("{} soaks until then", release.gate_name(reached.gate))
         }
@@ -293,8 +299,8 @@ fn gates(release: &Release, now: Now) -> String {
     if release.turns.waves() > 1 {
         let _ = write!(line, "; {}", release.gate_name(Gate::Wave(stand.waves.saturating_sub(1))));
     }
-    if stand.reached.is_some_and(|reached| release.wants_signal(reached.gate)) {
-        line.push_str("; every child is ready: the parent has to end the stage");
+    if let Some(reached) = stand.reached.filter(|reached| release.wants_signal(reached.gate)) {
+        let _ = write!(line, "; every child is ready: {}", signal(release, reached.gate));
     } else if let Some(reached) = stand.reached {
         let left = Span(release.gate_due().saturating_sub(release.at(now)));
         let _ = write!(line, "; soaks for another {left}, then {}", release.gate_name(reached.gate));

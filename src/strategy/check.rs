@@ -4,7 +4,7 @@ use super::{
     Strategy,
     analysis::{Templates, providers::Providers, templates},
     diagnostic::{Diagnostic, Findings},
-    parse,
+    parse::{self, Author},
     raw::{self, At},
     validate,
 };
@@ -26,7 +26,12 @@ pub struct Checked {
 
 /// Reads a strategy and reports every fault of it.
 pub fn check(text: &str) -> Checked {
-    check_for(text, None, Purpose::Look)
+    check_for(text, Author::Developer, None, Purpose::Look)
+}
+
+/// [`check_bytes`] for what the manager above hands out.
+pub fn check_from_above(bytes: &[u8]) -> Checked {
+    bytes_to_text(bytes, |text| check_for(text, Author::Parent, None, Purpose::Submit))
 }
 
 /// What a manager has that strategies may name.
@@ -43,12 +48,12 @@ pub fn check_submission(bytes: &[u8]) -> Checked {
 
 /// [`check_submission`] at a manager that has templates and providers.
 pub fn check_submission_at(bytes: &[u8], site: &Site) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, Some(site), Purpose::Submit))
+    bytes_to_text(bytes, |text| check_for(text, Author::Developer, Some(site), Purpose::Submit))
 }
 
 /// [`check_bytes`] at a manager that has templates and providers: they are looked up, but nothing is to start.
 pub fn check_at(bytes: &[u8], site: &Site) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, Some(site), Purpose::Look))
+    bytes_to_text(bytes, |text| check_for(text, Author::Developer, Some(site), Purpose::Look))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +62,7 @@ enum Purpose {
     Submit,
 }
 
-fn check_for(text: &str, site: Option<&Site>, purpose: Purpose) -> Checked {
+fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) -> Checked {
     // A mark that some editors put in front says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_STRATEGY_BYTES {
@@ -70,7 +75,7 @@ fn check_for(text: &str, site: Option<&Site>, purpose: Purpose) -> Checked {
     let mut findings = Findings::new(text);
     let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
-    let Some(draft) = parse::draft(&root, &mut findings) else { return Checked::nothing(findings) };
+    let Some(draft) = parse::draft(&root, author, &mut findings) else { return Checked::nothing(findings) };
     let blocks = draft.blocks;
     if let Some(site) = site {
         for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {

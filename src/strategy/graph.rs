@@ -50,17 +50,6 @@ impl Strategy {
             })
     }
 
-    /// Whether it is an order to roll out, as [`super::render::rollout`] writes it for a manager below, and nothing else.
-    pub fn is_bare_rollout(&self) -> bool {
-        let [stage] = self.stages.as_slice() else { return false };
-        self.rollout.is_some()
-            && self.functions.len() == 1
-            && stage.name == super::render::ROLLOUT_STAGE
-            && stage.new_traffic == 100
-            && stage.conditions.is_empty()
-            && stage.on_success == Action::Rollout
-    }
-
     /// What a stage is handed out as: where the manager is in charge every stage waits for its signal.
     pub fn offered_kind(&self, stage: &Stage) -> StageKind {
         if self.rollout.is_some() { StageKind::WaitForSignal } else { stage.kind }

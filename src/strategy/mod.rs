@@ -12,10 +12,12 @@ pub mod analysis;
 mod check;
 mod diagnostic;
 mod fields;
+mod from_above;
 mod graph;
 mod parse;
 mod raw;
 pub mod render;
+pub mod render_full;
 mod rollout;
 mod scalar;
 pub mod schema;
@@ -26,9 +28,11 @@ use std::time::Duration;
 
 pub use amount::{Amount, Round};
 pub use check::{
-    Checked, MAX_STRATEGY_BYTES, Site, check, check_at, check_bytes, check_submission, check_submission_at,
+    Checked, MAX_STRATEGY_BYTES, Site, check, check_at, check_bytes, check_from_above, check_submission,
+    check_submission_at,
 };
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
+pub use from_above::FromAbove;
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
 pub use rollout::{Approval, ApprovalOf, LateJoiners, MAX_WAVES, OnLimit, Order, Rollout};
@@ -63,6 +67,9 @@ pub struct Strategy {
     /// Where the target reaches beyond this manager's area, the manager above is to release it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward_up: bool,
+    /// What the parent said beside it, if it came from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_above: Option<FromAbove>,
 }
 
 /// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use crate::model::ReleaseId;
 
 use super::{
-    Condition, Deadlines, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, StageKind, Statistic,
-    Version,
+    Condition, Deadlines, FromAbove, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, StageKind,
+    Statistic, Version,
     analysis::{self, Place},
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
+    from_above,
     raw::{At, Kind, Node},
     rollout,
     scalar::{self, Fault},
@@ -41,6 +42,25 @@ const KEYS: [&str; 14] = [
     analysis::templates::KEY,
 ];
 
+/// The keys of a text that comes from the manager above: one more.
+const KEYS_FROM_ABOVE: [&str; KEYS.len() + 1] = {
+    let mut keys = ["from_above"; KEYS.len() + 1];
+    let mut at = 0;
+    while at < KEYS.len() {
+        keys[at] = KEYS[at];
+        at += 1;
+    }
+    keys
+};
+
+/// Who wrote a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Author {
+    Developer,
+    /// The manager above.
+    Parent,
+}
+
 /// A strategy as far as it could be read.
 pub(super) struct Draft {
     pub id: Option<ReleaseId>,
@@ -54,6 +74,7 @@ pub(super) struct Draft {
     pub target: Option<Target>,
     pub rollout: Option<rollout::Draft>,
     pub forward_up: bool,
+    pub from_above: Option<FromAbove>,
     /// Where the keys of the blocks stand.
     pub blocks: Blocks,
 }
@@ -89,12 +110,16 @@ pub(super) struct DraftStage {
     pub analysis: Option<analysis::Draft>,
 }
 
-pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
+pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) -> Option<Draft> {
     if matches!(root.kind, Kind::Null) {
         findings.error(At::START, "empty", "there is no strategy here").fix("start with id: and name:");
         return None;
     }
-    let fields = Fields::open(root, "the strategy".to_owned(), &KEYS, &[], findings)?;
+    let keys = match author {
+        Author::Developer => &KEYS[..],
+        Author::Parent => &KEYS_FROM_ABOVE[..],
+    };
+    let fields = Fields::open(root, "the strategy".to_owned(), keys, &[], findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
         fields.optional(key).and_then(|e| read(e, "bad-duration", scalar::duration, findings))
     };
@@ -109,6 +134,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
     let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
+    let from_above = fields.optional("from_above").filter(|_| author == Author::Parent);
     let analysis = analyses(&stages, rollout.as_ref()).map(|block| block.at).min();
     one_alpha(&stages, rollout.as_ref(), findings);
     Some(Draft {
@@ -130,6 +156,7 @@ pub(super) fn draft(root: &Node, findings: &mut Findings<'_>) -> Option<Draft> {
         target,
         rollout,
         forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
+        from_above: from_above.and_then(|e| from_above::read(e, findings)),
         blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), analysis },
     })
 }

@@ -42,7 +42,7 @@ pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
         return withdrawn(strategy, offer_id);
     };
     let mut text = head(strategy, offer_id);
-    push_function(&mut text, function, &function.new);
+    push_function(&mut text, function, &function.new, true);
     text.push_str("stages:\n");
     for (place, stage) in stages.iter().enumerate() {
         let on_success = match (stages.get(place + 1), stage.on_success) {
@@ -83,7 +83,7 @@ pub fn withdrawn(strategy: &Strategy, offer_id: &str) -> String {
     head(strategy, offer_id) + "functions: []\nstages: []\n" + TAIL
 }
 
-const TAIL: &str = "rollback:\n  action:\n    function: base_version\n";
+pub(super) const TAIL: &str = "rollback:\n  action:\n    function: base_version\n";
 
 fn unconditional(name: &str, new_traffic: u8) -> Stage {
     Stage {
@@ -108,19 +108,22 @@ fn single(
     then: Then,
 ) -> String {
     let mut text = head(strategy, offer_id);
-    push_function(&mut text, function, new);
+    push_function(&mut text, function, new, true);
     text.push_str("stages:\n");
     push_stage(&mut text, stage, conditions, function, then.word());
     text + TAIL
 }
 
-fn head(strategy: &Strategy, offer_id: &str) -> String {
+pub(super) fn head(strategy: &Strategy, offer_id: &str) -> String {
     let (id, name, kind) = (quoted(offer_id), quoted(&strategy.name), quoted(&strategy.kind));
     format!("id: {id}\nname: {name}\ntype: {kind}\n")
 }
 
-fn push_function(text: &mut String, function: &Function, new: &Version) {
-    let _ = write!(text, "functions:\n  - name: {}\n", quoted(&function.name));
+pub(super) fn push_function(text: &mut String, function: &Function, new: &Version, is_first: bool) {
+    if is_first {
+        text.push_str("functions:\n");
+    }
+    let _ = writeln!(text, "  - name: {}", quoted(&function.name));
     for (key, version) in [("base_version", &function.base), ("new_version", new)] {
         let (path, env) = (quoted(&version.path), quoted(&version.env));
         let _ = write!(text, "    {key}:\n      path: {path}\n      env: {env}\n");
@@ -192,7 +195,7 @@ fn push_conditions(text: &mut String, conditions: &[&Condition]) {
 }
 
 /// A YAML double-quoted string on one line. What a reader could refuse, fold or hide is escaped.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

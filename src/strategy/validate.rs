@@ -73,6 +73,7 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         target: draft.target,
         rollout,
         forward_up: draft.forward_up,
+        from_above: draft.from_above,
     };
     if strategy.functions.is_empty() || strategy.stages.is_empty() {
         return None;

@@ -5,10 +5,9 @@ use std::{borrow::Cow, time::Duration};
 use reqwest::{RequestBuilder, Url, header::CONTENT_TYPE};
 use serde_json::value::RawValue;
 
-use super::fleet::Below;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
-    link::{Poll, Polled},
+    link::{Below, Poll, Polled},
     model::ChildKind,
     strategy::MAX_STRATEGY_BYTES,
     wire::child::{
@@ -107,7 +106,7 @@ impl Parent {
     }
 
     pub async fn poll(&self, poll: &Poll, name: Option<&str>, below: &Below) -> Result<Polled, CallError> {
-        let area = below.area().map(<&RawValue>::deserialize_str).transpose()?;
+        let area = below.area(poll.understood).map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,
             id: poll.id.as_deref().map(Cow::Borrowed),

@@ -11,14 +11,14 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Caller, PATIENCE, Trouble, fleet::Below};
+use super::{Caller, PATIENCE, Trouble};
 use crate::{
     engine::{
         By, Engine, EngineError,
         audit::Actor,
         rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
     },
-    link::{self, Act, Answer, Call, CallId, Errand, Facts, Link, Row, Said},
+    link::{self, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Row, Said},
     release::command::Command,
     store::rows::{AuditRow, OutboxRow},
 };
@@ -28,6 +28,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Facts are never older, even if no commit told of a change.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
+
+/// Children looked at while the engine waits.
+const SLICE: usize = 10_000;
 
 /// How a task ended.
 enum Ended {
@@ -199,7 +202,7 @@ impl Driver {
         }
         (self.is_below_stale, self.is_looking) = (false, true);
         let engine = self.caller.engine.clone();
-        self.tasks.spawn(async move { Ended::Looked(Below::look(&engine).await) });
+        self.tasks.spawn(async move { Ended::Looked(below(&engine).await) });
     }
 
     fn looked(&mut self, below: Result<Below, Trouble>) -> Result<(), Gone> {
@@ -209,7 +212,7 @@ impl Driver {
             Ok(below) if below == *self.below => {}
             Ok(below) => {
                 self.below = Arc::new(below);
-                self.link.below(self.below.area().is_some());
+                self.link.below(self.below.area(false).is_some());
             }
             Err(Trouble::Engine(EngineError::Stopped)) => return Err(Gone),
             Err(error) => {
@@ -294,6 +297,20 @@ impl Driver {
         let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, upward).await) });
         self.calls.insert(id, task);
     }
+}
+
+/// Looks at all children, slice by slice: the engine waits meanwhile.
+async fn below(engine: &Engine) -> Result<Below, Trouble> {
+    let (mut seen, mut after) = (Look::default(), None);
+    loop {
+        let (slice, next) = engine.query(PATIENCE, move |state| Look::at(state, after, SLICE)).await?;
+        seen.add(slice);
+        after = next;
+        if next.is_none() {
+            break;
+        }
+    }
+    Ok(tokio::task::spawn_blocking(move || seen.finish()).await.map_err(|_| EngineError::Failed)?)
 }
 
 impl Caller {

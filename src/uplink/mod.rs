@@ -21,7 +21,6 @@
 
 mod call;
 mod driver;
-mod fleet;
 mod offer;
 mod report;
 

@@ -15,7 +15,9 @@ use crate::{
     model::{ReleaseId, StageStatus},
     release::{
         change::Submitted,
-        command::Refusal,
+        command::{Command, Refusal, Reply},
+        manager::Agents,
+        offer::{MAX_ATTEMPT, OfferName, Piece},
         upstream::{Upstream, led},
     },
     strategy::{self, Strategy},
@@ -64,6 +66,7 @@ impl Caller {
             stage: None,
             slot: 0,
             status: StageStatus::Error,
+            agents: Agents::default(),
         };
         self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
         Ok(())
@@ -75,11 +78,20 @@ impl Caller {
             tracing::info!(offer, "the parent withdrew its offer");
             return Ok(());
         }
-        let checked = strategy::check_submission(&text);
+        let checked = strategy::check_from_above(&text);
         let Some(strategy) = checked.strategy else {
             let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
             return Err(Refused::Doubtful(format!("its strategy has faults: {first}")));
         };
+        let above = strategy.from_above.clone().unwrap_or_default();
+        if let Some(undone) = &above.undoes {
+            return Ok(self.undo(offer, undone).await?);
+        }
+        if let Some(before) = &above.continues
+            && self.go_on(offer, before, &strategy, above.waves.unwrap_or(1)).await?
+        {
+            return Ok(());
+        }
         let zip = self.parent.functions(id, strategy.id.as_str()).await?;
         let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
         let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
@@ -92,7 +104,7 @@ impl Caller {
             archive: archive.digest,
             strategy: Arc::new(led(strategy)),
             text: String::from_utf8_lossy(&text).into(),
-            upstream: Some(Upstream { offer: offer.to_owned(), reported: 0 }),
+            upstream: Some(Upstream::new(offer.to_owned())),
         };
         self.submit(offer, submission, &archive).await
     }
@@ -124,6 +136,55 @@ impl Caller {
         Err(Refused::ForGood("no id is free for it".to_owned()))
     }
 
+    /// Takes back every release that came as one of the offers of the parent's release `undone`. The parent hears of it
+    /// when that is done: at once, if nothing is to be done.
+    async fn undo(&self, offer: &str, undone: &str) -> Result<(), Trouble> {
+        let (mut under_way, mut left) = (false, 0);
+        for release in self.came_as(undone) {
+            let command = Command::UpstreamUndo { release, offer: offer.to_owned() };
+            let by = By { actor: Actor::Parent, note: None };
+            if let Reply::TakenBack { is_under_way, unconfirmed } =
+                self.engine.call(command, by, PATIENCE).await?
+            {
+                (under_way, left) = (under_way || is_under_way, left + unconfirmed);
+            }
+        }
+        if !under_way {
+            tracing::info!(offer, release = undone, "nothing is left to be taken back");
+            let upward = Upward::undone(offer.to_owned(), left);
+            self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the release that came as the offer `before`; false if it is not known here.
+    async fn go_on(
+        &self,
+        offer: &str,
+        before: &str,
+        strategy: &Strategy,
+        waves: u32,
+    ) -> Result<bool, Trouble> {
+        for release in self.came_as(strategy.id.as_str()) {
+            let Ok(id) = ReleaseId::parse(&release) else { continue };
+            if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
+                continue;
+            }
+            let command = Command::UpstreamContinue { release, offer: offer.to_owned(), waves };
+            self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
+            tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// What the offers of a release of the parent may be called here, of those ids that are known.
+    fn came_as(&self, release: &str) -> Vec<String> {
+        let offers = (1..=MAX_ATTEMPT).map(|attempt| OfferName::of(Piece::Whole, attempt).id(release));
+        let ids = offers.flat_map(|offer| [own_id(&offer), offer]);
+        ids.filter(|id| self.engine.view().release_key(id).is_some()).collect()
+    }
+
     /// Whether a release came here as this very offer.
     async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, Trouble> {
         let row = self.engine.reader().release(release.as_str()).await?;
@@ -139,8 +200,12 @@ fn own_id(offer: &str) -> String {
 }
 
 /// Never that of a release which a developer submitted.
+///
+/// What the parent makes of it for this manager is not in it: that changes with the children of both, and the parent may be
+/// asked again for what was taken over already.
 fn digest(offer: &str, strategy: &Strategy, archive: &Archive) -> [u8; 32] {
-    let form = serde_json::to_vec(strategy).unwrap_or_default();
+    let plain = Strategy { target: None, rollout: None, from_above: None, ..strategy.clone() };
+    let form = serde_json::to_vec(&plain).unwrap_or_default();
     let offer = format!("from above: {offer}\n");
     Sha256::new().chain_update(offer).chain_update(form).chain_update(archive.digest).finalize().into()
 }

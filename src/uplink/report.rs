@@ -7,6 +7,8 @@ use crate::{
     engine::rows::Upward,
     model::StageStatus,
     release::{
+        assignment::Slot,
+        manager::Agents,
         summary::{self, Summary},
         upstream::aggregate,
     },
@@ -20,7 +22,8 @@ impl Caller {
             Some(_) => self.summaries(upward.release_key, upward.slot).await?,
             None => Vec::new(),
         };
-        let summary = wire(aggregate(upward.status, &summaries), upward.stage.clone());
+        let sum = Summary { agents: Some(upward.agents), ..aggregate(upward.status, &summaries) };
+        let summary = wire(sum, upward.stage.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
 
@@ -36,11 +39,12 @@ impl Caller {
         let release = release.to_owned();
         let found = self.engine.query(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
-            Some((release.key.0, release.slot_of(usize::from(stage)).0))
+            Some((release.key.0, Slot::stage(usize::from(stage)).0, release.agents()))
         });
-        let Some((key, slot)) = found.await? else { return Ok(()) };
+        let Some((key, slot, agents)) = found.await? else { return Ok(()) };
         let summaries = self.summaries(key, slot).await?;
-        let summary = wire(aggregate(StageStatus::SuccessWaiting, &summaries), Some(name.to_owned()));
+        let sum = Summary { agents: Some(agents), ..aggregate(StageStatus::SuccessWaiting, &summaries) };
+        let summary = wire(sum, Some(name.to_owned()));
         Ok(self.parent.result(id, offer, summary).await?)
     }
 
@@ -61,7 +65,15 @@ impl Caller {
 }
 
 fn wire(summary: Summary, stage_name: Option<String>) -> StageSummary {
+    let agents = summary.agents;
+    let count = |count: fn(Agents) -> u32| agents.map(count);
     StageSummary {
+        participants: count(|agents| agents.participants),
+        succeeded: count(|agents| agents.succeeded),
+        failed: count(|agents| agents.failed),
+        timed_out: count(|agents| agents.timed_out),
+        unreachable: count(|agents| agents.unreachable),
+        unconfirmed: count(|agents| agents.unconfirmed),
         stage_name,
         proxy_times: times(summary.proxy_times),
         f1_times: times(summary.f1_times_summary),

@@ -241,6 +241,20 @@ pub struct StageSummary {
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Histogram>,
+    /// From a manager: the agents for whom the release was planned below it, and what became of them so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub participants: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<u32>,
+    /// Agents that may run what was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed: Option<u32>,
 }
 
 impl StageSummary {
@@ -261,6 +275,12 @@ impl StageSummary {
             f2_errors: None,
             f1_histogram: None,
             f2_histogram: None,
+            participants: None,
+            succeeded: None,
+            failed: None,
+            timed_out: None,
+            unreachable: None,
+            unconfirmed: None,
         }
     }
 

@@ -26,7 +26,10 @@ use crate::{
         offer::OfferKind,
     },
     strategy::render,
-    wire::EndStageRequest,
+    wire::{
+        EndStageRequest,
+        child::{EndStageAnswer, Then},
+    },
 };
 
 /// Whether a child may end its stage.
@@ -35,7 +38,7 @@ use crate::{
         time: `30s`, `500ms`. Without it, at once.")),
     request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`."),
     responses(
-        (status = 200, description = "`end_stage`: true once it may.", content_type = "application/json",
+        (status = 200, description = "`end_stage`: true once it may; to a manager also `then: rollback`.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
         (status = 404, description = "Unknown combination.", content_type = "text/plain", body = String),
@@ -60,30 +63,39 @@ pub(super) async fn handle(
         child.touch(served_ms);
         from_view(&ctx, child, &request)
     });
-    let end = match quick.flatten() {
-        Some(end) => end,
+    let answer = match quick.flatten() {
+        Some(end) => EndStageAnswer { end_stage: end, then: None },
         None => ask(&ctx, &request).await?,
     };
-    let end = match wait {
+    let answer = match wait {
         // In a box, so that calls that don't wait carry nothing of it around.
-        Some(wait) if !end => Box::pin(until_end(&ctx, &request, wait)).await?,
-        _ => end,
+        Some(wait) if !answer.end_stage => Box::pin(until_end(&ctx, &request, wait)).await?,
+        _ => answer,
     };
-    let body: &[u8] = if end { b"{\"end_stage\":true}\n" } else { b"{\"end_stage\":false}\n" };
+    let body: &[u8] = match answer {
+        EndStageAnswer { then: Some(Then::Rollback), .. } => b"{\"end_stage\":true,\"then\":\"rollback\"}\n",
+        EndStageAnswer { end_stage: true, .. } => b"{\"end_stage\":true}\n",
+        EndStageAnswer { end_stage: false, .. } => b"{\"end_stage\":false}\n",
+    };
     Ok(json(body.to_vec()))
 }
 
 /// Whether the stage may end within the wait.
-async fn until_end(ctx: &Context, request: &EndStageRequest<'_>, wait: Duration) -> Result<bool, Refused> {
-    let Some(mut waiting) = Waiting::begin(ctx, &request.id, wait) else { return Ok(false) };
+async fn until_end(
+    ctx: &Context,
+    request: &EndStageRequest<'_>,
+    wait: Duration,
+) -> Result<EndStageAnswer, Refused> {
+    let not_yet = EndStageAnswer { end_stage: false, then: None };
+    let Some(mut waiting) = Waiting::begin(ctx, &request.id, wait) else { return Ok(not_yet) };
     loop {
         let seen = ctx.view().with_child(&request.id, |child| from_view(ctx, child, request));
-        let end = match seen.flatten() {
-            Some(end) => end,
+        let answer = match seen.flatten() {
+            Some(end) => EndStageAnswer { end_stage: end, then: None },
             None => ask(ctx, request).await?,
         };
-        if end || !waiting.again().await? {
-            return Ok(end);
+        if answer.end_stage || !waiting.again().await? {
+            return Ok(answer);
         }
     }
 }
@@ -107,14 +119,17 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -
     }
 }
 
-async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<bool, Refused> {
+async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAnswer, Refused> {
     let command = Command::EndStage {
         child: request.id.to_string(),
         offer: request.strategy_id.to_string(),
         stage: request.stage_name.to_string(),
     };
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
-        Ok(Reply::EndStage(end)) => Ok(end),
+        Ok(Reply::EndStage { end, rollback }) => {
+            let then = rollback.then_some(Then::Rollback);
+            Ok(EndStageAnswer { end_stage: end || rollback, then })
+        }
         Ok(_) => Err(EngineError::Failed.into()),
         Err(EngineError::Refused(crate::release::command::Refusal::UnknownStage { offer, stage })) => {
             let text = format!("{offer} has no stage {stage:?}");

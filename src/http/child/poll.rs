@@ -151,7 +151,7 @@ fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
 /// Offers that a child has in hand and whose release is paused.
 fn held(ctx: &Context, id: &str) -> Vec<String> {
     let turn = ctx.view().with_child(id, ChildEntry::turn);
-    let paused = turn.filter(|turn| turn.mode == Mode::InHand).and_then(|turn| {
+    let paused = turn.filter(|turn| matches!(turn.mode, Mode::InHand | Mode::Leads)).and_then(|turn| {
         let is_paused = ctx.view().with_release(turn.release, ReleaseEntry::is_paused)?;
         is_paused.then(|| ctx.view().offer_id(turn.release, turn.name))?
     });
@@ -230,7 +230,7 @@ async fn until_offer(
                 }
                 continue;
             }
-            Mode::Idle | Mode::Queued => {}
+            Mode::Idle | Mode::Queued | Mode::Leads => {}
             Mode::InHand if kind == ChildKind::Rm => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
             // again: here the manager waits for the child's next call, not the other way round.
@@ -278,7 +278,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
     }
     let turn = child.turn();
     match turn.mode {
-        Mode::Idle => Some(Answered::nothing(&child.id)),
+        Mode::Idle | Mode::Leads => Some(Answered::nothing(&child.id)),
         Mode::Offer | Mode::Queued if early(ctx, child.key, &turn).is_some() => {
             Some(Answered::nothing(&child.id))
         }

@@ -21,6 +21,7 @@ use crate::{
         Context,
         context::{OFFER_PATIENCE, PATIENCE},
     },
+    plan,
     release::{
         command::{Command, Form, Offer, Reply},
         offer::{OfferKind, Piece},
@@ -28,6 +29,7 @@ use crate::{
     strategy::{
         Strategy,
         render::{self, Then},
+        render_full,
     },
 };
 
@@ -76,6 +78,9 @@ pub(super) async fn handle(
     }
     let id = parameters.release.clone();
     let offer = ask(&ctx, parameters).await?;
+    if offer.form == Form::Full {
+        return Ok(yaml(Bytes::from(full(&offer))));
+    }
     let render = || render_offer(&offer.strategy, &id, offer.form);
     let cached = view.with_release(offer.release, |release| release.text(offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
@@ -126,10 +131,24 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
         .flatten()
 }
 
+/// The whole strategy for one manager: its target is clipped to what is below it.
+fn full(offer: &Offer) -> String {
+    match (&offer.strategy.target, offer.area.as_deref()) {
+        (Some(target), Some(area)) => {
+            let target = Some(plan::clipped(target, area));
+            render_full::whole(&Strategy { target, ..Strategy::clone(&offer.strategy) })
+        }
+        _ => render_full::whole(&offer.strategy),
+    }
+}
+
 /// The text of an offer of this id. A release from above may be called otherwise here than its strategy is.
 fn render_offer(strategy: &Strategy, id: &str, form: Form) -> String {
     match form {
         Form::Whole => render::whole(strategy, id),
+        // Each manager has its own, which is made from its offer.
+        Form::Full => render_full::whole(strategy),
+        Form::UndoOf { function } => render_full::undo(strategy, usize::from(function)),
         Form::Stage { stage, rollout } => {
             let then = if rollout { Then::Rollout } else { Then::Rollback };
             render::stage(strategy, usize::from(stage), id, then)

@@ -11,7 +11,7 @@ use super::{Refused, check_token, expect_json, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
-    release::{command::Command, summary},
+    release::{command::Command, manager::Agents, summary},
     wire::{Histogram, ResultRequest, StageSummary, Times},
 };
 
@@ -53,6 +53,7 @@ pub(super) async fn handle(
 
 fn read(sent: StageSummary) -> summary::Summary {
     summary::Summary {
+        agents: agents(&sent),
         stage_name: sent.stage_name.filter(|name| !name.is_empty()),
         status: sent.status,
         proxy_times: times(sent.proxy_times),
@@ -67,6 +68,18 @@ fn read(sent: StageSummary) -> summary::Summary {
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
     }
+}
+
+/// `None` if nothing is said of them.
+fn agents(sent: &StageSummary) -> Option<Agents> {
+    let numbers =
+        [sent.participants, sent.succeeded, sent.failed, sent.timed_out, sent.unreachable, sent.unconfirmed];
+    if numbers == [None; 6] {
+        return None;
+    }
+    let [participants, succeeded, failed, timed_out, unreachable, unconfirmed] =
+        numbers.map(Option::unwrap_or_default);
+    Some(Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed })
 }
 
 fn times(sent: Times) -> summary::Times {

@@ -3,11 +3,11 @@
 
 use super::{Call, report::find_slot, walk::Walk};
 use crate::{
-    model::{Now, Outcome, StageStatus},
+    model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
-        assignment::Slot,
+        assignment::{Assignment, Slot},
         command::{Decision, Refusal, Reply},
-        offer::{OfferKind, Piece},
+        offer::{OfferKind, OfferName, Piece},
         state::State,
     },
     strategy::render,
@@ -28,18 +28,30 @@ pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: 
         let given = walk.assignment.undo.as_deref().is_some_and(|undo| number <= undo.number);
         let known = given && stage == render::UNDO_STAGE;
         return if known {
-            Decision::new(walk.changes, Reply::EndStage(true))
+            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false })
         } else {
             Decision { changes: walk.changes, answer: Err(unknown()) }
         };
     }
-    let slot = find_slot(walk.strategy(), call.name, stage);
+    let piece = walk.assignment.piece_of(call.name, walk.strategy());
+    let slot = piece.and_then(|piece| find_slot(walk.strategy(), piece, stage));
     let Some(slot) = slot.filter(|_| walk.assignment.was_offered(call.name, walk.strategy())) else {
         return Decision { changes: walk.changes, answer: Err(unknown()) };
     };
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     let end = if current { of_current(&mut walk, slot) } else { true };
-    Decision::new(walk.changes, Reply::EndStage(end))
+    let rollback = is_taken_back(&walk.assignment, call.name);
+    Decision::new(walk.changes, Reply::EndStage { end, rollback })
+}
+
+/// Whether a manager that still leads this is to take it back. One that was told to continue it with another offer is not.
+fn is_taken_back(assignment: &Assignment, name: OfferName) -> bool {
+    let Some(manager) = assignment.manager.as_deref() else { return false };
+    if name.attempt < assignment.named {
+        return manager.continues.is_none();
+    }
+    let is_over = matches!(assignment.status, ChildStatus::No | ChildStatus::Failed);
+    is_over || assignment.pending_undo().is_some()
 }
 
 fn of_current(walk: &mut Walk<'_>, slot: Slot) -> bool {

@@ -3,11 +3,13 @@
 //! Deployed agents exit on any error here, so an offer that was ever shown is answered with 200: where it no
 //! longer stands, with an empty strategy.
 
+use std::sync::Arc;
+
 use super::{Call, walk::Walk};
 use crate::{
     model::Now,
     release::{
-        assignment::Step,
+        assignment::{Assignment, Step},
         command::{Decision, Form, Offer, Refusal, Reply},
         offer::{OfferKind, OfferName, Piece},
         turn,
@@ -29,8 +31,18 @@ pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &
         _ => work(&mut walk, call.name),
     };
     let Some(form) = form else { return never() };
-    let strategy = std::sync::Arc::clone(&call.release.strategy);
-    let offer = Offer { release: call.release.key, strategy, name: call.name, form };
+    let is_full = form == Form::Full;
+    let release = call.release;
+    let strategy = match form {
+        Form::Full => Arc::new(release.strategy_for(&walk.assignment)),
+        // A release from above may be called otherwise here, and a manager below knows it by that.
+        Form::UndoOf { .. } => {
+            Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
+        }
+        _ => Arc::clone(&release.strategy),
+    };
+    let area = state.children.get(call.key).and_then(|child| child.area.clone()).filter(|_| is_full);
+    let offer = Offer { release: release.key, strategy, name: call.name, form, area };
     Decision::new(walk.changes, Reply::Offer(offer))
 }
 
@@ -49,7 +61,9 @@ fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
         }
         walk.step(Step::UndoFetched);
     }
-    Some(Form::Undo { function: function as u8 })
+    let function = function as u8;
+    let is_manager = walk.assignment.manager.is_some();
+    Some(if is_manager { Form::UndoOf { function } } else { Form::Undo { function } })
 }
 
 fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
@@ -61,17 +75,24 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
         return Some(Form::Withdrawn);
     }
     if assignment.fetched {
-        return Some(form(assignment.piece, walk.strategy()));
+        return Some(form_for(assignment, walk.strategy()));
     }
     if assignment.status.is_over() || !turn::is_next(walk.state, walk.release.key, walk.child, name) {
         return Some(Form::Withdrawn);
     }
-    let form = form(assignment.piece, walk.strategy());
+    let form = form_for(assignment, walk.strategy());
     walk.step(Step::Fetched);
     Some(form)
 }
 
-/// The text that a piece is handed out as.
+fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
+    match assignment.manager {
+        Some(_) => Form::Full,
+        None => form(assignment.piece, strategy),
+    }
+}
+
+/// The text that a piece is handed to an agent as.
 pub fn form(piece: Piece, strategy: &Strategy) -> Form {
     match piece {
         Piece::Whole => Form::Whole,

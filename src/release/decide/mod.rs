@@ -54,8 +54,14 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Retry { release } => operate::retry(state, release, now).into(),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
         Command::SkipStage { release, stage } => skip::decide(state, release, stage, now).into(),
-        Command::UpstreamEnd { release, stage, undo } => upstream::end(state, release, *stage, *undo, now),
-        Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now),
+        Command::UpstreamEnd { release, stage, undo } => {
+            upstream::end(state, release, *stage, *undo, now).into()
+        }
+        Command::UpstreamContinue { release, offer, waves } => {
+            upstream::go_on(state, release, offer, *waves, now).into()
+        }
+        Command::UpstreamUndo { release, offer } => upstream::undo(state, release, offer, now).into(),
+        Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now).into(),
         Command::NoteForwarded { release, to } => {
             let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
             Decision::new(vec![change], Reply::Done)

@@ -4,9 +4,10 @@ use super::{Call, fetch::rolls_out_itself, walk::Walk};
 use crate::{
     model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
-        assignment::{Shows, Slot, Step, piece_of},
+        assignment::{Assignment, FunctionSet, Shows, Slot, Step},
         change::{Change, Variant},
         command::{Decision, Refusal, Reply},
+        manager::Agents,
         offer::{OfferKind, OfferName, Piece},
         state::State,
         summary::{Kept, Summary},
@@ -70,11 +71,17 @@ fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Res
         return Err(not_started());
     }
     let functions = undo.functions;
+    // A manager takes everything back at once.
+    let is_manager = walk.assignment.manager.is_some();
+    let confirmed = if is_manager { functions } else { FunctionSet::of(function) };
     match summary.status {
         StageStatus::SuccessWaiting => Ok(()),
         StageStatus::Completed | StageStatus::Failure => {
-            walk.step(Step::UndoConfirmed { function: function as u8 });
-            walk.deployed(function, Variant::Base);
+            unconfirmed_below(walk, summary);
+            for function in confirmed.iter() {
+                walk.step(Step::UndoConfirmed { function: function as u8 });
+            }
+            walk.deployed_all(confirmed, Variant::Base);
             Ok(())
         }
         StageStatus::Error => {
@@ -82,6 +89,21 @@ fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Res
             Ok(())
         }
         other => Err(Refusal::NotAReport(other)),
+    }
+}
+
+/// What a manager could not take back counts here, too; the rest of what it says of its agents was said before.
+fn unconfirmed_below(walk: &mut Walk<'_>, summary: &Summary) {
+    let reported = walk.assignment.manager.as_deref().map(|manager| manager.reported);
+    if let Some((reported, said)) = reported.zip(summary.agents) {
+        count(walk, Agents { unconfirmed: said.unconfirmed, ..reported });
+    }
+}
+
+/// Takes in what a manager says of its agents.
+fn count(walk: &mut Walk<'_>, agents: Agents) {
+    if walk.assignment.manager.as_deref().is_some_and(|manager| manager.reported != agents) {
+        walk.step(Step::Counted { agents });
     }
 }
 
@@ -104,11 +126,13 @@ impl<'s> Report<'s> {
         let kept = summary.keep();
         let strategy = walk.strategy();
         let stage = || summary.stage_name.clone().unwrap_or_default();
-        let piece = piece_of(name, strategy)
+        let piece = walk
+            .assignment
+            .piece_of(name, strategy)
             .filter(|_| walk.assignment.was_offered(name, strategy))
             .ok_or_else(|| Refusal::NotStarted { offer: offer.to_owned(), stage: stage() })?;
         let slot = match &summary.stage_name {
-            Some(stage) => find_slot(strategy, name, stage),
+            Some(stage) => find_slot(strategy, piece, stage),
             None => Some(unnamed(walk, name, piece, &kept)),
         };
         let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
@@ -175,8 +199,8 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot 
 
 /// The slot of a stage by its name in an offer: `None` if that offer has none of this name. All roll-outs call theirs
 /// the same: which function one is of, only the offer tells.
-pub(super) fn find_slot(strategy: &Strategy, name: OfferName, stage: &str) -> Option<Slot> {
-    let slot = match piece_of(name, strategy)? {
+pub(super) fn find_slot(strategy: &Strategy, piece: Piece, stage: &str) -> Option<Slot> {
+    let slot = match piece {
         Piece::Rollout(function) => {
             return (stage == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
         }
@@ -214,6 +238,9 @@ fn work(
     }
     if report.slot != walk.assignment.slot {
         return skipped(walk, &report, changes_before, late);
+    }
+    if let Some(agents) = report.summary.agents {
+        count(walk, agents);
     }
     if report.waits() {
         return wait(walk, report.slot, report.kept);
@@ -287,15 +314,23 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     let status = report.summary.status;
     // What an earlier attempt left behind was replaced by what the present one tests.
     let is_replaced = report.name.attempt < walk.assignment.named && walk.assignment.has_begun();
-    let shows = if is_replaced { Shows::Nothing } else { shows(strategy, report.piece, report.slot, status) };
+    let shows = if is_replaced {
+        Shows::Nothing
+    } else {
+        shows(&walk.assignment, strategy, report.piece, report.slot, status)
+    };
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
-    let function = report.slot.function(strategy);
+    unconfirmed_below(walk, report.summary);
+    let functions = match walk.assignment.manager {
+        Some(_) => walk.assignment.current_functions(strategy),
+        None => FunctionSet::of(report.slot.function(strategy)),
+    };
     match shows {
         Shows::New => {
-            walk.deployed(function, Variant::New);
+            walk.deployed_all(functions, Variant::New);
             walk.offer_undo();
         }
-        Shows::Base => confirm_by_late_result(walk, function),
+        Shows::Base => functions.iter().for_each(|function| confirm_by_late_result(walk, function)),
         Shows::Nothing => {}
     }
     late.changes.append(&mut walk.changes.split_off(before));
@@ -314,6 +349,7 @@ fn confirm_by_late_result(walk: &mut Walk<'_>, function: usize) {
 fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
     let stage = slot.stage_index().and_then(|index| walk.strategy().stages.get(index));
     if let Some(stage) = stage
+        && walk.assignment.manager.is_none()
         && walk.strategy().offered_kind(stage) != StageKind::WaitForSignal
     {
         return Err(Refusal::DoesNotWait { stage: stage.name.clone() });
@@ -335,21 +371,24 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
     let piece = walk.assignment.piece;
     let stage = slot.stage_index().and_then(|index| strategy.stages.get(index));
     let completed = summary.status == StageStatus::Completed;
-    let verdict = match stage {
+    // A manager has judged its children itself.
+    let verdict = match stage.filter(|_| walk.assignment.manager.is_none()) {
         Some(stage) if completed => summary.judge_quantiles(stage),
         _ => Ok(()),
     };
     let success = completed && verdict.is_ok();
     let function = walk.assignment.current_function(strategy);
-    let shows = shows(strategy, piece, slot, summary.status);
+    let functions = walk.assignment.current_functions(strategy);
+    let shows = shows(&walk.assignment, strategy, piece, slot, summary.status);
     let (status, digest) = (summary.status, kept.digest);
     walk.step_with(Step::Reported { slot, status, digest, shows, why: verdict.err() }, Some(kept));
     match shows {
-        Shows::Base => walk.deployed(function, Variant::Base),
-        Shows::New => walk.deployed(function, Variant::New),
+        Shows::Base => walk.deployed_all(functions, Variant::Base),
+        Shows::New => walk.deployed_all(functions, Variant::New),
         Shows::Nothing => {}
     }
     match piece {
+        Piece::Whole if walk.assignment.manager.is_some() => after_manager(walk, slot, success),
         Piece::Whole => after_whole(walk, slot, success, function),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
@@ -359,7 +398,7 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
     let unproven = summary.status == StageStatus::Error || piece != Piece::Whole;
     if walk.assignment.status == ChildStatus::Failed && unproven {
         if shows == Shows::Nothing {
-            walk.deployed(function, Variant::Unknown);
+            walk.deployed_all(functions, Variant::Unknown);
         }
         walk.offer_undo();
     }
@@ -372,6 +411,22 @@ fn after_whole(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
         Action::Stage(next) => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
         Action::Rollout if success => finish(walk, success, Some((function, Variant::New))),
         Action::Rollout | Action::Rollback => finish(walk, success, Some((function, Variant::Base))),
+    }
+}
+
+/// A manager below reports the stages of the success path: whatever its children went through, it succeeded or failed.
+fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool) {
+    let next = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, true));
+    match next {
+        Action::Stage(next) if success => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
+        _ => {
+            let wave = walk.assignment.wave;
+            let later = walk.assignment.manager.as_deref().and_then(|manager| manager.wave_after(wave));
+            match later.filter(|_| success) {
+                Some(wave) => walk.step(Step::NextWave { wave }),
+                None => finish(walk, success, None),
+            }
+        }
     }
 }
 
@@ -422,12 +477,28 @@ fn finish(walk: &mut Walk<'_>, success: bool, runs: Option<(usize, Variant)>) {
 
 /// What a report proves of the version that the child runs now. See how agents behave in the text of
 /// [`crate::release`]: an agent acts before it reports, and after a failure it may walk on to the next stage.
-fn shows(strategy: &Strategy, piece: Piece, slot: Slot, status: StageStatus) -> Shows {
+fn shows(
+    assignment: &Assignment,
+    strategy: &Strategy,
+    piece: Piece,
+    slot: Slot,
+    status: StageStatus,
+) -> Shows {
     let success = match status {
         StageStatus::Completed => true,
         StageStatus::Failure => false,
         _ => return Shows::Nothing,
     };
+    if assignment.manager.is_some() {
+        // It reports a failure when everything is taken back, and walks on nowhere.
+        let next = slot.stage_index().map_or(Action::Rollback, |stage| strategy.next(stage, true));
+        return match next {
+            _ if !success => Shows::Base,
+            Action::Rollout => Shows::New,
+            Action::Rollback => Shows::Base,
+            Action::Stage(_) => Shows::Nothing,
+        };
+    }
     match piece {
         Piece::Rollout(_) => {
             if success {

@@ -39,7 +39,7 @@ pub(super) fn decide(state: &State, id: &str, stage: &str, now: Now) -> Result<D
     }
     let then = match release.strategy.stages.get(index).map(|stage| stage.on_success) {
         Some(Action::Stage(next)) => release.instead_of(Piece::Stage(next as u8)),
-        Some(Action::Rollout) if !release.strategy.is_bare_rollout() => Piece::Rollout(0),
+        Some(Action::Rollout) => Piece::Rollout(0),
         _ => return Err(wrong(release, "nothing follows this stage, so there is nothing to go on with")),
     };
     another_fact(release)?;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{operate::roll_back, upstream};
+use super::operate::roll_back;
 use crate::{
-    model::{Exclusion, Now, ReleaseId, ReleaseKey},
+    model::{ChildKey, ChildKind, Exclusion, Now, ReleaseId, ReleaseKey},
     plan::{self, Plan},
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
+        manager::Planned,
         offer::OfferName,
         state::{End, Release, ReleaseState, State},
     },
@@ -40,7 +41,6 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
             changes.extend(roll_back(state, earlier, &reason, End::Aborted, now));
         }
     }
-    changes.extend(upstream::before(state, submitted, now));
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
     Decision::new(changes, reply)
 }
@@ -84,7 +84,23 @@ pub fn membership(state: &State, strategy: &Strategy) -> Membership {
         *excluded.entry(why.exclusion()).or_default() += tally.children;
     }
     let waves = waves(&plan);
-    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect(), waves }
+    let managers = managers(state, &plan);
+    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect(), waves, managers }
+}
+
+/// Those of the members that are managers themselves, with their agents and the waves of these.
+fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
+    let planned = |(at, child): (usize, &ChildKey)| {
+        let record = state.children.get(*child).filter(|record| record.kind() == ChildKind::Rm)?;
+        let agents = record.counted_agents();
+        let mut last = 0;
+        let quotas = (0..plan.waves.len()).filter_map(|wave| {
+            let quota = plan.quota(at, agents, wave);
+            (quota > std::mem::replace(&mut last, quota)).then_some((wave as u32, quota))
+        });
+        Some((*child, Planned { agents, quotas: quotas.collect() }))
+    };
+    plan.members.iter().enumerate().filter_map(planned).collect()
 }
 
 /// The wave of each member; a location is a wave of one.

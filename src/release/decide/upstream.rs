@@ -1,75 +1,98 @@
-//! What the manager above asks for: that a stage ends, or that what it released is taken back.
+//! What the manager above asks for: that a stage ends, that the next wave begins, that a release is taken back.
 
-use super::operate::{self, roll_back};
+use super::operate::{self, find, roll_back};
 use crate::{
-    model::Now,
+    model::{Now, ReleaseKey},
     release::{
-        change::{Change, Submitted},
+        change::Change,
         command::{Decision, Refusal, Reply},
         gate::Gate,
-        state::{End, Release, State},
+        state::{End, Release, ReleaseState, State},
         upstream::HELD,
     },
-    strategy::{Strategy, render},
 };
 
-/// The parent ended a stage. Children that are not ready are told to end it as well.
-pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Decision {
+fn may_end_well(release: &Release) -> bool {
+    release.is_under_way() || release.state == ReleaseState::Planned
+}
+
+/// The parent ended a stage. Children that are not ready are told to end it as well. `undo`: it takes the release back.
+pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, Refusal> {
     let Some(release) = state.release_by_id(id) else {
         return match state.known.get(id) {
             // Over, and nobody is awaited any more.
-            Some(_) => Decision::unchanged(Reply::Done),
-            None => Decision::refused(Refusal::UnknownRelease(id.to_owned())),
+            Some(_) => Ok(Decision::unchanged(Reply::Done)),
+            None => Err(Refusal::UnknownRelease(id.to_owned())),
         };
     };
-    if undo && (release.is_under_way() || release.state == crate::release::state::ReleaseState::Planned) {
-        let reason = "the parent takes it back";
-        return Decision::new(roll_back(state, release, reason, End::RolledBack, now), Reply::Done);
+    if undo && may_end_well(release) {
+        return Ok(Decision::new(take_back(state, release, now), Reply::Done));
     }
-    let Some(waiting) = release.waits_above().filter(|waiting| waiting.stage == stage) else {
-        return Decision::unchanged(Reply::Done);
+    let Some(waiting) =
+        release.waits_above().filter(|waiting| waiting.stage == stage && release.is_running())
+    else {
+        return Ok(Decision::unchanged(Reply::Done));
     };
-    let barrier = release.gates.levels.after_stage(usize::from(stage));
-    let mut changes = vec![release.opening(Gate::Level(barrier), now)];
-    if !waiting.is_ready {
+    let barrier = release.barrier_above(usize::from(stage));
+    let mut changes: Vec<Change> =
+        barrier.map(|level| release.opening(Gate::Level(level), now)).into_iter().collect();
+    if !waiting.is_ready && release.assignments.values().any(|part| part.is_in(usize::from(stage))) {
         changes.push(Change::StageEnded { release: release.key, stage, now });
     }
-    Decision::new(changes, Reply::Done)
+    Ok(Decision::new(changes, Reply::Done))
 }
 
 /// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
-pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Decision {
+pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
     match state.release_by_id(id) {
-        Some(release) if hold && release.is_running() => operate::pause(state, id, HELD, now).into(),
-        Some(release) if !hold && release.is_held() => operate::resume(state, id, now).into(),
-        Some(_) => Decision::unchanged(Reply::Done),
-        None if state.known.contains_key(id) => Decision::unchanged(Reply::Done),
-        None => Decision::refused(Refusal::UnknownRelease(id.to_owned())),
+        Some(release) if hold && release.is_running() => operate::pause(state, id, HELD, now),
+        Some(release) if !hold && release.is_held() => operate::resume(state, id, now),
+        Some(_) => Ok(Decision::unchanged(Reply::Done)),
+        None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
+        None => Err(Refusal::UnknownRelease(id.to_owned())),
     }
 }
 
-/// What has to end before an order from above to take something back can begin: whatever else from above still
-/// changes the same functions.
-pub(super) fn before(state: &State, submitted: &Submitted, now: Now) -> Vec<Change> {
-    if submitted.upstream.is_none() || !is_undo(&submitted.strategy) {
-        return Vec::new();
+fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
+    roll_back(state, release, "the parent takes it back", End::RolledBack, now)
+}
+
+/// The parent's next offer goes on with this release. Said twice it changes nothing.
+pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    let key = release.key;
+    if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
+        return Ok(Decision::unchanged(Reply::Done));
     }
-    let is_from_above = |release: &&Release| {
-        let may_end_well =
-            release.is_under_way() || release.state == crate::release::state::ReleaseState::Planned;
-        release.upstream.is_some()
-            && may_end_well
-            && !is_undo(&release.strategy)
-            && release.shares_function_with(&submitted.strategy)
+    let mut changes = vec![Change::ReleaseContinued { release: key, offer: offer.to_owned() }];
+    let open = release.gates.stand.waves;
+    let most = waves.min(release.turns.waves());
+    if may_end_well(release) && most > open {
+        changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// The parent takes a release back, whatever became of it here.
+pub(super) fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    let Some(upstream) = &release.upstream else {
+        // It came from elsewhere and is only called the same.
+        return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed: 0 }));
     };
-    let releases = state.releases.values().filter(is_from_above);
-    let reason = format!("the parent takes it back: {}", submitted.id);
-    releases.flat_map(|release| roll_back(state, release, &reason, End::RolledBack, now)).collect()
+    let mut changes = match release.state {
+        ReleaseState::RollingBack { .. } => Vec::new(),
+        ReleaseState::Over { end: End::RolledBack | End::Aborted, unconfirmed } => {
+            return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed }));
+        }
+        _ => take_back(state, release, now),
+    };
+    if !upstream.undos.iter().any(|awaited| awaited == offer) {
+        changes.insert(0, awaited(release.key, offer));
+    }
+    Ok(Decision::new(changes, Reply::TakenBack { is_under_way: true, unconfirmed: 0 }))
 }
 
-/// Whether it is an order to take something back, as [`render::undo`] writes it for a manager below.
-fn is_undo(strategy: &Strategy) -> bool {
-    let base_again = strategy.functions.iter().all(|function| function.base == function.new);
-    base_again
-        && matches!(strategy.stages.as_slice(), [stage] if stage.name == render::UNDO_STAGE && stage.new_traffic == 0)
+fn awaited(release: ReleaseKey, offer: &str) -> Change {
+    Change::UndoAwaited { release, offer: offer.to_owned() }
 }

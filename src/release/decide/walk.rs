@@ -74,6 +74,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Says the same of several functions.
+    pub fn deployed_all(&mut self, functions: FunctionSet, variant: Variant) {
+        for function in functions.iter() {
+            self.deployed(function, variant);
+        }
+    }
+
     /// Ends the attempt without a report that counts. Whatever may be left running is to be undone.
     pub fn give_up(&mut self, outcome: Outcome) {
         self.step(Step::Ended { status: ChildStatus::Failed, outcome });

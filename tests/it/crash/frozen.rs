@@ -74,6 +74,7 @@ impl Story {
     fn report(&mut self, offer: &str, stage: &str, status: StageStatus) -> Result<Reply, Refusal> {
         let times = Times { median: 8.0, minimum: 7.0, maximum: 9.0 };
         let summary = Summary {
+            agents: None,
             stage_name: Some(stage.into()),
             status,
             proxy_times: times,

@@ -34,6 +34,6 @@ mod ledger;
 mod look;
 mod operator;
 mod power;
-mod server;
+pub mod server;
 mod slow;
 mod world;

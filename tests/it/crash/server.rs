@@ -20,6 +20,8 @@ const SHORT_DEADLINES: [&str; 3] =
 pub struct Start {
     pub store: String,
     pub log: std::path::PathBuf,
+    /// Port 0 takes a free one.
+    pub listen: SocketAddr,
     /// `--set KEY=VALUE`.
     pub set: Vec<String>,
     pub flags: Vec<&'static str>,
@@ -33,6 +35,7 @@ impl Start {
         Self {
             store: place.url.clone(),
             log: folder(place).join("manager.log"),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             set: SHORT_DEADLINES.map(str::to_owned).into(),
             flags: Vec::new(),
             file_limit: None,
@@ -46,7 +49,15 @@ impl Start {
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .args(["serve", "--listen", "127.0.0.1:0", "--store", &self.store, "--log-level", "warn"])
+            .args([
+                "serve",
+                "--listen",
+                &self.listen.to_string(),
+                "--store",
+                &self.store,
+                "--log-level",
+                "warn",
+            ])
             .args(["--functions", env!("CARGO_MANIFEST_DIR")])
             .args(self.set.iter().flat_map(|set| ["--set", set]))
             .args(&self.flags)

@@ -1,5 +1,6 @@
 //! The link to the parent, driven by hand and by chance, on a clock of the test's own.
 
+mod area;
 mod chance;
 mod rules;
 

@@ -1,6 +1,7 @@
 //! The planner against known answers and against a slow, obvious checker.
 
 mod api;
+mod clip;
 mod command;
 mod geometry;
 mod membership;

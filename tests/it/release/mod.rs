@@ -2,6 +2,7 @@
 
 mod frozen;
 mod gates;
+mod managers;
 mod model;
 mod properties;
 mod queue;

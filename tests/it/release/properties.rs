@@ -423,3 +423,23 @@ proptest! {
         prop_assert!(OfferName::candidates(&id).any(|(found, read)| found == release && read == name));
     }
 }
+
+#[test]
+fn one_that_stood_in_for_a_child_that_was_not_gone_owes_nothing_for_it() {
+    let mut run = Run::new();
+    for child in 0..CHILDREN {
+        run.poll(child, "");
+    }
+    let deeds = [
+        Deed::Submit(9),
+        Deed::Take(2),
+        Deed::ReportCurrent { child: 3, status: StageStatus::SuccessWaiting },
+        Deed::Pass(901),
+        Deed::Pass(1),
+        Deed::Take(2),
+    ];
+    for deed in &deeds {
+        run.carry_out(deed);
+    }
+    run.let_all_end();
+}

@@ -6,7 +6,7 @@ use choirmaster::{
     model::StageStatus,
     release::{
         change::Change,
-        command::Command,
+        command::{Command, Reply},
         summary::{Histogram, Summary, Times},
         upstream::{Upstream, aggregate, led},
     },
@@ -26,7 +26,7 @@ fn offered(world: &mut World, text: &str) {
     else {
         unreachable!()
     };
-    submission.upstream = Some(Upstream { offer: format!("{}-above", submission.id), reported: 0 });
+    submission.upstream = Some(Upstream::new(format!("{}-above", submission.id)));
     world.command(&Command::Submit { submission, dry_run }).unwrap();
 }
 
@@ -65,7 +65,7 @@ fn the_barrier_opens_when_the_parent_says_so_and_the_stage_is_over_after_the_rol
     assert!(!world.may_end(&children[0], &first, "Canary").unwrap(), "nobody opens it but the parent");
     insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, last call 0s ago, gives up in 15m unless it calls");
     signal(&mut world, "c", 0, false);
-    assert_eq!(above(&world, "c"), None);
+    assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), false)));
     for child in &children {
         assert!(world.may_end(child, &first, "Canary").unwrap());
         world.report(child, &first, summary("Canary", StageStatus::Completed)).unwrap();
@@ -94,7 +94,7 @@ fn each_stage_is_reported_once_when_it_is_over_for_all() {
     assert_eq!(reported(&world), ["0 Completed"]);
     // The second stage is of type A/B: this manager leads it alone.
     let second = [world.get_ready(&children[0], "Second"), world.get_ready(&children[1], "Second")];
-    assert_eq!(above(&world, "t"), None);
+    assert_eq!(above(&world, "t"), Some(("Second".to_owned(), false)));
     for (child, offer) in children.iter().zip(&second) {
         assert!(world.may_end(child, offer, "Second").unwrap());
         world.report(child, offer, summary("Second", StageStatus::Completed)).unwrap();
@@ -159,6 +159,105 @@ fn the_parent_takes_it_back_with_the_signal() {
     let (offer, _) = world.take(&children[0]);
     world.report(&children[0], &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
     assert_eq!(reported(&world), ["0 Failure"]);
+}
+
+/// The parent's order `offer` to take a release back; whether it will hear when that is done.
+fn undo(world: &mut World, release: &str, offer: &str) -> bool {
+    let (release, offer) = (release.to_owned(), offer.to_owned());
+    match world.command(&Command::UpstreamUndo { release, offer }).unwrap() {
+        Reply::TakenBack { is_under_way, .. } => is_under_way,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The orders to take something back that the last command answered.
+fn undone(world: &World) -> Vec<&str> {
+    let said = world.changes.iter().filter_map(|change| match change {
+        Change::UndoReported { offer, .. } => Some(offer.as_str()),
+        _ => None,
+    });
+    said.collect()
+}
+
+/// Submits what the parent offers in the full language.
+fn offered_from_above(world: &mut World, text: &str) {
+    let checked = strategy::check_from_above(text.as_bytes());
+    let Command::Submit { mut submission, dry_run } =
+        submission(led(checked.strategy.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))), text)
+    else {
+        unreachable!()
+    };
+    submission.upstream = Some(Upstream::new(format!("{}-above", submission.id)));
+    world.command(&Command::Submit { submission, dry_run }).unwrap();
+}
+
+/// A child goes through the canary and the roll-out.
+fn rolls_out(world: &mut World, child: &str) {
+    let (offer, _) = world.take(child);
+    world.report(child, &offer, summary("Canary", StageStatus::Completed)).unwrap();
+    let (offer, _) = world.take(child);
+    world.report(child, &offer, summary("choirmaster rollout", StageStatus::Completed)).unwrap();
+}
+
+#[test]
+fn a_release_that_is_over_is_taken_back_when_the_parent_orders_it() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered_from_above(&mut world, &(canary("d", "a").replace("WaitForSignal", "A/B") + "rollout: {}\n"));
+    for child in &children {
+        rolls_out(&mut world, child);
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(reported(&world), ["0 Completed"]);
+    // One of them has something later by now.
+    world.submit(&canary("later", "a"));
+    let (offer, _) = world.take(&children[0]);
+    world.report(&children[0], &offer, summary("Canary", StageStatus::Completed)).unwrap();
+
+    assert!(undo(&mut world, "d", "21.undo"));
+    assert!(undo(&mut world, "d", "21.undo"), "said twice");
+    let (offer, _) = world.take(&children[1]);
+    assert_eq!(offer, "d.undo");
+    world.report(&children[1], &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
+    assert!(world.ended().contains(&"RolledBack, 0 unconfirmed".to_owned()), "{:?}", world.ended());
+    assert_eq!(undone(&world), ["21.undo"]);
+    assert!(reported(&world).is_empty(), "its stages were reported before");
+    assert!(!undo(&mut world, "d", "21.undo"), "nothing is left to be done");
+    assert_eq!(world.runs(&children[0], "a"), "new of later");
+}
+
+#[test]
+fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    let block = "rollout: {order: waves, waves: [1, 100%]}\nfrom_above: {waves: 1}\n";
+    offered_from_above(&mut world, &(canary("w", "a").replace("WaitForSignal", "A/B") + block));
+    rolls_out(&mut world, &children[0]);
+    assert_eq!(reported(&world), ["0 Completed"]);
+    assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
+    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have not fetched their offer; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
+    let go_on = Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2 };
+    world.command(&go_on).unwrap();
+    assert!(reported(&world).is_empty());
+    world.command(&go_on).unwrap();
+    assert!(world.changes.is_empty(), "said twice");
+    assert_eq!(above(&world, "w"), Some(("Canary".to_owned(), false)));
+    rolls_out(&mut world, &children[1]);
+    assert_eq!(reported(&world), ["0 Completed"]);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    // One that had fewer agents than it was planned with is done before its parent is.
+    let last = Command::UpstreamContinue { release: "w".into(), offer: "21.r3".into(), waves: 3 };
+    world.command(&last).unwrap();
+    assert_eq!(reported(&world), ["0 Completed"]);
+}
+
+#[test]
+fn what_only_a_parent_may_say_no_developer_can() {
+    let text = canary("x", "a") + "from_above: {waves: 1}\n";
+    let found = strategy::check_submission(text.as_bytes());
+    assert!(found.strategy.is_none());
+    assert!(found.diagnostics.iter().any(|found| found.code == "unknown-key"), "{:#?}", found.diagnostics);
+    assert!(strategy::check_from_above(text.as_bytes()).strategy.is_some());
 }
 
 /// What a child may report of one version.

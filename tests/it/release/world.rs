@@ -131,12 +131,17 @@ impl World {
 
     /// A poll with everything in it; answers the id and the offer that waits, `""` for none.
     pub fn poll_as(&mut self, id: &str, area: &str, profile: Option<Profile>) -> (String, String) {
+        let agents = self.state.children.by_id(id).map_or(0, |(_, known)| known.agents);
+        self.poll_with(id, area, profile, agents)
+    }
+
+    fn poll_with(&mut self, id: &str, area: &str, profile: Option<Profile>, agents: u32) -> (String, String) {
         self.born += 1;
         let poll = Poll {
             child: (!id.is_empty()).then(|| ChildId::parse(id).unwrap()),
             fresh: ChildId::parse(&format!("child-{}", self.born)).unwrap(),
             area: Some(area.into()),
-            agents: 0,
+            agents,
             profile,
         };
         match self.command(&Command::Poll(poll)).unwrap() {
@@ -149,6 +154,13 @@ impl World {
     pub fn child(&mut self, area: &str) -> String {
         let (id, _) = self.poll_as("", area, None);
         self.poll_as(&id, area, None);
+        id
+    }
+
+    /// A manager with so many agents, that has polled twice.
+    pub fn manager(&mut self, area: &str, agents: u32) -> String {
+        let (id, _) = self.poll_with("", area, Some(manager()), agents);
+        self.poll_as(&id, area, Some(manager()));
         id
     }
 
@@ -197,7 +209,7 @@ impl World {
     pub fn may_end(&mut self, child: &str, offer: &str, stage: &str) -> Result<bool, Refusal> {
         let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
         match self.command(&Command::EndStage { child, offer, stage })? {
-            Reply::EndStage(end) => Ok(end),
+            Reply::EndStage { end, .. } => Ok(end),
             other => panic!("{other:?}"),
         }
     }
@@ -305,6 +317,7 @@ pub fn manager() -> Profile {
 pub fn summary(stage: &str, status: StageStatus) -> Summary {
     let times = Times { median: 8.0, minimum: 6.0, maximum: 11.0 };
     Summary {
+        agents: None,
         stage_name: (!stage.is_empty()).then(|| stage.to_owned()),
         status,
         proxy_times: times,

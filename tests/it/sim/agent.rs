@@ -228,8 +228,7 @@ impl Agent {
                 self.ask(work, run)
             }
             (Step::Asking(work, run), Input::Answered(response)) => {
-                let told =
-                    matches!(&response, Response::Heart(answer) if **answer == Ok(Reply::EndStage(true)));
+                let told = matches!(&response, Response::Heart(answer) if matches!(**answer, Ok(Reply::EndStage { end: true, .. })));
                 if told {
                     deeds.push(self.deed(&work, What::ToldToEnd));
                     return self.judge(work, run, dice, deeds);
@@ -431,6 +430,7 @@ fn read(offer: Offer, id: String) -> Work {
             (usize::from(function), vec![unconditional(render::UNDO_STAGE, Then::Rollback)])
         }
         Form::Withdrawn => (0, Vec::new()),
+        Form::Full | Form::UndoOf { .. } => panic!("an agent was handed a manager's offer"),
     };
     let function = strategy.functions[function].name.clone();
     Work { offer, id, function, parts, at: 0, was_rolled_back: false }

@@ -4,8 +4,9 @@ use choirmaster::{
     model::ReleaseId,
     strategy::{
         Action, Condition, Deadlines, Function, Metric, OnConflict, Operator, Stage, StageKind, Statistic,
-        Strategy, Version, check,
+        Strategy, Version, check, check_from_above,
         render::{self, ROLLOUT_STAGE, Then, UNDO_STAGE},
+        render_full,
     },
 };
 use proptest::prelude::*;
@@ -262,6 +263,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 target: None,
                 rollout: None,
                 forward_up: false,
+                from_above: None,
             }
         })
 }
@@ -282,6 +284,12 @@ fn as_handed_out(mut stage: Stage) -> Stage {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_full_language_says_the_same_again(strategy in in_a_row()) {
+        let again = check_from_above(render_full::whole(&strategy).as_bytes());
+        prop_assert_eq!(again.strategy, Some(strategy));
+    }
 
     #[test]
     fn a_whole_offer_means_what_the_strategy_means(strategy in in_a_row()) {

@@ -18,7 +18,7 @@ use crate::world::{STAGE, World, strategy};
 /// Longest wait for what a test expects.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-const AGENTS: usize = 6;
+pub const AGENTS: usize = 6;
 
 pub fn parent(url: String) -> uplink::Settings {
     uplink::Settings {

@@ -2,5 +2,7 @@
 
 mod above;
 mod levels;
+mod offers;
 mod plain;
+mod processes;
 mod rough;

@@ -1,0 +1,232 @@
+//! A strategy in the full language, for a manager below: it walks graphs, judges quantiles and leads its own children.
+//!
+//! What it writes, [`super::check_from_above`] reads as the same strategy. Here nothing is left out, so nothing of this is
+//! for an agent.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use super::{
+    Action, Approval, ApprovalOf, Deadlines, FromAbove, LateJoiners, Metric, OnConflict, OnLimit, Order,
+    Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea,
+    render::{self, TAIL, head, push_function, quoted},
+    scalar::{go_duration, sign},
+};
+
+/// The whole strategy.
+pub fn whole(strategy: &Strategy) -> String {
+    let mut text = head(strategy, strategy.id.as_str());
+    push_conflict(&mut text, strategy);
+    push_deadlines(&mut text, &strategy.deadlines);
+    for (at, function) in strategy.functions.iter().enumerate() {
+        push_function(&mut text, function, &function.new, at == 0);
+    }
+    text.push_str("stages:\n");
+    for stage in &strategy.stages {
+        push_stage(&mut text, strategy, stage);
+    }
+    text.push_str(TAIL);
+    if let Some(target) = &strategy.target {
+        push_target(&mut text, target);
+    }
+    if let Some(rollout) = &strategy.rollout {
+        push_rollout(&mut text, strategy, rollout);
+    }
+    if let Some(from_above) = &strategy.from_above {
+        push_from_above(&mut text, from_above);
+    }
+    text
+}
+
+/// An order to take a release back, whatever became of it: a manager that knows it by its name needs no more, and to one
+/// that does not it is an undo like any agent's.
+pub fn undo(strategy: &Strategy, function: usize) -> String {
+    let id = strategy.id.as_str();
+    let mut text = render::undo(strategy, function, id);
+    push_from_above(&mut text, &FromAbove { undoes: Some(id.to_owned()), ..FromAbove::default() });
+    text
+}
+
+fn push_conflict(text: &mut String, strategy: &Strategy) {
+    let word = match strategy.on_conflict {
+        OnConflict::Queue => return,
+        OnConflict::Refuse => "refuse",
+        OnConflict::Supersede => "supersede",
+    };
+    let _ = writeln!(text, "on_conflict: {word}");
+}
+
+fn push_deadlines(text: &mut String, deadlines: &Deadlines) {
+    let Deadlines { offer, setup_grace, stage } = deadlines;
+    let all = [("offer_deadline", offer), ("setup_grace", setup_grace), ("stage_deadline", stage)];
+    for (key, deadline) in all {
+        if let Some(deadline) = deadline {
+            let _ = writeln!(text, "{key}: {}", go_duration(*deadline));
+        }
+    }
+}
+
+fn push_stage(text: &mut String, strategy: &Strategy, stage: &Stage) {
+    let kind = match stage.kind {
+        StageKind::AB => "A/B",
+        StageKind::WaitForSignal => "WaitForSignal",
+    };
+    let function = strategy.functions.get(stage.function).map_or("", |function| function.name.as_str());
+    let (name, function) = (quoted(&stage.name), quoted(function));
+    let _ = write!(text, "  - name: {name}\n    type: {kind}\n    func_name: {function}\n    variants:\n");
+    let new = stage.new_traffic.min(100);
+    for (name, share) in [("base_version", 100 - new), ("new_version", new)] {
+        let _ = write!(text, "      - name: {name}\n        trafficPercentage: {share}\n");
+    }
+    push_conditions(text, stage);
+    let (duration, calls) = (go_duration(stage.min_duration), stage.min_calls);
+    let _ = write!(
+        text,
+        "    end_conditions:\n      - name: minDuration\n        threshold: {duration}\n      - name: minCalls\n        \
+         threshold: \"{calls}\"\n"
+    );
+    let (success, failure) = (action(strategy, stage.on_success), action(strategy, stage.on_failure));
+    let _ = write!(text, "    end_action:\n      onSuccess: {success}\n      onFailure: {failure}\n");
+}
+
+fn action(strategy: &Strategy, action: Action) -> String {
+    match action {
+        Action::Rollout => "rollout".to_owned(),
+        Action::Rollback => "rollback".to_owned(),
+        Action::Stage(next) => quoted(strategy.stages.get(next).map_or("", |stage| stage.name.as_str())),
+    }
+}
+
+fn push_conditions(text: &mut String, stage: &Stage) {
+    if stage.conditions.is_empty() {
+        return;
+    }
+    text.push_str("    metrics_conditions:\n");
+    for condition in &stage.conditions {
+        let (sign, threshold) = (sign(condition.operator), condition.threshold);
+        let name = if condition.metric == Metric::ErrorRate { "errorRate" } else { "responseTime" };
+        let _ = write!(text, "      - name: {name}\n        threshold: \"{sign}{threshold}\"\n");
+        if let Metric::ResponseTime(statistic) = condition.metric {
+            let _ = writeln!(text, "        compareWith: {}", statistic_name(statistic));
+        }
+    }
+}
+
+/// Millionths of a percent: more digits than a percentile can be written with.
+const QUANTILE_STEPS: f64 = 1e6;
+
+fn statistic_name(statistic: Statistic) -> String {
+    match statistic {
+        Statistic::Median => "Median".to_owned(),
+        Statistic::Minimum => "Minimum".to_owned(),
+        Statistic::Maximum => "Maximum".to_owned(),
+        Statistic::Quantile(q) => format!("P{}", (q * 100.0 * QUANTILE_STEPS).round() / QUANTILE_STEPS),
+    }
+}
+
+fn push_target(text: &mut String, target: &Target) {
+    text.push_str("target:\n");
+    if let Some(TargetArea(polygons)) = &target.area {
+        text.push_str("  area:\n    type: MultiPolygon\n    coordinates: [");
+        push_list(text, polygons, |text, rings| {
+            push_list(text, rings, |text, ring| {
+                push_list(text, ring, |text, [x, y]| {
+                    let _ = write!(text, "{x}, {y}");
+                });
+            });
+        });
+        text.push_str("]\n");
+    }
+    if !target.labels.is_empty() {
+        text.push_str("  labels:\n");
+        for (key, value) in &target.labels {
+            let _ = writeln!(text, "    {}: {}", quoted(key), quoted(value));
+        }
+    }
+    let partial = match target.partial {
+        Partial::Refuse => "refuse",
+        Partial::Allow => "allow",
+    };
+    let _ = writeln!(text, "  partial: {partial}");
+}
+
+/// The items, each in brackets; between them a line break, so that no line is too long for anybody's editor.
+fn push_list<T>(text: &mut String, items: &[T], push: impl Fn(&mut String, &T)) {
+    for (at, item) in items.iter().enumerate() {
+        text.push_str(if at == 0 { "[" } else { ",\n      [" });
+        push(text, item);
+        text.push(']');
+    }
+}
+
+fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
+    text.push_str("rollout:\n");
+    push_order(text, &rollout.order);
+    for (key, limit) in [
+        ("max_failed", rollout.max_failed),
+        ("max_timed_out", rollout.max_timed_out),
+        ("max_unreachable", rollout.max_unreachable),
+    ] {
+        let _ = writeln!(text, "  {key}: {limit}");
+    }
+    let on_failure = match rollout.on_failure {
+        OnLimit::Rollback => "rollback",
+        OnLimit::Pause => "pause",
+        OnLimit::Continue => "continue",
+    };
+    let late_joiners = match rollout.late_joiners {
+        LateJoiners::Exclude => "exclude",
+        LateJoiners::Include => "include",
+    };
+    let _ = write!(text, "  on_failure: {on_failure}\n  late_joiners: {late_joiners}\n");
+    if let Some(most) = rollout.max_in_progress {
+        let _ = writeln!(text, "  max_in_progress: {most}");
+    }
+    if !rollout.soak.is_zero() {
+        let _ = writeln!(text, "  soak: {}", go_duration(rollout.soak));
+    }
+    if let Some(approval) = &rollout.approval {
+        push_approval(text, strategy, approval);
+    }
+    if let Some(start) = rollout.start_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok()) {
+        let _ = writeln!(text, "  start: {start}");
+    }
+}
+
+fn push_order(text: &mut String, order: &Order) {
+    match order {
+        Order::Parallel => text.push_str("  order: parallel\n"),
+        Order::GlobalIncremental => text.push_str("  order: global_incremental\n"),
+        Order::LocationSequential { start_at: [x, y] } => {
+            let _ = write!(text, "  order: location_sequential\n  start_at: [{x}, {y}]\n");
+        }
+        Order::Waves(waves) => {
+            let waves: Vec<String> = waves.iter().map(ToString::to_string).collect();
+            let _ = write!(text, "  order: waves\n  waves: [{}]\n", waves.join(", "));
+        }
+    }
+}
+
+fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
+    match &approval.of {
+        ApprovalOf::Waves => text.push_str("  approval: before_each_wave\n"),
+        ApprovalOf::Rollout => text.push_str("  approval: before_rollout\n"),
+        ApprovalOf::Stages(stages) => {
+            let names = stages.iter().filter_map(|at| strategy.stages.get(*at));
+            let names: Vec<String> = names.map(|stage| quoted(&stage.name)).collect();
+            let _ = write!(text, "  approval:\n    stages: [{}]\n", names.join(", "));
+        }
+    }
+    let _ = writeln!(text, "  approval_timeout: {}", go_duration(approval.timeout));
+}
+
+fn push_from_above(text: &mut String, from_above: &FromAbove) {
+    text.push_str("from_above: {");
+    let FromAbove { waves, continues, undoes } = from_above;
+    let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
+    let waves = waves.map(|waves| format!("waves: {waves}"));
+    let all = [waves, offer("continues", continues), offer("undoes", undoes)];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    let _ = writeln!(text, "{}}}", all.join(", "));
+}
