@@ -14,7 +14,8 @@ use crate::{
     forward::Above,
     functions,
     http::{self, Context, auth, context, serve},
-    notify,
+    judging, notify,
+    provider::Registry,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
     strategy::Site,
@@ -102,6 +103,7 @@ pub struct Manager {
     stop: CancellationToken,
     serving: Vec<JoinHandle<()>>,
     notifying: JoinHandle<()>,
+    judging: JoinHandle<()>,
     uplink: Option<JoinHandle<()>>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
@@ -115,6 +117,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
     let started = engine::start(writer, reader, options.rules, options.task)
         .await
         .context("the store's content could not be loaded")?;
+    let registry = Registry::new(&options.site.providers)?;
     let stop = CancellationToken::new();
     let settings = context::Settings {
         functions_root: options.functions_root,
@@ -145,12 +148,13 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         }
     };
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
+    let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
     let uplink = options
         .parent
         .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
     let (engine, writing) = (started.engine, started.task);
-    Ok(Manager { address, child_address, engine, stop, serving, notifying, uplink, writing })
+    Ok(Manager { address, child_address, engine, stop, serving, notifying, judging, uplink, writing })
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -168,6 +172,7 @@ impl Manager {
             let _ = serving.await;
         }
         let _ = self.notifying.await;
+        let _ = self.judging.await;
         if let Some(uplink) = self.uplink {
             let _ = uplink.await;
         }

@@ -2,6 +2,7 @@
 //!
 //! `src/ARCHITECTURE.md` tells how the parts work together and where to change what.
 
+pub mod analysis;
 pub mod app;
 pub mod cli;
 pub mod config;
@@ -10,6 +11,7 @@ pub mod fleet;
 pub mod forward;
 pub mod functions;
 pub mod http;
+pub mod judging;
 pub mod link;
 pub mod model;
 pub mod notify;

@@ -18,6 +18,7 @@ mod planning;
 mod postgres;
 mod rows;
 mod server;
+mod statistics;
 mod table;
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
@@ -41,6 +42,7 @@ pub enum Row {
     /// Only the growth of plans, with nothing beside it.
     PlanGrowth,
     AcrossLevels,
+    Statistics,
 }
 
 #[derive(Debug, Parser)]

@@ -72,6 +72,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Plan) || only.contains(&Row::PlanGrowth) {
         bench.planning(wanted(Row::Plan)).await?;
     }
+    if wanted(Row::Statistics) {
+        bench.statistics()?;
+    }
     if wanted(Row::AcrossLevels) {
         bench.across_levels().await?;
     }

@@ -1,12 +1,14 @@
 //! The commands of the program, one file each: arguments, what they print, how they end.
 //!
 //! Results go to stdout, everything about their making to stderr. Exit codes: 0 done, 1 the caller's fault, 2 the
-//! program's or the manager's; `release watch` and `release submit --wait` add how the release ended ([`outcome`]).
+//! program's or the manager's; `release watch` and `release submit --wait` add how the release ended ([`outcome`]),
+//! `analyse` its verdict.
 //! What can be read from the manager is read through its API alone ([`client`]): no command but `serve`, `demo` and
 //! `store` opens a store.
 
 #![allow(clippy::doc_markdown, reason = "comments of arguments are the help that is read in a terminal")]
 
+pub mod analyse;
 pub mod audit;
 pub mod children;
 pub mod client;
@@ -57,6 +59,7 @@ pub enum Command {
     Validate(validate::Args),
     Schema(schema::Args),
     Plan(plan::Args),
+    Analyse(analyse::Args),
     Release(release::Args),
     Children(children::Args),
     Deployments(deployments::Args),
@@ -90,6 +93,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Validate(args) => Ok(validate::run(&args, &mut out)),
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
         Command::Plan(args) => plan::run(&args, &mut out).await,
+        Command::Analyse(args) => analyse::run(&args, &mut out),
         Command::Release(args) => release::run(args, &mut out).await,
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,

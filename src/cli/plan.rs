@@ -144,6 +144,13 @@ fn text_of(plan: &Plan, all: bool) -> String {
         let head = ["WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "AGENTS SO FAR"];
         text.extend(["\n".to_owned(), show::table(&head, rows)]);
     }
+    if !plan.alpha.is_empty() {
+        let rows = plan.alpha.iter().map(|share| {
+            let of = share.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
+            vec![of, share.metric.clone(), share.strategy.clone(), format!("{:.4}", share.alpha)]
+        });
+        text.extend(["\n".to_owned(), show::table(&["ANALYSIS OF", "METRIC", "STRATEGY", "ALPHA"], rows)]);
+    }
     if !plan.excluded.is_empty() {
         let rows = plan.excluded.iter().map(|excluded| {
             let PlannedGroup { children, agents, km2 } = excluded.group;

@@ -5,10 +5,11 @@ use serde::Serialize;
 use crate::{
     model::{ChildKey, Cordon, Exclusion, ReleaseKey},
     release::{
+        analysis::{self, Run, Standing},
         assignment::Step,
         change::{Arrival, Change, Forgetting, Variant},
         gate::{ALL_OPEN, Gate},
-        state::{End, State},
+        state::{End, Release, State},
         summary::Summary,
     },
 };
@@ -18,6 +19,8 @@ use crate::{
 pub enum Actor {
     Child,
     Timer,
+    /// Whoever looks at the data of analyses.
+    Analysis,
     /// The manager above this one.
     Parent,
     Operator(String),
@@ -28,6 +31,7 @@ impl Actor {
         match self {
             Self::Child => "child".to_owned(),
             Self::Timer => "timer".to_owned(),
+            Self::Analysis => "analysis".to_owned(),
             Self::Parent => "parent".to_owned(),
             Self::Operator(name) => format!("operator:{name}"),
         }
@@ -93,6 +97,25 @@ enum Event<'a> {
     ReleaseRolledBack {
         release: &'a str,
         reason: &'a str,
+    },
+    AnalysisBegan {
+        release: &'a str,
+        of: String,
+    },
+    /// The data of an analysis were looked at.
+    Looked {
+        release: &'a str,
+        of: String,
+        look: u64,
+        metrics: Vec<MetricFound<'a>>,
+    },
+    /// An analysis has come to an end; `then` says what follows.
+    Verdict {
+        release: &'a str,
+        of: String,
+        verdict: &'static str,
+        why: &'a str,
+        then: Standing,
     },
     ChildJoined {
         release: &'a str,
@@ -168,6 +191,26 @@ enum Event<'a> {
         function: &'a str,
         variant: Variant,
     },
+}
+
+/// What a look found of one metric.
+#[derive(Debug, Serialize)]
+struct MetricFound<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'static str>,
+    found: &'a str,
+}
+
+fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>> {
+    let metrics = release.block(run.block).map(|(_, analysis)| analysis.metrics.as_slice());
+    let found = metrics.unwrap_or_default().iter().zip(&run.metrics);
+    let found = found.map(|(metric, found)| MetricFound {
+        name: &metric.name,
+        verdict: found.verdict.map(analysis::name),
+        found: &found.sentence,
+    });
+    found.collect()
 }
 
 /// An event as it is stored: what happened, beside a note of whoever did it.
@@ -255,6 +298,23 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             });
             Event::GateOpened { release: release_id, gate: below }
         }
+        Change::AnalysisBegan { block, .. } => Event::AnalysisBegan {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(*block)),
+        },
+        Change::Looked { run, .. } => Event::Looked {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(run.block)),
+            look: run.looks,
+            metrics: release.map_or_else(Vec::new, |release| metrics_found(release, run)),
+        },
+        Change::VerdictGiven { block, verdict, why, standing, .. } => Event::Verdict {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(*block)),
+            verdict: analysis::name(*verdict),
+            why,
+            then: *standing,
+        },
         Change::ReleaseRetried { .. } => Event::ReleaseRetried { release: release_id },
         Change::StageEnded { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));

@@ -163,11 +163,7 @@ impl Building {
         let key = row.release_key;
         let detail: ReleaseDetail =
             serde_json::from_str(&row.detail).map_err(|e| bad("releases", key, "detail", e))?;
-        let checked = match detail.upstream {
-            Some(_) => strategy::check_from_above(row.strategy.as_bytes()),
-            None => strategy::check(&row.strategy),
-        };
-        let strategy = checked.strategy.ok_or_else(|| {
+        let strategy = strategy::check_stored(&row.strategy).strategy.ok_or_else(|| {
             bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
         })?;
         let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
@@ -198,6 +194,7 @@ impl Building {
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
+            runs: detail.runs,
             next_deadline: 0,
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })

@@ -17,6 +17,7 @@ use crate::{
         StageStatus,
     },
     release::{
+        analysis::Run,
         assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         gate::Stand,
@@ -64,6 +65,8 @@ pub struct ReleaseDetail {
     pub counts: Counts,
     pub stand: Stand,
     pub accepted: Bad,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Upstream>,
     /// Children that are managers themselves: few.
@@ -309,6 +312,9 @@ impl Touched {
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }
             | Change::StageReported { release, .. }
+            | Change::AnalysisBegan { release, .. }
+            | Change::Looked { release, .. }
+            | Change::VerdictGiven { release, .. }
             | Change::ReleaseContinued { release, .. }
             | Change::UndoAwaited { release, .. }
             | Change::UndoReported { release, .. }
@@ -569,6 +575,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         counts: release.counts,
         stand: release.gates.stand,
         accepted: release.accepted,
+        runs: release.runs.clone(),
         upstream: release.upstream.clone(),
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
     };

@@ -53,6 +53,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
         Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),
         Refusal::Limit { .. } => (StatusCode::SERVICE_UNAVAILABLE, "limit"),
+        Refusal::NoLook => (StatusCode::CONFLICT, "no-look"),
         Refusal::NotInMemory(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }
 }

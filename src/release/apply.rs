@@ -60,6 +60,7 @@ impl State {
                     if let ReleaseState::Paused { by_limit: true, .. } = release.state {
                         release.accepted = release.counts.bad();
                     }
+                    release.accept_verdicts();
                     release.state = ReleaseState::Running;
                 });
                 self.fold(*release, Fact::Resumed { level }, *now);
@@ -117,6 +118,11 @@ impl State {
             | Change::ReleaseApproved { .. }
             | Change::WavesOpened { .. }
             | Change::LevelOpened { .. } => self.gate(change),
+            Change::AnalysisBegan { release, .. }
+            | Change::Looked { release, .. }
+            | Change::VerdictGiven { release, .. } => {
+                self.with(*release, |release| release.apply_analysis(change));
+            }
             Change::NewcomersSeen { now } => {
                 self.newcomers_seen = now.served_ms;
                 let old = now.served_ms.saturating_sub(NEWCOMER_FOR.as_millis() as u64);

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    analysis::{Run, Standing},
     assignment::{ReleaseMs, Step},
     gate::Gate,
     manager::Planned,
@@ -14,6 +15,7 @@ use super::{
     upstream::Upstream,
 };
 use crate::{
+    analysis::Verdict,
     model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey, StageStatus},
     strategy::Strategy,
 };
@@ -178,6 +180,29 @@ pub enum Change {
         to: u32,
         now: Now,
     },
+    /// A run of an analysis begins.
+    AnalysisBegan {
+        release: ReleaseKey,
+        /// Its place in [`Strategy::analyses`].
+        block: u8,
+        number: u32,
+        of: u32,
+        now: Now,
+    },
+    /// The data of a run were looked at: it stands thus.
+    Looked {
+        release: ReleaseKey,
+        run: Box<Run>,
+    },
+    /// The verdict of a run has its consequence.
+    VerdictGiven {
+        release: ReleaseKey,
+        block: u8,
+        verdict: Verdict,
+        why: String,
+        standing: Standing,
+        now: Now,
+    },
     /// All barriers below this level are open.
     LevelOpened {
         release: ReleaseKey,
@@ -308,6 +333,9 @@ impl Change {
             | Self::ReleaseApproved { release, .. }
             | Self::WavesOpened { release, .. }
             | Self::LevelOpened { release, .. }
+            | Self::AnalysisBegan { release, .. }
+            | Self::Looked { release, .. }
+            | Self::VerdictGiven { release, .. }
             | Self::ReleaseEnded { release, .. }
             | Self::StageReported { release, .. }
             | Self::ReleaseContinued { release, .. }

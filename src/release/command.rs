@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    analysis::Look,
     change::{Change, Submitted},
     offer::OfferName,
     state::{Profile, Release},
@@ -144,6 +145,8 @@ pub enum Command {
         cordon: Cordon,
     },
 
+    /// The data of an analysis were looked at.
+    Looked(Box<Look>),
     /// Time has passed: look at deadlines.
     Tick,
     /// A command about a release that had left memory, with that release as the store has it.
@@ -270,6 +273,9 @@ pub enum Refusal {
     Owes { child: ChildId, release: ReleaseId },
     #[error("{what}: the limit of {limit} is reached")]
     Limit { what: &'static str, limit: usize },
+    /// Not for the outside: the data are looked at again.
+    #[error("this look at an analysis is not the one that is waited for")]
+    NoLook,
     /// Not for the outside: the shell recalls the release and asks again.
     #[error("release {0:?} has left memory")]
     NotInMemory(ReleaseKey),

@@ -9,6 +9,8 @@
 //! | `global_incremental` | one | before every level but the first |
 //! | `waves` | as the strategy says | those that `approval` names |
 //!
+//! In every order there is one after each stage that is judged by an analysis.
+//!
 //! Stages have *levels*: the longest way that leads to them from the first. A barrier stands before a level, so it means
 //! the same for children that jump and for those that fail forward. In a straight strategy the level of a stage is its
 //! place, and the roll-out is one level above the last stage.
@@ -64,9 +66,10 @@ impl Levels {
         let after = strategy.stages.iter().map(|stage| match stage.on_success {
             Action::Stage(next) => stages.get(next).copied().unwrap_or_default(),
             Action::Rollout => rollout,
-            Action::Rollback if from_above => rollout,
+            Action::Rollback if from_above || stage.analysis.is_some() => rollout,
             Action::Rollback => 0,
         });
+        let after: Vec<u8> = after.collect();
         let bit = |level: u8| 1 << level;
         let approval = strategy.rollout.as_ref().and_then(|rollout| rollout.approval.as_ref());
         let approvals = match approval.map(|approval| &approval.of) {
@@ -79,10 +82,13 @@ impl Levels {
         let global =
             strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
         let all = if global { (1..=rollout).fold(0, |set, level| set | bit(level)) } else { 0 };
-        let after: Vec<u8> = after.collect();
         let signalled = if from_above { waits_for_signal(strategy, &reachable, &after) } else { 0 };
+        let judged = strategy.stages.iter().zip(&after).zip(&reachable);
+        let judged = judged.filter(|((stage, _), reachable)| **reachable && stage.analysis.is_some());
+        let judged = judged.fold(0, |set, ((_, after), _)| set | bit(*after));
         let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
-        Self { stages, after, rollout, barriers: all | approvals | signalled, approvals, at_once }
+        let barriers = all | approvals | signalled | judged;
+        Self { stages, after, rollout, barriers, approvals, at_once }
     }
 
     /// Where a child is. One with a whole strategy in hand walks through the levels.

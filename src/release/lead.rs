@@ -52,7 +52,7 @@ impl Release {
                 let timeout = rollout.approval.as_ref().map_or(0, |approval| ms(approval.timeout));
                 since.saturating_add(timeout)
             }
-            (ReleaseState::Running, Some(reached)) if self.wants_signal(reached.gate) => ReleaseMs::MAX,
+            (ReleaseState::Running, Some(reached)) if self.is_withheld(reached.gate) => ReleaseMs::MAX,
             (ReleaseState::Running, Some(reached)) => {
                 reached.at.saturating_add(ms(soak(rollout, reached.gate)))
             }
@@ -88,6 +88,11 @@ impl Release {
                 approval.is_some_and(|approval| approval.of == ApprovalOf::Waves)
             }
         }
+    }
+
+    /// Whether something else than time or an approval opens a gate: a verdict, or the parent.
+    fn is_withheld(&self, gate: Gate) -> bool {
+        self.wants_signal(gate) || self.awaits_verdict(gate)
     }
 
     /// What opens a gate.
@@ -155,7 +160,7 @@ pub(super) fn lead(release: &Release, now: Now) -> Option<Change> {
     let wants_approval = release.wants_approval(gate);
     match release.gates.stand.reached {
         Some(reached) if reached.gate != gate => Some(Change::GateLeft { release: key }),
-        None if soak(rollout, gate).is_zero() && !wants_approval && !release.wants_signal(gate) => {
+        None if soak(rollout, gate).is_zero() && !wants_approval && !release.is_withheld(gate) => {
             Some(release.opening(gate, now))
         }
         None => Some(Change::GateReached { release: key, gate, now }),

@@ -14,6 +14,7 @@
 //!
 //! Deliberately not here: HTTP, storage, rendering of texts, last-seen times (see [`command::Seen`]).
 
+pub mod analysis;
 pub mod apply;
 pub mod assignment;
 pub mod change;

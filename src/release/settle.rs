@@ -3,6 +3,7 @@
 //! anew.
 
 use super::{
+    analysis,
     assignment::Step,
     change::Change,
     decide::{membership, skip_again},
@@ -20,7 +21,14 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     touched.sort_unstable();
     touched.dedup();
     for release in touched.iter().filter_map(|key| state.release(*key)) {
-        let judged = lead::judge(state, release, changes, now);
+        let mut judged = lead::judge(state, release, changes, now);
+        if judged.is_empty() {
+            judged = analysis::judge(state, release, now);
+        }
+        if judged.is_empty() {
+            // No gate is looked at before what it waits for has begun.
+            judged = analysis::begin(release, changes, now);
+        }
         if judged.is_empty() {
             follow.extend(end(release, now).or_else(|| lead::lead(release, now)));
             follow.extend(upstream::due(release, now));
@@ -46,6 +54,7 @@ fn end(release: &Release, now: Now) -> Option<Change> {
         return None;
     }
     let end = match release.state {
+        ReleaseState::Running if release.awaits_last_verdict() => return None,
         ReleaseState::Running if release.counts.failures() > 0 => End::DoneWithFailures,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,

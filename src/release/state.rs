@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{
+    analysis::Run,
     assignment::{Assignment, Dated, ReleaseMs},
     change::{Submitted, Variant},
     gate::{Gates, Turns},
@@ -415,6 +416,8 @@ pub struct Release {
     pub gates: Gates,
     /// What has been accepted of the children that ended badly: by resuming after a limit was passed.
     pub accepted: Bad,
+    /// The latest run of each block of analysis that has begun.
+    pub runs: Vec<Run>,
     /// Members and stand-ins.
     pub assignments: BTreeMap<ChildKey, Assignment>,
     pub counts: Counts,
@@ -448,6 +451,7 @@ impl Release {
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
             accepted: Bad::default(),
+            runs: Vec::new(),
             assignments: BTreeMap::new(),
             counts: Counts::default(),
             next_deadline: ReleaseMs::MAX,

@@ -266,6 +266,9 @@ fn gate(release: &Release) -> String {
     match (&release.state, stand.reached) {
         (ReleaseState::AwaitingApproval { what, .. }, _) => format!("somebody must approve of {what}"),
         (_, Some(reached)) if release.wants_signal(reached.gate) => signal(release, reached.gate),
+        (_, Some(reached)) if release.awaits_verdict(reached.gate) => {
+            "the verdict of the analysis is awaited".to_owned()
+        }
         (_, Some(reached)) => {
             format!("{} soaks until then", release.gate_name(reached.gate))
         }
@@ -301,12 +304,18 @@ fn gates(release: &Release, now: Now) -> String {
     }
     if let Some(reached) = stand.reached.filter(|reached| release.wants_signal(reached.gate)) {
         let _ = write!(line, "; every child is ready: {}", signal(release, reached.gate));
+    } else if let Some(reached) = stand.reached.filter(|reached| release.awaits_verdict(reached.gate)) {
+        let gate = release.gate_name(reached.gate);
+        let _ = write!(line, "; every child is ready for {gate}: the verdict of the analysis is awaited");
     } else if let Some(reached) = stand.reached {
         let left = Span(release.gate_due().saturating_sub(release.at(now)));
         let _ = write!(line, "; soaks for another {left}, then {}", release.gate_name(reached.gate));
     } else if stand.level != ALL_OPEN && release.counts.behind > 0 {
         let (behind, next) = (release.counts.behind, release.gate_name(Gate::Level(stand.level)));
         let _ = write!(line, "; {next} begins when the {behind} that are behind have come");
+    }
+    if release.awaits_last_verdict() && release.counts.awaited == 0 {
+        line.push_str("; the verdict of its analysis is awaited");
     }
     line
 }

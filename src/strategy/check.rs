@@ -29,6 +29,11 @@ pub fn check(text: &str) -> Checked {
     check_for(text, Author::Developer, None, Purpose::Look)
 }
 
+/// Reads the text of a release as it was stored, whether a developer wrote it or the manager above.
+pub fn check_stored(text: &str) -> Checked {
+    check_for(text, Author::Parent, None, Purpose::Look)
+}
+
 /// [`check_bytes`] for what the manager above hands out.
 pub fn check_from_above(bytes: &[u8]) -> Checked {
     bytes_to_text(bytes, |text| check_for(text, Author::Parent, None, Purpose::Submit))
@@ -85,7 +90,7 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     let strategy = validate::strategy(draft, &mut findings);
     // What can't be carried out comes last: until then every fault of it is shown, too.
     if purpose == Purpose::Submit {
-        validate::not_yet_available(blocks, &mut findings);
+        validate::not_yet_available(blocks, strategy.as_ref(), &mut findings);
     }
     let strategy = strategy.filter(|_| !findings.has_errors());
     let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {

@@ -28,8 +28,8 @@ use std::time::Duration;
 
 pub use amount::{Amount, Round};
 pub use check::{
-    Checked, MAX_STRATEGY_BYTES, Site, check, check_at, check_bytes, check_from_above, check_submission,
-    check_submission_at,
+    Checked, MAX_STRATEGY_BYTES, Site, check, check_at, check_bytes, check_from_above, check_stored,
+    check_submission, check_submission_at,
 };
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
 pub use from_above::FromAbove;

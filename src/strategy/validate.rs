@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Action, Deadlines, Function, Rollout, Stage, Strategy,
+    analysis::{self, Comparison, Reference, Rule, Source},
     diagnostic::{Findings, nearest, quoted},
     fields::Located,
     graph,
@@ -14,16 +15,39 @@ use super::{
 
 /// Refuses, at the submission of a release, the blocks that are read and checked already but that no release can be
 /// led by yet.
-pub(super) fn not_yet_available(blocks: Blocks, findings: &mut Findings<'_>) {
+pub(super) fn not_yet_available(blocks: Blocks, strategy: Option<&Strategy>, findings: &mut Findings<'_>) {
     if let Some(at) = blocks.partial {
         findings
             .error(at, "not-available", "partial: allow is not yet available in this version")
             .fix("leave partial: allow out");
     }
-    if let Some(at) = blocks.analysis {
-        findings
-            .error(at, "not-available", "analysis is not yet available in this version")
-            .fix("leave analysis out");
+    let analyses = strategy.into_iter().flat_map(Strategy::analyses);
+    for (stage, analysis) in analyses {
+        for metric in &analysis.metrics {
+            let is_open = stage.is_none() && analysis.duration.is_none();
+            if let (Some(at), Some(what)) = (blocks.analysis, unavailable(metric, is_open)) {
+                let name = quoted(&metric.name);
+                findings
+                    .error(
+                        at,
+                        "not-available",
+                        format!("metric {name}: {what} is not yet available in this version"),
+                    )
+                    .fix("leave it out");
+            }
+        }
+    }
+}
+
+/// What of a metric can't be judged yet; `is_open`: its block has no duration.
+fn unavailable(metric: &analysis::Metric, is_open: bool) -> Option<&'static str> {
+    let compares = matches!(metric.rule, Rule::Compare(_));
+    match (&metric.rule, &metric.source) {
+        (Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }), _) => Some("PREVIOUS"),
+        _ if compares && metric.failure_limit > 0 => Some("a failureLimit of a comparison"),
+        (_, Source::Children(_)) if is_open => Some("children without a duration of the analysis"),
+        (_, Source::Query(_)) if is_open && compares => Some("a comparison by query without a duration"),
+        _ => None,
     }
 }
 

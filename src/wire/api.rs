@@ -99,6 +99,9 @@ pub struct ReleaseDetail {
     /// The YAML as submitted.
     pub strategy: String,
     pub stages: Vec<StageOverview>,
+    /// What judges it, and what that has found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub analyses: Vec<AnalysisOverview>,
     /// Why children were left out: reason → children.
     pub excluded: BTreeMap<String, u32>,
     /// SHA-256 of the functions, hex.
@@ -119,6 +122,56 @@ pub struct StageOverview {
     pub new_traffic: u8,
     /// Status → children whose current stage this is.
     pub children: BTreeMap<String, u32>,
+}
+
+/// A block of analysis, and where its latest run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AnalysisOverview {
+    /// `stage NAME` or `the release`.
+    pub of: String,
+    /// `waiting`, `open`, `passed`, `paused` (to resume the release is to accept it), `failed`, `accepted`.
+    pub state: String,
+    /// `pass`, `fail`, `inconclusive`, `no data`, `error`; `None`: there is none yet.
+    pub verdict: Option<String>,
+    /// The verdict in words.
+    pub why: Option<String>,
+    /// Which run it is, from 1, and of how many that share its alpha; 0: none has begun.
+    pub run: u32,
+    pub runs: u32,
+    /// Looks at the data of this run.
+    pub looks: u64,
+    pub metrics: Vec<MetricOverview>,
+}
+
+/// A metric of an analysis.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MetricOverview {
+    pub name: String,
+    /// `THRESHOLD`, `PREVIOUS`, `CANARY_BASELINE`, `CANARY_PRIMARY`.
+    pub strategy: String,
+    /// It has no consequence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Its share of the release's alpha, over all runs; `None`: it has none.
+    pub alpha: Option<f64>,
+    /// As that of the analysis.
+    pub verdict: Option<String>,
+    /// What the last look found, in words.
+    pub found: String,
+    /// What a comparison rests on: counts, quantiles, estimate, interval, p, boundary, alpha spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub evidence: Option<serde_json::Value>,
+}
+
+/// The share of a metric in a release's alpha, the chance that a good release is stopped by mistake.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedAlpha {
+    /// The stage it judges; `None`: the release.
+    pub stage: Option<String>,
+    pub metric: String,
+    pub strategy: String,
+    pub alpha: f64,
 }
 
 /// A child in a release: `GET /api/v1/releases/{id}/children`.
@@ -218,6 +271,9 @@ pub struct Plan {
     /// Participants that have a part in another release and have their turn after that.
     pub busy: u32,
     pub waves: Vec<PlannedWave>,
+    /// How alpha is shared by what is compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alpha: Vec<PlannedAlpha>,
     pub excluded: Vec<PlannedExclusion>,
     /// Unfinished releases that change the same functions and go first.
     pub waits_for: Vec<String>,

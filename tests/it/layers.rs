@@ -11,11 +11,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("strategy", &["model"]),
     ("functions", &["strategy"]),
     ("plan", &["model", "strategy"]),
-    ("release", &["model", "strategy", "plan"]),
+    ("release", &["model", "strategy", "plan", "analysis"]),
+    ("analysis", &[]),
     ("store", &[]),
     ("engine", &["model", "strategy", "release", "store", "functions"]),
     ("notify", &["engine", "store"]),
     ("provider", &["model", "strategy"]),
+    ("judging", &["model", "strategy", "analysis", "release", "provider", "store", "engine"]),
     ("link", &["model", "release"]),
     ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire", "link"]),
     ("forward", &["model", "strategy", "plan", "wire"]),
@@ -37,13 +39,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "config",
             "uplink",
             "forward",
+            "provider",
+            "judging",
         ],
     ),
 ];
 
 /// What the pure modules must not even know of: they take the time and everything random as an argument.
 const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand", "uuid"];
-const PURE: &[&str] = &["model", "strategy", "plan", "release", "link"];
+const PURE: &[&str] = &["model", "strategy", "plan", "release", "link", "analysis"];
 
 /// Only these may name a crate that speaks to the outside.
 const ONLY_IN: &[(&str, &[&str])] = &[("sqlx", &["store"]), ("axum", &["http", "app"])];

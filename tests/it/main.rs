@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
+mod analysis;
 mod cli;
 mod config;
 mod crash;
@@ -11,6 +12,7 @@ mod fleet;
 mod forward;
 mod functions;
 mod http;
+mod judging;
 mod layers;
 mod link;
 mod plan;

@@ -41,7 +41,7 @@ const BAD_IN_THE_CORNER: &str = "greet_new";
 const MANAGER_POLL: Duration = Duration::from_millis(100);
 
 /// The tree has this long until the root knows everybody.
-const STANDING_LIMIT: Duration = Duration::from_secs(20);
+const STANDING_LIMIT: Duration = Duration::from_mins(1);
 
 /// Children that run a new version, as they say themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

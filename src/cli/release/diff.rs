@@ -100,7 +100,7 @@ fn from_file(file: &str) -> Result<Side, Failure> {
 
 async fn of_release(client: &Client, id: &str) -> Result<Side, Failure> {
     let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[]).await?;
-    let strategy = strategy::check(&detail.strategy).strategy.ok_or_else(|| {
+    let strategy = strategy::check_stored(&detail.strategy).strategy.ok_or_else(|| {
         Failure::ours(format!(
             "the strategy of {id} is not one that this program knows: use the manager's version"
         ))

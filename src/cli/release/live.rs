@@ -39,7 +39,8 @@ fn size() -> (usize, usize) {
 
 /// How many children fit under the release.
 pub fn rows_for_children(detail: &ReleaseDetail) -> usize {
-    size().1.saturating_sub(FRAME_LINES + detail.stages.len()).clamp(MIN_ROWS, MAX_ROWS)
+    let judged: usize = detail.analyses.iter().map(|analysis| 1 + analysis.metrics.len()).sum();
+    size().1.saturating_sub(FRAME_LINES + detail.stages.len() + judged).clamp(MIN_ROWS, MAX_ROWS)
 }
 
 /// The drawing. The cursor is hidden while it lives.
@@ -123,6 +124,13 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
             stage.new_traffic,
             here.join(", ")
         ));
+    }
+    for analysis in &detail.analyses {
+        let verdict = analysis.verdict.as_deref().unwrap_or(&analysis.state);
+        lines.push(format!("  analysis of {}: {verdict}", show::one_line(&analysis.of)));
+        for metric in &analysis.metrics {
+            lines.push(format!("    {}: {}", show::one_line(&metric.name), show::one_line(&metric.found)));
+        }
     }
     if !children.is_empty() {
         lines.push(String::new());

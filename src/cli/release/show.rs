@@ -14,7 +14,7 @@ use crate::{
         failure::Failure,
         show,
     },
-    wire::api::{ReleaseChild, ReleaseDetail, StageResult},
+    wire::api::{AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
 };
 
 /// Show a release: its stages, its children, and what each of them waits for.
@@ -118,6 +118,31 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     });
     text.push('\n');
     text.push_str(&show::table(&["STAGE", "TYPE", "FUNCTION", "NEW", "CHILDREN"], stages));
+    text.push_str(&analyses(&detail.analyses));
+    text
+}
+
+/// What judges a release, and what that has found; empty if nothing does.
+fn analyses(analyses: &[AnalysisOverview]) -> String {
+    let mut text = String::new();
+    for analysis in analyses {
+        let verdict =
+            analysis.verdict.as_ref().map_or(String::new(), |verdict| format!(", verdict {verdict}"));
+        let looks = show::counted(analysis.looks, "look", "looks");
+        let run = if analysis.runs > 1 {
+            format!(", run {} of {}", analysis.run, analysis.runs)
+        } else {
+            String::new()
+        };
+        let _ = writeln!(text, "\nanalysis of {}: {}{verdict}, {looks}{run}", analysis.of, analysis.state);
+        for metric in &analysis.metrics {
+            let dry = if metric.dry_run { ", without consequence" } else { "" };
+            let verdict = metric.verdict.as_ref().map_or(String::new(), |verdict| format!(" {verdict}"));
+            let found = if metric.found.is_empty() { "not looked at yet" } else { metric.found.as_str() };
+            let (name, found) = (show::one_line(&metric.name), show::one_line(found));
+            let _ = writeln!(text, "  {name} ({}{dry}){verdict}: {found}", metric.strategy);
+        }
+    }
     text
 }
 

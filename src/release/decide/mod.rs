@@ -24,6 +24,7 @@ pub(super) use skip::again as skip_again;
 pub use submit::membership;
 
 use super::{
+    analysis,
     change::Change,
     command::{Command, Decision, Refusal, Reply, Seen},
     offer::OfferName,
@@ -71,6 +72,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         }
         Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()).into(),
         Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now).into(),
+        Command::Looked(look) => analysis::looked(state, look).into(),
         Command::Tick => tick::decide(state, seen, now),
         Command::Recalled { then, .. } => decide(state, seen, then, now),
     }

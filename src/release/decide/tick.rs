@@ -60,7 +60,8 @@ fn overdue(
     let at = release.at(now);
     let deadlines = state.settings.deadlines(&release.strategy);
     // What is due of this now the consequences of this look bring about.
-    let mut next = Some(release.gate_due()).filter(|due| *due > at).unwrap_or(ReleaseMs::MAX);
+    let led = [release.gate_due(), release.verdict_overdue()];
+    let mut next = led.into_iter().filter(|due| *due > at).min().unwrap_or(ReleaseMs::MAX);
     let mut missed = 0;
     for (child, assignment) in &release.assignments {
         if ghosts.binary_search(child).is_ok() {

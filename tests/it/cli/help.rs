@@ -22,6 +22,7 @@ fn the_help_names_every_command() {
       validate     Check release strategies and report every fault with its place
       schema       Print the JSON Schema of a release strategy
       plan         Show who would take part in a release and in which wave, and why the others would not
+      analyse      Judge a canary against a baseline, on samples in files
       release      Submit, watch and steer releases
       children     Look at the children, and decide what they take part in
       deployments  Show which version of which function runs at which child
@@ -84,6 +85,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "demo",
         "validate",
         "schema",
+        "analyse",
         "children",
         "deployments",
         "audit",

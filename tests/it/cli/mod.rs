@@ -1,5 +1,6 @@
 //! The commands, mostly as the program that people run.
 
+mod analyse;
 mod demo;
 mod diff;
 mod help;

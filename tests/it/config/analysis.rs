@@ -59,5 +59,9 @@ fn every_fault_of_the_files_is_reported_at_once_with_its_place() {
       /t/c.yml:1:10: not readable as YAML: unclosed bracket '['
     "#);
     let away = load("analysis: {providers: /no/such.yml, templates: /no/such}", &[], &[]).unwrap();
-    insta::assert_snapshot!(away.analysis.site().unwrap_err().to_string(), @"");
+    insta::assert_snapshot!(away.analysis.site().unwrap_err().to_string(), @r#"
+    the configuration can't be used
+      analysis.providers: /no/such.yml can't be read: No such file or directory (os error 2)
+      analysis.templates: /no/such can't be read: No such file or directory (os error 2)
+    "#);
 }

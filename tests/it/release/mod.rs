@@ -1,5 +1,6 @@
 //! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
+mod analysis;
 mod frozen;
 mod gates;
 mod managers;

@@ -1,7 +1,9 @@
 //! What a manager hands to managers below it, over three levels: a root, middles, lower ones and agents.
 
+use serde_json::json;
+
 use super::levels::{AGENTS, Agents, below, ended, look_until, registered};
-use crate::world::{World, strategy};
+use crate::world::{STAGE, World, strategy};
 
 /// Every agent runs this version at the end.
 fn all_run(agents: &choirmaster::fleet::FleetReport, version: &str) {
@@ -50,6 +52,12 @@ async fn the_waves_of_the_root_are_waves_of_one_release_two_levels_below() {
         assert_eq!(ended(world, "two").await, "Done");
         let releases = world.get("/api/v1/releases").await.ok().json();
         assert_eq!(releases["items"].as_array().unwrap().len(), 1, "{releases:#}");
+        // What is read from the store is as complete as what was in memory, though no developer wrote the text.
+        let shown = world.get("/api/v1/releases/two").await.ok().json();
+        assert_eq!(
+            (&shown["name"], &shown["stages"][0]["name"]),
+            (&json!("Canary of the sieve, 5 percent"), &json!(STAGE))
+        );
     }
     let report = agents.end().await;
     assert_eq!(report.totals.rolled_out, AGENTS);

@@ -7,7 +7,7 @@ use crate::{
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::state::{Child, State},
     strategy::{Order, Strategy},
-    wire::api::{self, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave},
+    wire::api::{self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave},
 };
 
 /// Most areas that are clipped at the target's border to tell how much of them lies inside: about a second of work.
@@ -89,6 +89,7 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
                 agents_so_far: wave.agents,
             })
             .collect(),
+        alpha: alpha(strategy),
         excluded: plan
             .excluded
             .iter()
@@ -103,6 +104,16 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
         warnings: Vec::new(),
     };
     Planned { form, partly, bounds: state.areas.bounds() }
+}
+
+fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {
+    let shares = strategy.alpha_shares().into_iter().map(|share| PlannedAlpha {
+        stage: share.stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone()),
+        metric: share.metric.name.clone(),
+        strategy: share.metric.strategy().to_owned(),
+        alpha: share.alpha,
+    });
+    shares.collect()
 }
 
 fn group(tally: &Tally) -> PlannedGroup {

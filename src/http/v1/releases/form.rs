@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::analysis;
 use crate::{
     engine::ReleaseDetail as StoredDetail,
     http::{problem::Problem, v1::time::rfc3339},
@@ -48,6 +49,7 @@ pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
         release: release(state, found, now),
         strategy: found.text.as_ref().to_owned(),
         stages,
+        analyses: analysis::overviews(&found.strategy, &found.runs),
         excluded: excluded(&found.excluded),
         functions_digest: hex(&found.archive),
     }
@@ -56,21 +58,24 @@ pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
 /// A release from the store.
 pub fn from_row(row: &ReleaseRow) -> Result<api::Release, Problem> {
     let detail = stored(row)?;
-    let name = strategy::check(&row.strategy).strategy.map(|strategy| strategy.name);
+    let name = strategy::check_stored(&row.strategy).strategy.map(|strategy| strategy.name);
     Ok(with_name(row, &detail, name.unwrap_or_default()))
 }
 
 /// A release from the store, with its strategy. Where its children stood is left to the list of children.
 pub fn detail_from_row(row: &ReleaseRow) -> Result<api::ReleaseDetail, Problem> {
     let detail = stored(row)?;
-    let strategy = strategy::check(&row.strategy).strategy;
+    let strategy = strategy::check_stored(&row.strategy).strategy;
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
     let mut stages = strategy.as_ref().map(stages).unwrap_or_default();
     mark_skipped(&mut stages, &detail.facts);
+    let analyses =
+        strategy.as_ref().map(|strategy| analysis::overviews(strategy, &detail.runs)).unwrap_or_default();
     Ok(api::ReleaseDetail {
         release: with_name(row, &detail, name.unwrap_or_default()),
         strategy: row.strategy.clone(),
         stages,
+        analyses,
         excluded: excluded(&detail.excluded),
         functions_digest: hex(&row.archive),
     })

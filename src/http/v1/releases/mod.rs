@@ -2,6 +2,7 @@
 
 mod abort;
 mod act;
+mod analysis;
 mod approve;
 mod child_form;
 mod children;

@@ -1,0 +1,142 @@
+//! What was measured, side by side.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    design::{Design, Question, Sampling, Tolerance},
+    histogram::Histogram,
+};
+
+/// One side of a stratum.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Sample {
+    /// Raw values, for a series in order of time.
+    Values(Vec<f64>),
+    Histogram(Histogram),
+    Counts(Counts),
+}
+
+/// Calls, and how many of them were events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub calls: u64,
+    pub events: u64,
+}
+
+/// What both versions did during one interval, under one stage and split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stratum {
+    pub stage: String,
+    /// The share of calls that the canary was to get, if one was ordered and both sides are counted in calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_share: Option<f64>,
+    /// Which interval of the analysis, from 0. Its data are complete at `(interval + 1) · interval_ms`.
+    pub interval: u64,
+    pub baseline: Sample,
+    pub canary: Sample,
+}
+
+impl Stratum {
+    pub fn new(stage: impl Into<String>, interval: u64, baseline: Sample, canary: Sample) -> Self {
+        Self { stage: stage.into(), canary_share: None, interval, baseline, canary }
+    }
+
+    /// With the split that was ordered.
+    #[must_use]
+    pub fn ordered(mut self, canary_share: f64) -> Self {
+        self.canary_share = Some(canary_share);
+        self
+    }
+}
+
+impl Sample {
+    /// How many values or calls.
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::Values(values) => values.len() as u64,
+            Self::Histogram(histogram) => histogram.count(),
+            Self::Counts(counts) => counts.calls,
+        }
+    }
+}
+
+/// Why samples can't be judged.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DataFault {
+    #[error("{0} is no finite number")]
+    NotFinite(f64),
+    #[error("{0} is negative: a relative tolerance has no meaning then, use an absolute one")]
+    Negative(f64),
+    #[error("{events} events of {calls} calls")]
+    Events { events: u64, calls: u64 },
+    #[error("a rate is judged by counts of calls and events, not by values")]
+    NoCounts,
+    #[error("counts of calls and events tell nothing of values: ask for a rate")]
+    NoValues,
+    #[error("values and histograms are mixed on one side")]
+    Mixed,
+    #[error("histograms with different buckets can't be merged")]
+    Buckets,
+    #[error("interval {after} comes after interval {before}")]
+    Order { before: u64, after: u64 },
+    #[error("points of a time series are values, not histograms")]
+    SeriesOfHistograms,
+    #[error("the ordered share {0} isn't between 0 and 1")]
+    Share(f64),
+}
+
+/// Looks for faults in strata from `from` on.
+pub fn check(strata: &[Stratum], from: usize, design: &Design) -> Result<(), DataFault> {
+    for (at, stratum) in strata.iter().enumerate().skip(from) {
+        if let Some(before) = at.checked_sub(1).map(|before| &strata[before])
+            && before.interval > stratum.interval
+        {
+            return Err(DataFault::Order { before: before.interval, after: stratum.interval });
+        }
+        if let Some(share) = stratum.canary_share
+            && !(share > 0.0 && share < 1.0)
+        {
+            return Err(DataFault::Share(share));
+        }
+        for (sample, first) in
+            [(&stratum.baseline, &strata[0].baseline), (&stratum.canary, &strata[0].canary)]
+        {
+            check_sample(sample, design)?;
+            match (sample, first) {
+                (Sample::Histogram(a), Sample::Histogram(b)) if !a.merges_with(b) => {
+                    return Err(DataFault::Buckets);
+                }
+                (Sample::Histogram(_), Sample::Values(_)) | (Sample::Values(_), Sample::Histogram(_)) => {
+                    return Err(DataFault::Mixed);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_sample(sample: &Sample, design: &Design) -> Result<(), DataFault> {
+    let relative = matches!(design.tolerance, Tolerance::Ratio(_));
+    let rate = matches!(design.question, Question::Rate { .. });
+    match sample {
+        Sample::Counts(_) if !rate => Err(DataFault::NoValues),
+        Sample::Counts(Counts { calls, events }) if events > calls => {
+            Err(DataFault::Events { events: *events, calls: *calls })
+        }
+        Sample::Counts(_) => Ok(()),
+        _ if rate => Err(DataFault::NoCounts),
+        Sample::Values(values) => {
+            let fault = values.iter().find(|v| !v.is_finite()).map(|v| DataFault::NotFinite(*v));
+            let negative = values.iter().find(|v| relative && **v < 0.0).map(|v| DataFault::Negative(*v));
+            fault.or(negative).map_or(Ok(()), Err)
+        }
+        Sample::Histogram(_) if design.sampling == Sampling::Series => Err(DataFault::SeriesOfHistograms),
+        Sample::Histogram(histogram) if relative && histogram.has_negative() => {
+            Err(DataFault::Negative(histogram.quantile(0.0).unwrap_or(f64::NAN)))
+        }
+        Sample::Histogram(_) => Ok(()),
+    }
+}

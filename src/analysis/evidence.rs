@@ -1,0 +1,98 @@
+//! What a verdict rests on: everything a developer needs to believe it or not.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// The upper bound of the difference lies below the tolerance.
+    Pass,
+    /// The canary is worse by more than the tolerance.
+    Fail,
+    /// Neither could be shown.
+    Inconclusive,
+    NoData,
+    /// The data can't be judged; never a pass.
+    Error,
+}
+
+/// The inputs of a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// Why, in one sentence.
+    pub sentence: String,
+    pub baseline: SideSummary,
+    pub canary: SideSummary,
+    /// How the canary compares; absent without enough data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// One of each that took part in the verdict.
+    pub tests: Vec<TestEvidence>,
+    /// Looks that counted, this one included.
+    pub looks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_looks: Option<u64>,
+    /// Of this metric.
+    pub alpha: f64,
+    /// Of it, spent so far.
+    pub alpha_spent: f64,
+    /// About how many more calls on both sides together would decide, at the split there was, if the estimate holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_calls: Option<u64>,
+}
+
+/// One side, all strata together: to be read, not to be judged by.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SideSummary {
+    pub count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}
+
+/// The estimate with its interval, which inverts the test of the verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Effect {
+    /// Canary against baseline: a ratio (1 = the same), or a difference for absolute tolerances.
+    pub estimate: f64,
+    /// Ends of the two-sided interval; absent where the data don't bound it.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Of the interval: 1 − 2 alpha, so that each end is the bound that a one-sided test at alpha excludes.
+    pub confidence: f64,
+    /// P(canary > baseline) + ½ P(equal); absent for rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superiority: Option<f64>,
+    /// A ratio, not a difference.
+    pub relative: bool,
+}
+
+/// One test of a metric at a look.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TestEvidence {
+    /// For instance "higher by more than the tolerance".
+    pub name: String,
+    /// Standard scores: what was found, and what would have been a fail.
+    pub z: f64,
+    pub boundary: Option<f64>,
+    /// Of "not worse by more than the tolerance"; small: fail.
+    pub p: f64,
+    /// Of "worse by at least the tolerance"; small: pass.
+    pub p_pass: f64,
+    /// What `p` had to reach at this look.
+    pub level: Option<f64>,
+    /// The null variance of the rank sum, the sum of the strata's.
+    pub information: f64,
+    pub crossed: bool,
+}

@@ -1,0 +1,360 @@
+//! A decision with everything it rests on, and in one sentence.
+
+use super::{
+    data::{Counts, Sample, Stratum},
+    design::{Design, End, Question, Tolerance},
+    estimate::{Compared, Estimate, Search, quantile, superiority},
+    evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    group::Group,
+    hypothesis::{Hypothesis, Inflation, Kind},
+    judge::{Decision, Judgement, Obstacle},
+    spread::Side,
+};
+
+/// More calls than this are as good as never.
+const MAX_MORE_CALLS: f64 = 1e12;
+
+/// A median of the baseline, where ranks are judged.
+pub(super) fn median(groups: &[Group]) -> f64 {
+    let largest = groups.iter().max_by(|a, b| a.baseline.count().total_cmp(&b.baseline.count()));
+    largest.and_then(|group| quantile(&group.baseline, 0.5)).unwrap_or(0.0)
+}
+
+/// Everything that a decision rests on.
+pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Evidence {
+    let strata = &strata[..decision.visible.min(strata.len())];
+    // Off the grid the latest data aren't part of the state, and not of what is shown either.
+    let mut judged = judgement.clone();
+    let effect = match decision.obstacle {
+        Some(Obstacle::Fault(_) | Obstacle::NoData { .. }) => None,
+        _ => effect(&judged, strata, decision),
+    };
+    let tests = judged
+        .hypotheses
+        .iter_mut()
+        .enumerate()
+        .map(|(at, hypothesis)| {
+            let inflation = decision.inflations.get(at).copied().unwrap_or(Inflation::NONE);
+            test_evidence(hypothesis, inflation, &judgement.design, decision.counted)
+        })
+        .collect();
+    let faulty = matches!(decision.obstacle, Some(Obstacle::Fault(_)));
+    let side = |side: fn(&Stratum) -> &Sample| {
+        if faulty { SideSummary::default() } else { summary(strata.iter().map(side)) }
+    };
+    let mut evidence = Evidence {
+        sentence: String::new(),
+        baseline: side(|s| &s.baseline),
+        canary: side(|s| &s.canary),
+        effect: effect.map(|(effect, _)| effect),
+        tests,
+        looks: judgement.looks,
+        planned_looks: judgement.design.looks(),
+        alpha: judgement.design.alpha,
+        alpha_spent: judgement.spent,
+        more_calls: None,
+    };
+    if let Some((_, estimate)) = effect
+        && decision.verdict == Some(Verdict::Inconclusive)
+        && decision.obstacle.is_none()
+    {
+        evidence.more_calls = more_calls(judgement, &evidence, estimate);
+    }
+    evidence.sentence = sentence(&judgement.design, decision, &evidence);
+    evidence
+}
+
+fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Option<(Effect, Estimate)> {
+    let (at, hypothesis) = judgement.hypotheses.iter().enumerate().find(|(_, h)| h.kind != Kind::NonZero)?;
+    let inflation = decision.inflations.get(at).copied().unwrap_or(Inflation::NONE);
+    let relative = matches!(judgement.design.tolerance, Tolerance::Ratio(_));
+    let groups = judgement.groups(hypothesis, strata);
+    let counted = matches!(hypothesis.kind, Kind::Rate);
+    let compared = if counted { Compared::counts(hypothesis, strata) } else { Compared::Groups(&groups) };
+    let once = judgement.design.end == End::Once;
+    let search = Search { hypothesis, compared, inflation, relative, once };
+    let alpha = judgement.design.alpha;
+    let estimate = search.estimate(alpha)?;
+    let out = |x: f64| if relative { x.exp() } else { x };
+    let effect = Effect {
+        estimate: out(estimate.middle),
+        low: estimate.low.map(out),
+        high: estimate.high.map(out),
+        confidence: 1.0 - 2.0 * alpha,
+        superiority: if counted { None } else { superiority(&groups) },
+        relative,
+    };
+    Some((effect, estimate))
+}
+
+fn test_evidence(
+    hypothesis: &mut Hypothesis,
+    inflation: Inflation,
+    design: &Design,
+    counted: bool,
+) -> TestEvidence {
+    let tails = hypothesis.tails(inflation);
+    let open = matches!(design.end, End::Open { .. });
+    let looked = counted && !open && hypothesis.bounds.last().is_some();
+    let boundary = looked.then(|| hypothesis.bounds.boundary()).filter(|z| z.is_finite());
+    let way = if hypothesis.high { "higher" } else { "lower" };
+    let what = match hypothesis.kind {
+        Kind::Rank => "values".to_owned(),
+        Kind::Rest => "values other than 0".to_owned(),
+        Kind::NonZero => "share of values other than 0".to_owned(),
+        Kind::Tail { q } => format!("values beyond the {}", quantile_name(q)),
+        Kind::Rate => "rate".to_owned(),
+    };
+    TestEvidence {
+        name: format!("{what} {way} by more than the tolerance"),
+        z: tails.z,
+        boundary,
+        p: if open { hypothesis.anytime_p() } else { tails.upper },
+        p_pass: tails.lower,
+        level: if open { Some(hypothesis.alpha) } else { boundary.map(super::dist::normal_sf) },
+        information: hypothesis.information(inflation),
+        crossed: hypothesis.crossed,
+    }
+}
+
+fn summary<'a>(samples: impl Iterator<Item = &'a Sample>) -> SideSummary {
+    let mut values: Vec<f64> = Vec::new();
+    let mut merged: Option<super::Histogram> = None;
+    let mut counts = Counts::default();
+    let mut count = 0;
+    for sample in samples {
+        count += sample.count();
+        match sample {
+            Sample::Values(more) => values.extend_from_slice(more),
+            Sample::Histogram(more) => match &mut merged {
+                None => merged = Some(more.clone()),
+                Some(merged) => drop(merged.merge(more)),
+            },
+            Sample::Counts(more) => {
+                counts.calls += more.calls;
+                counts.events += more.events;
+            }
+        }
+    }
+    if counts.calls > 0 {
+        let rate = Some(counts.events as f64 / counts.calls as f64);
+        return SideSummary { count, events: Some(counts.events), rate, ..SideSummary::default() };
+    }
+    let side = match merged {
+        Some(histogram) => Side::Cells(histogram.cells()),
+        None => Side::Points(Vec::new()),
+    };
+    let [p50, p95, p99] = match &side {
+        Side::Cells(_) => [0.5, 0.95, 0.99].map(|q| quantile(&side, q)),
+        Side::Points(_) => quantiles(values),
+    };
+    SideSummary { count, p50, p95, p99, ..SideSummary::default() }
+}
+
+/// p50, p95, p99 without sorting all.
+fn quantiles(mut values: Vec<f64>) -> [Option<f64>; 3] {
+    [0.5, 0.95, 0.99].map(|q| {
+        let last = values.len().checked_sub(1)?;
+        let at = q * last as f64;
+        let (_, below, above) = values.select_nth_unstable_by(at.floor() as usize, f64::total_cmp);
+        let below = *below;
+        let next = above.iter().copied().fold(f64::INFINITY, f64::min);
+        Some(if at.fract() > 0.0 { below + (next - below) * at.fract() } else { below })
+    })
+}
+
+/// How many more calls would decide if the estimate holds: the interval shrinks with the square root of their number.
+fn more_calls(judgement: &Judgement, evidence: &Evidence, estimate: Estimate) -> Option<u64> {
+    if judgement.design.run_variation.is_some() {
+        return None;
+    }
+    let width = estimate.high? - estimate.low?;
+    let tolerated = match (judgement.design.tolerance, judgement.hypotheses.first()?.high) {
+        (Tolerance::Ratio(r), true) => r.ln_1p(),
+        (Tolerance::Ratio(r), false) => (-r).ln_1p(),
+        (Tolerance::Shift(s), true) => s,
+        (Tolerance::Shift(s), false) => -s,
+    };
+    let calls = (evidence.baseline.count + evidence.canary.count) as f64;
+    let half = 0.5 * width;
+    let factor = (half / (tolerated - estimate.middle)).powi(2);
+    let more = (factor - 1.0) * calls;
+    (more > 0.0 && more < MAX_MORE_CALLS).then(|| round_up(more))
+}
+
+/// To two digits: more would pretend to know.
+fn round_up(n: f64) -> u64 {
+    let unit = 10_f64.powf((n.log10().floor() - 1.0).max(0.0));
+    ((n / unit).ceil() * unit) as u64
+}
+
+/// p95, p99.9.
+fn quantile_name(q: f64) -> String {
+    format!("p{}", (q * 1e6).round() / 1e4)
+}
+
+fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String {
+    if let Some(obstacle) = &decision.obstacle {
+        return hindered(obstacle);
+    }
+    let Some(effect) = &evidence.effect else {
+        return match decision.verdict {
+            None => "It goes on: there are not enough data for an estimate yet.".to_owned(),
+            Some(verdict) => format!(
+                "{}: the data give no estimate{}.",
+                name(verdict),
+                if verdict == Verdict::Inconclusive { ", so nothing could be shown" } else { "" }
+            ),
+        };
+    };
+    let subject = match design.question {
+        Question::Location => "the canary".to_owned(),
+        Question::Quantile(q) => format!("the canary's {}", quantile_name(q)),
+        Question::Rate { .. } => "the canary's rate".to_owned(),
+    };
+    let tolerated = tolerated(design);
+    let found = far(effect.estimate, effect.relative);
+    let look = look(evidence);
+    match decision.verdict {
+        Some(Verdict::Fail) => {
+            let test = evidence.tests.iter().find(|test| test.crossed);
+            let p = test.map_or(String::new(), |test| {
+                let level = test.level.map_or(String::new(), |l| format!(", {} was enough", p_value(l)));
+                format!(" (p = {}{level})", p_value(test.p))
+            });
+            format!("Fail: {subject} is {found} the baseline, more than the tolerated {tolerated}{look}{p}.")
+        }
+        Some(Verdict::Pass) => {
+            let most = excluded(effect);
+            format!("Pass: {subject} is {found} the baseline{most}; tolerated is {tolerated}.")
+        }
+        Some(Verdict::Inconclusive) => {
+            let more = match evidence.more_calls {
+                Some(n) => format!("; about {n} more calls would decide if that holds"),
+                None => String::new(),
+            };
+            format!(
+                "Inconclusive: {subject} is {found} the baseline{}, which neither keeps the tolerated {tolerated} nor \
+                 exceeds it for certain{more}.",
+                between(effect)
+            )
+        }
+        _ => format!("It goes on: {subject} is {found} the baseline so far{}{look}.", between(effect)),
+    }
+}
+
+fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "Pass",
+        Verdict::Fail => "Fail",
+        Verdict::Inconclusive => "Inconclusive",
+        Verdict::NoData => "No data",
+        Verdict::Error => "Error",
+    }
+}
+
+fn hindered(obstacle: &Obstacle) -> String {
+    match obstacle {
+        Obstacle::Fault(fault) => format!("Error: {fault}."),
+        Obstacle::NoData { baseline: true, canary: true } => {
+            "No data: neither side measured anything.".to_owned()
+        }
+        Obstacle::NoData { baseline: true, .. } => "No data: the baseline measured nothing.".to_owned(),
+        Obstacle::NoData { .. } => "No data: the canary measured nothing.".to_owned(),
+        Obstacle::Split { share, baseline, canary } => format!(
+            "Inconclusive: the canary had {canary} of {} calls, which isn't the {} that was ordered, so the sides \
+             differ in more than the version.",
+            baseline + canary,
+            percent(*share)
+        ),
+        Obstacle::FewEffectivePoints(points) => format!(
+            "Inconclusive: the points of a series depend on each other and are worth {points:.0} independent ones on a \
+             side; it takes 20."
+        ),
+        Obstacle::UnknownRunVariation => {
+            "Inconclusive: how much one version varies from run to run isn't known; it \
+             takes 5 earlier runs, or runVariation."
+                .to_owned()
+        }
+    }
+}
+
+fn tolerated(design: &Design) -> String {
+    match design.tolerance {
+        Tolerance::Ratio(r) => percent(r),
+        Tolerance::Shift(s) => number(s),
+    }
+}
+
+/// "20.3 % above".
+fn far(value: f64, relative: bool) -> String {
+    let amount = if relative { value - 1.0 } else { value };
+    let way = if amount < 0.0 { "below" } else { "above" };
+    let amount = amount.abs();
+    match (relative, amount) {
+        (_, a) if a < 1e-9 => "as high as".to_owned(),
+        (true, a) if a >= 1.0 => format!("{} times", number(value)),
+        (true, a) => format!("{} {way}", percent(a)),
+        (false, a) => format!("{} {way}", number(a)),
+    }
+}
+
+/// An end of an interval: "+4.2 %".
+fn end(value: f64, relative: bool) -> String {
+    if relative {
+        signed(&percent((value - 1.0).abs()), value - 1.0)
+    } else {
+        signed(&number(value.abs()), value)
+    }
+}
+
+fn signed(text: &str, value: f64) -> String {
+    format!("{}{text}", if value < 0.0 { "−" } else { "+" })
+}
+
+fn between(effect: &Effect) -> String {
+    let end = |value| end(value, effect.relative);
+    match (effect.low, effect.high) {
+        (Some(low), Some(high)) => format!(" (from {} to {})", end(low), end(high)),
+        (Some(low), None) => format!(" (at least {})", end(low)),
+        (None, Some(high)) => format!(" (at most {})", end(high)),
+        (None, None) => String::new(),
+    }
+}
+
+fn excluded(effect: &Effect) -> String {
+    match (effect.low, effect.high) {
+        (Some(low), Some(high)) => {
+            format!(", from {} to {}", end(low, effect.relative), end(high, effect.relative))
+        }
+        (None, Some(high)) => format!(", at most {}", end(high, effect.relative)),
+        _ => String::new(),
+    }
+}
+
+fn look(evidence: &Evidence) -> String {
+    match (evidence.looks, evidence.planned_looks) {
+        (0, _) | (_, Some(1)) => String::new(),
+        (k, Some(of)) => format!(", at look {k} of {of}"),
+        (k, None) => format!(", at look {k}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
+/// Three digits.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        return "0".to_owned();
+    }
+    let digits = (2.0 - size.log10().floor()).clamp(0.0, 12.0) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn p_value(p: f64) -> String {
+    if p < 1e-4 { format!("{p:.0e}") } else { number(p) }
+}

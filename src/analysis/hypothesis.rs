@@ -1,0 +1,285 @@
+//! One null hypothesis of a metric: its sums over strata, its part of alpha and its looks.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    data::{Counts, Sample, Stratum},
+    design::Tolerance,
+    dist::{Lattice, student_sf},
+    exact::{MAX_TOTAL, exact_tails},
+    group::{Group, Rule, interval_from, next_group},
+    mixture::ln_mixture,
+    rank::{Map, walk, weighted_rank_sums},
+    rate::Rates,
+    spending::Bounds,
+    spread::Step,
+    sums::{Sums, Tails},
+    tail::tail_sums,
+};
+
+/// A group of fewer values is judged exactly between looks too; at a single look as far as it is feasible.
+const EXACT_BETWEEN_LOOKS: f64 = 40.0;
+
+/// Least values beyond the pooled quantile in a group.
+const LEAST_BEYOND: f64 = 5.0;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    Rank,
+    /// Ranks of the values that aren't 0.
+    Rest,
+    /// The share of values that aren't 0.
+    NonZero,
+    Tail {
+        q: f64,
+    },
+    Rate,
+}
+
+/// A null hypothesis and what is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hypothesis {
+    pub kind: Kind,
+    /// Higher is worse.
+    pub high: bool,
+    pub tolerance: Tolerance,
+    /// Its part of the metric's alpha.
+    pub alpha: f64,
+    /// Strata that are in the sums.
+    taken: usize,
+    groups: u64,
+    sums: Sums,
+    /// ln of the ways in which values could have been shared out among the sides: nothing is less probable.
+    ln_ways: f64,
+    /// Exact tails, while there is one group that is small.
+    exact: Option<(f64, f64)>,
+    lattice: Lattice,
+    beyond: u64,
+    rates: Rates,
+    /// Variance for which the mixture is made, fixed at the first look.
+    rho: Option<f64>,
+    pub bounds: Bounds,
+    pub crossed: bool,
+}
+
+/// What makes the variance larger than that of exchangeable values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Inflation {
+    pub factor: f64,
+    /// Degrees of freedom with which the factor is known.
+    pub freedom: f64,
+}
+
+impl Inflation {
+    pub const NONE: Self = Self { factor: 1.0, freedom: f64::INFINITY };
+}
+
+impl Hypothesis {
+    pub fn new(kind: Kind, high: bool, tolerance: Tolerance, alpha: f64) -> Self {
+        Self {
+            kind,
+            high,
+            tolerance,
+            alpha,
+            taken: 0,
+            groups: 0,
+            sums: Sums::default(),
+            ln_ways: 0.0,
+            exact: None,
+            lattice: Lattice::default(),
+            beyond: 0,
+            rates: Rates::default(),
+            rho: None,
+            bounds: Bounds::default(),
+            crossed: false,
+        }
+    }
+
+    /// The same without any data: to be judged at another tolerance.
+    #[must_use]
+    pub fn blank(&self) -> Self {
+        Self::new(self.kind, self.high, self.tolerance, self.alpha)
+    }
+
+    /// What the baseline is compared as: at the boundary of the hypothesis.
+    pub fn map(&self) -> Map {
+        match (self.tolerance, self.high) {
+            (Tolerance::Ratio(r), true) => Map::scale(1.0 + r),
+            (Tolerance::Ratio(r), false) => Map::scale(1.0 - r),
+            (Tolerance::Shift(s), true) => Map::shift(s),
+            (Tolerance::Shift(s), false) => Map::shift(-s),
+        }
+    }
+
+    pub fn rule(&self) -> Rule {
+        let least_total = match self.kind {
+            Kind::Tail { q } => (LEAST_BEYOND / (1.0 - q).max(1e-9) - 1e-6).ceil() as u64,
+            _ => 0,
+        };
+        Rule { least_total, zero_free: self.kind == Kind::Rest }
+    }
+
+    /// Takes in the strata that are complete; at the end whatever there is.
+    pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) {
+        if matches!(self.kind, Kind::Rate | Kind::NonZero) {
+            let pairs = self.pairs(&strata[self.taken.min(strata.len())..]);
+            self.taken = self.taken.max(strata.len());
+            self.take_counts(&pairs, self.map().scale);
+            return;
+        }
+        while let Some(range) = next_group(strata, self.taken, self.rule(), end) {
+            self.taken = range.end;
+            self.take(&Group::of(&strata[range], self.rule(), steps), self.map(), once);
+        }
+    }
+
+    /// What a rate sees of strata, an interval each.
+    pub fn pairs(&self, strata: &[Stratum]) -> Vec<(Counts, Counts)> {
+        let mut pairs = Vec::new();
+        let mut from = 0;
+        while from < strata.len() {
+            let interval = interval_from(strata, from);
+            from = interval.end;
+            let side = |side: fn(&Stratum) -> &Sample| {
+                let counts = strata[interval.clone()].iter().map(|stratum| self.counts(side(stratum)));
+                counts.fold(Counts::default(), |sum, more| Counts {
+                    calls: sum.calls + more.calls,
+                    events: sum.events + more.events,
+                })
+            };
+            pairs.push((side(|s| &s.baseline), side(|s| &s.canary)));
+        }
+        pairs
+    }
+
+    /// Adds counts of strata, at the ratio that the hypothesis is judged at.
+    pub fn take_counts(&mut self, pairs: &[(Counts, Counts)], ratio: f64) {
+        for (baseline, canary) in pairs {
+            self.rates.add(*baseline, *canary, ratio);
+        }
+        self.sums = self.rates.sums;
+    }
+
+    /// What a rate sees of a sample.
+    pub fn counts(&self, sample: &Sample) -> Counts {
+        match sample {
+            Sample::Counts(counts) => *counts,
+            Sample::Values(values) => Counts {
+                calls: values.len() as u64,
+                events: values.iter().filter(|value| **value != 0.0).count() as u64,
+            },
+            Sample::Histogram(histogram) => {
+                Counts { calls: histogram.count(), events: histogram.zero_free() }
+            }
+        }
+    }
+
+    /// Adds a group, with the baseline mapped.
+    pub fn take(&mut self, group: &Group, map: Map, once: bool) {
+        let sums = match self.kind {
+            Kind::Tail { q } => {
+                let (sums, beyond) = tail_sums(&group.baseline, &group.canary, map, q, &mut self.lattice);
+                self.beyond += beyond;
+                sums
+            }
+            _ => weighted_rank_sums(&group.baseline, &group.canary, map),
+        };
+        let (m, n) = (sums.baseline, sums.canary);
+        if m < 1.0 || n < 1.0 {
+            return;
+        }
+        self.groups += 1;
+        self.sums.add(&sums);
+        self.ln_ways += libm::lgamma(m + n + 1.0) - libm::lgamma(m + 1.0) - libm::lgamma(n + 1.0);
+        let ranks = matches!(self.kind, Kind::Rank | Kind::Rest);
+        self.exact = None;
+        let most = if once { MAX_TOTAL } else { EXACT_BETWEEN_LOOKS };
+        if ranks && self.groups == 1 && m + n <= most {
+            let mut order = Vec::new();
+            walk(&group.baseline, &group.canary, map, |element| order.push(element));
+            self.exact = exact_tails(&order);
+        }
+    }
+
+    /// Tails, with `upper` for what is worse.
+    pub fn tails(&self, inflation: Inflation) -> Tails {
+        let tails = self.plain_tails(inflation);
+        if self.high { tails } else { tails.flipped() }
+    }
+
+    fn plain_tails(&self, inflation: Inflation) -> Tails {
+        let plain = inflation == Inflation::NONE;
+        let mut tails = match self.kind {
+            Kind::Rate | Kind::NonZero if plain => return self.rates.tails(),
+            Kind::Tail { .. } | Kind::Rate | Kind::NonZero => self.sums.tails(inflation.factor, 0.5),
+            Kind::Rank | Kind::Rest => self.sums.tails(inflation.factor, 0.0),
+        };
+        if self.sums.v <= 0.0 {
+            return Tails::NOTHING;
+        }
+        if inflation.freedom.is_finite() {
+            tails.upper = student_sf(tails.z, inflation.freedom);
+            tails.lower = student_sf(-tails.z, inflation.freedom);
+        }
+        let exact = match self.kind {
+            Kind::Tail { .. } => self.lattice.tails(self.beyond),
+            _ => self.exact,
+        };
+        if let (true, Some((upper, lower))) = (plain, exact) {
+            return Tails { upper, lower, ..tails };
+        }
+        let least = (-self.ln_ways).exp();
+        Tails { upper: tails.upper.max(least), lower: tails.lower.max(least), ..tails }
+    }
+
+    /// The variance gathered so far, with what inflates it.
+    pub fn information(&self, inflation: Inflation) -> f64 {
+        self.sums.v / inflation.factor
+    }
+
+    pub fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    pub fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    pub fn groups(&self) -> u64 {
+        self.groups
+    }
+
+    /// A look at which `share_spent` of its alpha is gone. True once it was crossed.
+    pub fn look(&mut self, inflation: Inflation, alpha_spent: f64, last: bool) -> bool {
+        let information = self.information(inflation);
+        if last || self.bounds.worthwhile(information) {
+            let p = self.tails(inflation).upper;
+            // Nothing was gathered: nothing to be found, whatever was spent.
+            self.crossed |= self.bounds.look(information, alpha_spent, p) && self.sums.v > 0.0;
+        }
+        self.crossed
+    }
+
+    /// A look of a judgement without an end.
+    pub fn look_anytime(&mut self) -> bool {
+        let proxy = self.sums.proxy;
+        if proxy > 0.0 {
+            let rho = *self.rho.get_or_insert(proxy);
+            self.crossed |= self.ln_evidence(rho) >= -self.alpha.ln();
+        }
+        self.crossed
+    }
+
+    fn ln_evidence(&self, rho: f64) -> f64 {
+        let s = if self.high { self.sums.s } else { -self.sums.s };
+        ln_mixture(s, self.sums.proxy, rho)
+    }
+
+    /// The probability of ever seeing as much under the null, of a judgement without an end.
+    pub fn anytime_p(&self) -> f64 {
+        self.rho.map_or(1.0, |rho| (-self.ln_evidence(rho)).exp().min(1.0))
+    }
+}

@@ -1,0 +1,450 @@
+//! The judgement of one metric, look by look.
+//!
+//! ```mermaid
+//! stateDiagram-v2
+//!   [*] --> Open: new
+//!   Open --> Open: a look that decides nothing
+//!   Open --> Fail: a boundary is crossed
+//!   Open --> Pass: the last look, every upper bound below the tolerance
+//!   Open --> Inconclusive: the last look, neither shown
+//!   Open --> NoData: the last look, a side without data
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    data::{self, DataFault, Sample, Stratum},
+    dependence::{LEAST_EFFECTIVE_POINTS, autocorrelation_time},
+    design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
+    dist::binomial_cdf,
+    evidence::{Evidence, Verdict},
+    explain,
+    group::{Group, next_group},
+    hypothesis::{Hypothesis, Inflation, Kind},
+    previous::{BetweenRuns, between_runs},
+    rank::Map,
+    rate::split_mismatch,
+    spending,
+    spread::Step,
+    sums::Tails,
+};
+
+/// A split less probable than this isn't the one that was ordered.
+const SPLIT_MISMATCH_P: f64 = 0.001;
+
+/// Values on both sides together by which a metric is seen to be mostly zero or not.
+const ENOUGH_TO_TELL_ZEROS: u64 = 20;
+
+/// Half the relative width over which the slope of a statistic is taken.
+const SLOPE: f64 = 0.05;
+
+/// When a look comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// While it runs: counts if a new interval is complete, else it only shows.
+    Look,
+    /// It is over, at the end of its duration or before: spends what is left.
+    Last,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// It counted. Otherwise it only shows what is known.
+    pub counted: bool,
+    /// `None`: it goes on.
+    pub verdict: Option<Verdict>,
+    pub evidence: Evidence,
+}
+
+/// The state of one metric's judgement. Store it before acting on what a look found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Judgement {
+    pub(super) design: Design,
+    /// Empty until there are enough data to tell how the metric is to be judged.
+    pub(super) hypotheses: Vec<Hypothesis>,
+    /// Steps to which baseline and canary are rounded, from so many strata.
+    pub(super) steps: [Step; 2],
+    seen: usize,
+    /// Calls of both sides by ordered share, for the comparison with the split.
+    splits: Vec<Split>,
+    /// Looks that counted, and the interval up to which the last of them went.
+    pub(super) looks: u64,
+    intervals: u64,
+    pub(super) spent: f64,
+    verdict: Option<Verdict>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Split {
+    share: f64,
+    baseline: u64,
+    canary: u64,
+}
+
+/// What keeps a look from deciding.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Obstacle {
+    Fault(DataFault),
+    NoData { baseline: bool, canary: bool },
+    Split { share: f64, baseline: u64, canary: u64 },
+    FewEffectivePoints(f64),
+    UnknownRunVariation,
+}
+
+/// What a look decided, before it is explained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    pub counted: bool,
+    pub verdict: Option<Verdict>,
+    pub(super) obstacle: Option<Obstacle>,
+    pub(super) inflations: Vec<Inflation>,
+    /// Strata that were complete.
+    pub(super) visible: usize,
+}
+
+impl Judgement {
+    pub fn new(design: Design) -> Result<Self, DesignFault> {
+        design.check()?;
+        Ok(Self {
+            design,
+            hypotheses: Vec::new(),
+            steps: [Step::default(), Step::default()],
+            seen: 0,
+            splits: Vec::new(),
+            looks: 0,
+            intervals: 0,
+            spent: 0.0,
+            verdict: None,
+        })
+    }
+
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// The verdict that stands, once there is one.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    /// Looks at all strata so far, `elapsed_ms` after the analysis began. The verdict, once found, stands.
+    pub fn look(&mut self, strata: &[Stratum], elapsed_ms: u64, occasion: Occasion) -> Finding {
+        let decision = self.decide(strata, elapsed_ms, occasion);
+        let evidence = explain::evidence(self, strata, &decision);
+        Finding { counted: decision.counted, verdict: decision.verdict, evidence }
+    }
+
+    /// [`Judgement::look`] without its evidence, which costs more than the decision.
+    pub fn decide(&mut self, strata: &[Stratum], elapsed_ms: u64, occasion: Occasion) -> Decision {
+        let moment = self.moment(elapsed_ms, occasion);
+        let visible = strata.iter().take_while(|s| s.interval < moment.intervals).count();
+        let strata = &strata[..visible];
+        let mut decision = Decision {
+            counted: false,
+            verdict: self.verdict,
+            obstacle: None,
+            inflations: Vec::new(),
+            visible,
+        };
+        if let Err(fault) = data::check(strata, self.seen, &self.design) {
+            decision.obstacle = Some(Obstacle::Fault(fault));
+            decision.verdict = decision.verdict.or(Some(Verdict::Error));
+            if moment.last {
+                self.verdict = decision.verdict;
+            }
+            return decision;
+        }
+        if self.verdict.is_some() || !moment.counts {
+            // It only shows: nothing of it is kept.
+            let mut copy = self.clone();
+            copy.take(strata, moment.last);
+            decision.inflations = copy.inflations(strata).unwrap_or_default();
+            decision.obstacle = copy.obstacle(strata);
+            return decision;
+        }
+        self.take(strata, moment.last);
+        self.intervals = moment.intervals.min(self.design.looks().unwrap_or(u64::MAX));
+        decision.counted = true;
+        decision.obstacle = self.obstacle(strata);
+        match self.inflations(strata) {
+            Ok(inflations) => decision.inflations = inflations,
+            Err(obstacle) => decision.obstacle = decision.obstacle.or(Some(obstacle)),
+        }
+        if decision.obstacle.is_none() {
+            self.looks += 1;
+            self.spend(&moment, &decision.inflations);
+        }
+        self.verdict = self.conclude(&decision, moment.last);
+        decision.verdict = self.verdict;
+        decision
+    }
+
+    fn moment(&self, elapsed_ms: u64, occasion: Occasion) -> Moment {
+        let last = occasion == Occasion::Last;
+        let (intervals, end) = match self.design.end {
+            End::Once => (u64::MAX, true),
+            End::After { interval_ms, duration_ms, .. } => {
+                (elapsed_ms / interval_ms.max(1), elapsed_ms >= duration_ms)
+            }
+            End::Open { interval_ms } => (elapsed_ms / interval_ms.max(1), false),
+        };
+        let last = last || end;
+        let gone = match self.design.end {
+            End::After { interval_ms, duration_ms, .. } if !last => {
+                (intervals * interval_ms) as f64 / duration_ms.max(1) as f64
+            }
+            _ => 1.0,
+        };
+        let intervals = if last { u64::MAX } else { intervals };
+        Moment { intervals, last, gone, counts: last || intervals > self.intervals }
+    }
+
+    /// Takes in what is complete.
+    fn take(&mut self, strata: &[Stratum], last: bool) {
+        for stratum in &strata[self.seen.min(strata.len())..] {
+            self.note_split(stratum);
+            if self.design.sampling == Sampling::Calls {
+                for (step, sample) in self.steps.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
+                    if let (Sample::Values(values), false) = (sample, step.is_fine()) {
+                        step.see_all(values);
+                    }
+                }
+            }
+        }
+        self.seen = self.seen.max(strata.len());
+        if self.hypotheses.is_empty() {
+            let values: u64 = strata.iter().map(|s| s.baseline.count() + s.canary.count()).sum();
+            if values < ENOUGH_TO_TELL_ZEROS && !last {
+                return;
+            }
+            self.hypotheses = hypotheses(&self.design, mostly_zero(strata));
+        }
+        let once = self.design.end == End::Once;
+        for hypothesis in &mut self.hypotheses {
+            hypothesis.advance(strata, &self.steps, last, once);
+        }
+    }
+
+    fn note_split(&mut self, stratum: &Stratum) {
+        let Some(share) = stratum.canary_share else { return };
+        let (baseline, canary) = (stratum.baseline.count(), stratum.canary.count());
+        match self.splits.iter_mut().find(|split| split.share.to_bits() == share.to_bits()) {
+            Some(split) => {
+                split.baseline += baseline;
+                split.canary += canary;
+            }
+            None => self.splits.push(Split { share, baseline, canary }),
+        }
+    }
+
+    fn obstacle(&self, strata: &[Stratum]) -> Option<Obstacle> {
+        let empty = |side: fn(&Stratum) -> &Sample| strata.iter().all(|s| side(s).count() == 0);
+        let (baseline, canary) = (empty(|s| &s.baseline), empty(|s| &s.canary));
+        if baseline || canary {
+            return Some(Obstacle::NoData { baseline, canary });
+        }
+        let level = SPLIT_MISMATCH_P / self.splits.len().max(1) as f64;
+        self.splits
+            .iter()
+            .find(|s| split_mismatch(s.baseline, s.canary, s.share) < level)
+            .map(|s| Obstacle::Split { share: s.share, baseline: s.baseline, canary: s.canary })
+    }
+
+    /// What inflates the variance of each hypothesis.
+    fn inflations(&self, strata: &[Stratum]) -> Result<Vec<Inflation>, Obstacle> {
+        let runs = match &self.design.run_variation {
+            None => None,
+            Some(variation) => Some(between_runs(variation).ok_or(Obstacle::UnknownRunVariation)?),
+        };
+        let series = match self.design.sampling {
+            Sampling::Calls => 1.0,
+            Sampling::Series => series_inflation(strata)?,
+        };
+        let of = |hypothesis: &Hypothesis| {
+            let mut inflation = Inflation { factor: series, freedom: f64::INFINITY };
+            if let Some(runs) = runs {
+                inflation.factor += self.between_runs_factor(hypothesis, strata, runs);
+                inflation.freedom = runs.freedom;
+            }
+            inflation
+        };
+        Ok(self.hypotheses.iter().map(of).collect())
+    }
+
+    /// The variance between runs, on the scale of the statistic and in units of its variance: the slope of the statistic
+    /// against the logarithm of the ratio tells how far a run's variation moves it.
+    fn between_runs_factor(&self, hypothesis: &Hypothesis, strata: &[Stratum], runs: BetweenRuns) -> f64 {
+        let sums = hypothesis.sums();
+        if sums.variance() <= 0.0 {
+            return 0.0;
+        }
+        let slope = match hypothesis.kind {
+            Kind::Rate | Kind::NonZero => sums.v,
+            _ => self.slope(hypothesis, strata),
+        };
+        runs.variance * slope * slope / sums.variance()
+    }
+
+    fn slope(&self, hypothesis: &Hypothesis, strata: &[Stratum]) -> f64 {
+        let groups = self.groups(hypothesis, strata);
+        let map = hypothesis.map();
+        let (maps, width) = match self.design.tolerance {
+            Tolerance::Ratio(_) => {
+                let at = |x: f64| Map::scale(map.scale * x.exp());
+                ([at(-SLOPE), at(SLOPE)], 2.0 * SLOPE)
+            }
+            Tolerance::Shift(_) => {
+                // A relative variation of the baseline's typical value.
+                let typical = explain::median(&groups).abs();
+                let by = SLOPE * typical;
+                ([Map::shift(map.shift - by), Map::shift(map.shift + by)], 2.0 * SLOPE)
+            }
+        };
+        let at = |map: Map| {
+            let mut trial = hypothesis.blank();
+            for group in &groups {
+                trial.take(group, map, false);
+            }
+            trial.sums().s
+        };
+        (at(maps[0]) - at(maps[1])) / width
+    }
+
+    /// The groups that a hypothesis is judged on.
+    pub(super) fn groups(&self, hypothesis: &Hypothesis, strata: &[Stratum]) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut from = 0;
+        let rule = hypothesis.rule();
+        while let Some(range) = next_group(strata, from, rule, true) {
+            from = range.end;
+            groups.push(Group::of(&strata[range], rule, &self.steps));
+        }
+        groups
+    }
+
+    fn spend(&mut self, moment: &Moment, inflations: &[Inflation]) {
+        let mut share = 1.0;
+        for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {
+            match self.design.end {
+                End::Open { .. } => drop(hypothesis.look_anytime()),
+                End::Once => drop(hypothesis.look(*inflation, hypothesis.alpha, true)),
+                End::After { spending, .. } => {
+                    let spent = spending::spent(spending, hypothesis.alpha, moment.gone);
+                    share = spent / hypothesis.alpha;
+                    hypothesis.look(*inflation, spent, moment.last);
+                }
+            }
+        }
+        self.spent = self.design.alpha * share;
+    }
+
+    fn conclude(&self, decision: &Decision, last: bool) -> Option<Verdict> {
+        match &decision.obstacle {
+            Some(Obstacle::NoData { .. }) => return last.then_some(Verdict::NoData),
+            Some(_) => return last.then_some(Verdict::Inconclusive),
+            None => {}
+        }
+        if self.hypotheses.iter().any(|hypothesis| hypothesis.crossed) && self.above_floor() {
+            return Some(Verdict::Fail);
+        }
+        if !last {
+            return None;
+        }
+        let safe = |(hypothesis, inflation): (&Hypothesis, &Inflation)| self.is_safe(hypothesis, *inflation);
+        let all = self.hypotheses.iter().zip(&decision.inflations).all(safe);
+        Some(if all && !self.hypotheses.is_empty() { Verdict::Pass } else { Verdict::Inconclusive })
+    }
+
+    /// The bound is taken once, at the end: "worse by the tolerance or more" is rejected at alpha.
+    fn is_safe(&self, hypothesis: &Hypothesis, inflation: Inflation) -> bool {
+        let Tails { lower, .. } = hypothesis.tails(inflation);
+        match self.design.question {
+            Question::Rate { floor } if floor > 0.0 => {
+                // Two ways to be safe share alpha: below the tolerance, or below the floor (Clopper and Pearson 1934).
+                let half = 0.5 * self.design.alpha;
+                let counts = hypothesis.rates().canary;
+                let below = hypothesis.high && binomial_cdf(counts.events, counts.calls, floor) <= half;
+                below || lower <= half
+            }
+            _ => lower <= self.design.alpha,
+        }
+    }
+
+    fn above_floor(&self) -> bool {
+        let Question::Rate { floor } = self.design.question else { return true };
+        self.hypotheses.iter().filter(|h| h.crossed).any(|hypothesis| {
+            let rates = hypothesis.rates();
+            [rates.baseline, rates.canary].iter().any(|c| c.events as f64 > floor * c.calls as f64)
+        })
+    }
+}
+
+/// Where a look stands.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    /// Intervals that are complete.
+    intervals: u64,
+    last: bool,
+    /// The share of the duration that is gone at the end of them.
+    gone: f64,
+    counts: bool,
+}
+
+/// Which null hypotheses a metric is judged by; their parts of alpha add up to the metric's.
+fn hypotheses(design: &Design, mostly_zero: bool) -> Vec<Hypothesis> {
+    let relative = matches!(design.tolerance, Tolerance::Ratio(_));
+    let kinds: &[Kind] = match design.question {
+        Question::Location if mostly_zero && relative && design.sampling == Sampling::Calls => {
+            &[Kind::NonZero, Kind::Rest]
+        }
+        Question::Location => &[Kind::Rank],
+        Question::Quantile(q) => &[Kind::Tail { q }],
+        Question::Rate { .. } => &[Kind::Rate],
+    };
+    let directions: &[bool] = match design.deviation {
+        Deviation::High => &[true],
+        Deviation::Low => &[false],
+        Deviation::Either => &[true, false],
+    };
+    let alpha = design.alpha / (kinds.len() * directions.len()) as f64;
+    let of = |high: &bool| {
+        let high = *high;
+        kinds.iter().map(move |kind| Hypothesis::new(*kind, high, design.tolerance, alpha))
+    };
+    directions.iter().flat_map(of).collect()
+}
+
+fn mostly_zero(strata: &[Stratum]) -> bool {
+    let (mut all, mut zeros) = (0, 0);
+    for sample in strata.iter().flat_map(|s| [&s.baseline, &s.canary]) {
+        all += sample.count();
+        zeros += match sample {
+            Sample::Values(values) => values.iter().filter(|v| **v == 0.0).count() as u64,
+            Sample::Histogram(histogram) => histogram.count() - histogram.zero_free(),
+            Sample::Counts(_) => 0,
+        };
+    }
+    2 * zeros > all
+}
+
+/// How much more the difference of two series varies than that of independent values.
+fn series_inflation(strata: &[Stratum]) -> Result<f64, Obstacle> {
+    let series = |side: fn(&Stratum) -> &Sample| -> Vec<f64> {
+        let values = strata.iter().map(|s| match side(s) {
+            Sample::Values(values) => values.as_slice(),
+            _ => &[],
+        });
+        values.collect::<Vec<_>>().concat()
+    };
+    let (baseline, canary) = (series(|s| &s.baseline), series(|s| &s.canary));
+    let (m, n) = (baseline.len() as f64, canary.len() as f64);
+    let (a, b) = (autocorrelation_time(&baseline) / m, autocorrelation_time(&canary) / n);
+    let effective = (1.0 / a).min(1.0 / b);
+    if effective < LEAST_EFFECTIVE_POINTS {
+        return Err(Obstacle::FewEffectivePoints(effective));
+    }
+    Ok((a + b) / (1.0 / m + 1.0 / n))
+}

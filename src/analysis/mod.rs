@@ -1,0 +1,72 @@
+//! Is the canary worse than the baseline **by more than the tolerance**? Pure statistics: no clock, no network, no
+//! store, nothing random.
+//!
+//! What others use is small:
+//!
+//! - [`Design`]: what is asked of one metric (question, deviation, tolerance, its share of alpha, when it ends).
+//! - [`Stratum`]: what was measured, a stage, split and interval at a time; a [`Sample`] is raw values, a mergeable
+//!   [`Histogram`] or [`Counts`]. The list of strata of a metric only ever grows at its end; an interval that is over
+//!   is handed again as it was.
+//! - [`Judgement`]: the state of one metric's judgement, to be stored as JSON. [`Judgement::look`] takes all strata so
+//!   far and the elapsed time and gives a [`Finding`]: a [`Verdict`], if there is one, with its [`Evidence`] and one
+//!   sentence. Store the judgement **before** acting on the finding: it holds the alpha that was spent.
+//! - [`family::shares`]: how a release's alpha is shared by weight.
+//!
+//! ```
+//! use choirmaster::analysis::{Design, End, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
+//!
+//! let mut design = Design::new(Tolerance::Ratio(0.05));
+//! design.end = End::Once;
+//! let mut judgement = Judgement::new(design)?;
+//! let baseline = (0..200).map(|i| 20.0 + f64::from(i * 37 % 200) / 40.0).collect();
+//! let canary = (0..200).map(|i| 26.0 + f64::from(i * 73 % 200) / 40.0).collect();
+//! let strata = [Stratum::new("canary", 0, Sample::Values(baseline), Sample::Values(canary))];
+//! let finding = judgement.look(&strata, 0, Occasion::Last);
+//! assert_eq!(finding.verdict, Some(Verdict::Fail), "{}", finding.evidence.sentence);
+//! # Ok::<(), choirmaster::analysis::DesignFault>(())
+//! ```
+//!
+//! Invariants, which `tests/it/analysis/` asserts:
+//!
+//! 1. At the boundary (canary = baseline × (1 + tolerance)) a metric fails with at most its alpha over **all** its
+//!    looks, and passes with at most its alpha.
+//! 2. A look counts once. Looks off the grid, repeated or after a restart show and decide nothing.
+//! 3. What is compared was measured side by side: ranks are taken within a stratum, and only sums are added.
+//! 4. Neither order nor batching within an interval matters, nor the unit of the values.
+//! 5. An error, missing data or a split that is not the one ordered is never a pass.
+//!
+//! Deliberately not here: fetching data (providers), what a verdict does to a release (gates), thresholds, and any
+//! way to look at the data and *then* choose the test.
+
+#![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
+
+pub mod data;
+pub mod dependence;
+pub mod design;
+pub mod dist;
+pub mod estimate;
+pub mod evidence;
+pub mod exact;
+pub mod explain;
+pub mod family;
+pub mod group;
+pub mod histogram;
+pub mod hypothesis;
+pub mod judge;
+pub mod mixture;
+pub mod previous;
+pub mod rank;
+pub mod rate;
+pub mod root;
+pub mod spending;
+pub mod spread;
+pub mod sums;
+pub mod tail;
+
+pub use self::{
+    data::{Counts, Sample, Stratum},
+    design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
+    evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    histogram::{Histogram, HistogramFault},
+    judge::{Finding, Judgement, Occasion},
+};

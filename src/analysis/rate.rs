@@ -1,0 +1,100 @@
+//! Rates compared by their counts.
+//!
+//! Of E1 + E2 events on m baseline and n canary calls, E2 is binomial with π = nρ/(nρ + m) if the rates have the ratio ρ
+//! (Przyborowski and Wilenski 1940). Exact for rare events, on the safe side for frequent ones, and it works without
+//! any event on the baseline.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    data::Counts,
+    dist::{Lattice, binomial_cdf, binomial_pmf, binomial_sf},
+    sums::{Sums, Tails},
+};
+
+/// Shares closer than this are one.
+const SAME_SHARE: f64 = 1e-12;
+
+/// The canary's share of events if the rates have the ratio `ratio`.
+pub fn share(baseline: Counts, canary: Counts, ratio: f64) -> f64 {
+    let (m, n) = (baseline.calls as f64, canary.calls as f64 * ratio);
+    n / (n + m)
+}
+
+/// The variance with which a centred Bernoulli variable is sub-Gaussian (Kearns and Saul 1998).
+pub fn sub_gaussian(p: f64) -> f64 {
+    if p <= 0.0 || p >= 1.0 {
+        return 0.0;
+    }
+    if (p - 0.5).abs() < 1e-6 {
+        return 0.25;
+    }
+    (1.0 - 2.0 * p) / (2.0 * ((1.0 - p) / p).ln())
+}
+
+/// Counts of strata, with the exact null distribution while it is within reach.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    pub sums: Sums,
+    pub baseline: Counts,
+    pub canary: Counts,
+    /// Events of strata in which both sides were called, and the canary's part of them.
+    events: u64,
+    canary_events: u64,
+    lattice: Lattice,
+    /// The one share π that all strata with events have.
+    share: Option<f64>,
+    shares_differ: bool,
+}
+
+impl Rates {
+    /// Adds a stratum, for the null hypothesis that the rates have the ratio `ratio`.
+    pub fn add(&mut self, baseline: Counts, canary: Counts, ratio: f64) {
+        self.baseline.calls += baseline.calls;
+        self.baseline.events += baseline.events;
+        self.canary.calls += canary.calls;
+        self.canary.events += canary.events;
+        let events = baseline.events + canary.events;
+        let mut sums =
+            Sums { baseline: baseline.calls as f64, canary: canary.calls as f64, ..Sums::default() };
+        if baseline.calls > 0 && canary.calls > 0 && events > 0 {
+            let pi = share(baseline, canary, ratio);
+            let e = events as f64;
+            self.events += events;
+            self.canary_events += canary.events;
+            sums.s = canary.events as f64 - e * pi;
+            sums.v = e * pi * (1.0 - pi);
+            sums.k = sums.v * (1.0 - 2.0 * pi);
+            sums.proxy = e * sub_gaussian(pi);
+            match self.share {
+                None => self.share = Some(pi),
+                Some(known) => self.shares_differ |= (known - pi).abs() > SAME_SHARE,
+            }
+            self.lattice.add(events, |k| binomial_pmf(k, events, pi));
+        }
+        self.sums.add(&sums);
+    }
+
+    /// Exact where all strata have one share or events are few; else by Pearson's type III.
+    pub fn tails(&self) -> Tails {
+        if self.sums.v <= 0.0 {
+            return Tails::NOTHING;
+        }
+        let rough = self.sums.tails(1.0, 0.5);
+        let (k, events) = (self.canary_events, self.events);
+        let exact = match self.share {
+            Some(pi) if !self.shares_differ => {
+                Some((binomial_sf(k, events, pi), binomial_cdf(k, events, pi)))
+            }
+            _ => self.lattice.tails(k),
+        };
+        exact.map_or(rough, |(upper, lower)| Tails { upper, lower, ..rough })
+    }
+}
+
+/// The probability of a split at least as far from the ordered one: twice the smaller binomial tail.
+pub fn split_mismatch(baseline: u64, canary: u64, ordered: f64) -> f64 {
+    let total = baseline + canary;
+    let tail = binomial_sf(canary, total, ordered).min(binomial_cdf(canary, total, ordered));
+    (2.0 * tail).min(1.0)
+}

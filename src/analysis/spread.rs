@@ -1,0 +1,185 @@
+//! Values that are known only to a bucket or to a rounding step, spread over it before they are scaled.
+//!
+//! A clock that counts in milliseconds makes 15 of 15.4. Scaled by 1.05, all fifteens become 15.75 and lie above every
+//! fifteen of the canary: identical versions then differ. Spread evenly over 14.5 to 15.5 they don't.
+
+/// Values closer than this, relatively, are ties: 0.15 × 1.05 and 0.1575 are one value.
+pub const TIE: f64 = 1e-9;
+
+/// A step below this share of a typical value is nothing to be spread.
+const LEAST_STEP: f64 = 1e-4;
+
+/// What is left of a division counts as nothing below this share of the largest value.
+const REMAINDER: f64 = 1e-7;
+
+/// Fewer different values don't tell a step.
+const LEAST_DISTINCT: usize = 3;
+
+/// On which axis the values within a cell are spread evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    Linear,
+    Log,
+}
+
+/// So many values somewhere from `lo` to `hi`; exactly there, if both are the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cell {
+    pub lo: f64,
+    pub hi: f64,
+    pub mass: f64,
+    pub axis: Axis,
+}
+
+impl Cell {
+    pub fn new(lo: f64, hi: f64, count: u64, axis: Axis) -> Self {
+        Self { lo, hi, mass: count as f64, axis }
+    }
+
+    pub fn is_point(&self) -> bool {
+        self.lo >= self.hi
+    }
+
+    /// The share of its mass that lies between two places within it.
+    pub fn share(&self, from: f64, to: f64) -> f64 {
+        match self.axis {
+            Axis::Linear => (to - from) / (self.hi - self.lo),
+            // Both ends of a logarithmic cell have one sign.
+            Axis::Log => (to / from).ln() / (self.hi / self.lo).ln(),
+        }
+    }
+
+    /// The place below which the share `q` of its mass lies.
+    pub fn at(&self, q: f64) -> f64 {
+        match self.axis {
+            Axis::Linear => self.lo + q * (self.hi - self.lo),
+            Axis::Log => self.lo * (self.hi / self.lo).powf(q),
+        }
+    }
+}
+
+/// One side of a stratum in order: single values, or cells that don't overlap.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Side {
+    Points(Vec<f64>),
+    Cells(Vec<Cell>),
+}
+
+impl Side {
+    /// Finite values, sorted, spread over `step` if there is one. Zeros stay zero.
+    pub fn of_values(mut values: Vec<f64>, step: Option<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        match step {
+            None => Self::Points(values),
+            Some(step) => Self::Cells(cells(&values, Some(step))),
+        }
+    }
+
+    pub fn count(&self) -> f64 {
+        match self {
+            Self::Points(values) => values.len() as f64,
+            Self::Cells(cells) => cells.iter().map(|cell| cell.mass).sum(),
+        }
+    }
+
+    /// As cells, whatever it is.
+    pub fn to_cells(&self) -> std::borrow::Cow<'_, [Cell]> {
+        match self {
+            Self::Points(values) => cells(values, None).into(),
+            Self::Cells(cells) => cells.into(),
+        }
+    }
+}
+
+/// Sorted values as cells.
+fn cells(values: &[f64], step: Option<f64>) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    let mut first = f64::NAN;
+    for &value in values {
+        if tied(first, value) {
+            if let Some(last) = cells.last_mut() {
+                last.mass += 1.0;
+            }
+            continue;
+        }
+        first = value;
+        let half = if value == 0.0 { 0.0 } else { 0.5 * step.unwrap_or(0.0) };
+        cells.push(Cell::new(value - half, value + half, 1, Axis::Linear));
+    }
+    cells
+}
+
+/// One value, as far as numbers tell.
+pub fn tied(a: f64, b: f64) -> bool {
+    (a - b).abs() <= TIE * a.abs().max(b.abs())
+}
+
+/// What is known so far of the step to which a side's values are rounded: the largest number of which all are multiples.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Step {
+    /// 0 before any value was seen.
+    divisor: f64,
+    largest: f64,
+    /// Different values, as far as they matter.
+    distinct: Vec<f64>,
+    /// The values are fine enough to be taken as they are.
+    fine: bool,
+}
+
+impl Step {
+    /// Takes notice of values in any order; what comes of it doesn't depend on their order.
+    pub fn see_all(&mut self, values: &[f64]) {
+        // Two values are enough to see that those of most samples are fine, and nothing has to be sorted then.
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if !values.is_empty() {
+            self.see(&[least, most]);
+        }
+        if !self.fine {
+            let mut sorted = values.to_vec();
+            sorted.sort_unstable_by(f64::total_cmp);
+            self.see(&sorted);
+        }
+    }
+
+    /// Takes notice of sorted values.
+    fn see(&mut self, sorted: &[f64]) {
+        let mut last = f64::NAN;
+        for &value in sorted {
+            if self.fine {
+                return;
+            }
+            if value == 0.0 || tied(last, value) {
+                continue;
+            }
+            last = value;
+            if self.distinct.len() < LEAST_DISTINCT && !self.distinct.iter().any(|known| tied(*known, value))
+            {
+                self.distinct.push(value);
+            }
+            self.largest = self.largest.max(value.abs());
+            self.divisor = divisor(self.divisor, value.abs(), REMAINDER * self.largest);
+            self.fine = self.divisor < LEAST_STEP * self.largest;
+        }
+    }
+
+    /// Nothing that is yet to come makes it a step again.
+    pub fn is_fine(&self) -> bool {
+        self.fine
+    }
+
+    /// The step, where there is one worth a mention.
+    pub fn size(&self) -> Option<f64> {
+        (!self.fine && self.distinct.len() >= LEAST_DISTINCT).then_some(self.divisor)
+    }
+}
+
+/// Euclid's algorithm; a remainder next to nothing, or next to the whole divisor, is none.
+fn divisor(mut a: f64, mut b: f64, nothing: f64) -> f64 {
+    while b > nothing {
+        let rest = a % b;
+        let rest = if b - rest <= nothing { 0.0 } else { rest };
+        (a, b) = (b, rest);
+    }
+    a
+}

@@ -1,0 +1,116 @@
+//! Boundaries for repeated looks, against published tables.
+
+use choirmaster::analysis::{
+    Spending,
+    dist::{normal_sf, normal_z},
+    mixture::ln_mixture,
+    spending::{Bounds, spent},
+};
+
+/// Boundaries with information proportional to time.
+fn boundaries(spending: Spending, alpha: f64, looks: u32) -> Vec<f64> {
+    let mut bounds = Bounds::default();
+    for look in 1..=looks {
+        let t = f64::from(look) / f64::from(looks);
+        bounds.look(t, spent(spending, alpha, t), 1.0);
+    }
+    bounds.boundary();
+    bounds.iter().map(|bound| bound.z.unwrap()).collect()
+}
+
+fn rounded(values: &[f64]) -> Vec<String> {
+    values.iter().map(|z| format!("{z:.3}")).collect()
+}
+
+#[test]
+fn five_looks_have_the_published_boundaries() {
+    // Two-sided 0.05 is one-sided 0.025 twice. Lan and DeMets 1983; Reboussin, DeMets, Kim and Lan 2000.
+    let o_brien_fleming = boundaries(Spending::OBrienFleming, 0.025, 5);
+    assert_eq!(rounded(&o_brien_fleming), ["4.877", "3.357", "2.680", "2.290", "2.031"]);
+    let pocock = boundaries(Spending::Pocock, 0.025, 5);
+    assert_eq!(rounded(&pocock), ["2.438", "2.427", "2.410", "2.397", "2.386"]);
+}
+
+#[test]
+fn the_first_look_spends_what_it_spends() {
+    let first = boundaries(Spending::Linear, 0.05, 10)[0];
+    assert!((first - normal_z(0.005)).abs() < 1e-12);
+}
+
+#[test]
+fn alpha_is_spent_whole_at_the_end_and_never_taken_back() {
+    for spending in [Spending::Linear, Spending::OBrienFleming, Spending::Pocock] {
+        assert!((spent(spending, 0.05, 1.0) - 0.05).abs() < 1e-12, "{spending:?}");
+        assert!(spent(spending, 0.05, 0.0).abs() < 1e-12);
+        let steps: Vec<f64> = (0..=100).map(|t| spent(spending, 0.05, f64::from(t) / 100.0)).collect();
+        assert!(steps.is_sorted(), "{spending:?}");
+    }
+}
+
+#[test]
+fn a_hundred_looks_cross_with_the_alpha_they_spend() {
+    // Checked by simulation with increments of another kind than the recursion integrates.
+    let boundaries = boundaries(Spending::Linear, 0.05, 100);
+    let mut random = super::random::Random::new(1);
+    let runs = 40_000;
+    let mut crossed = 0;
+    for _ in 0..runs {
+        let mut sum = 0.0;
+        crossed += u32::from((1_u32..=100).zip(&boundaries).any(|(look, z)| {
+            sum += random.normal();
+            sum > z * f64::from(look).sqrt()
+        }));
+    }
+    let share = f64::from(crossed) / f64::from(runs);
+    assert!((share - 0.05).abs() < 0.004, "{share}");
+}
+
+#[test]
+fn a_look_without_news_spends_by_itself_or_not_at_all() {
+    let mut bounds = Bounds::default();
+    assert!(!bounds.look(1.0, 0.02, 0.5));
+    assert!(!bounds.worthwhile(1.001));
+    assert!(bounds.worthwhile(1.1));
+    // The last look has to: what is left is 0.03.
+    let mut late = bounds.clone();
+    assert!(late.look(1.001, 0.05, 0.029));
+    let mut late = bounds.clone();
+    assert!(!late.look(1.001, 0.05, 0.031));
+}
+
+#[test]
+fn whether_a_boundary_is_worked_out_at_once_or_later_changes_nothing() {
+    let looks = [(1.0, 0.01), (1.7, 0.02), (3.1, 0.03), (3.2, 0.04), (7.0, 0.05)];
+    let mut lazy = Bounds::default();
+    let mut eager = Bounds::default();
+    for (information, spent) in looks {
+        lazy.look(information, spent, 1.0);
+        eager.look(information, spent, 1.0);
+        eager.boundary();
+    }
+    lazy.boundary();
+    for (a, b) in lazy.iter().zip(eager.iter()) {
+        assert!((a.z.unwrap() - b.z.unwrap()).abs() < 1e-6, "{a:?} {b:?}");
+    }
+    // A level lies between what a look spends by itself and all that was spent.
+    for (bound, (_, spent)) in lazy.iter().zip(looks) {
+        let level = normal_sf(bound.z.unwrap());
+        assert!(level >= 0.01 - 1e-9 && level <= spent + 1e-9, "{level}");
+    }
+}
+
+#[test]
+fn the_mixture_exceeds_its_level_as_seldom_as_it_promises() {
+    let mut random = super::random::Random::new(2);
+    let runs = 2_000;
+    let mut exceeded = 0;
+    for _ in 0..runs {
+        let mut s = 0.0;
+        exceeded += u32::from((1..=1_000).any(|step| {
+            s += random.normal();
+            ln_mixture(s, f64::from(step), 10.0) >= -0.05_f64.ln()
+        }));
+    }
+    assert!(exceeded < runs / 20, "{exceeded}");
+    assert!(exceeded > runs / 200, "{exceeded}: it should not be idle either");
+}

@@ -1,0 +1,8 @@
+//! The statistics, against references, rules and a simulation.
+
+mod boundaries;
+mod judge;
+mod random;
+mod rules;
+mod simulation;
+mod vectors;

@@ -1,0 +1,187 @@
+//! A seeded simulation of the judgement: does it fail what is good, pass what is bad, and how soon does it find what is
+//! bad?
+//!
+//! Whole, in minutes, as a table:
+//!
+//! ```text
+//! cargo test --release --test it analysis::simulation -- --ignored --nocapture
+//! ```
+//!
+//! A thin cut runs with all other tests. **Null cells lie on the boundary**: the canary is the baseline × (1 +
+//! tolerance). A cell fails when its false alarms or false passes exceed the binomial quantile for its alpha at
+//! 1 − 0.001/cells, so that the whole table is wrong by chance once in a thousand seeds. What is declared weaker says so
+//! in its own column.
+
+mod cells;
+mod mutants;
+mod power;
+mod shapes;
+mod table;
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use choirmaster::analysis::{Verdict, dist::binomial_sf};
+
+use self::cells::Cell;
+use super::random::Random;
+
+/// Of every metric in the simulation.
+pub const ALPHA: f64 = 0.05;
+
+/// Of every metric in the simulation.
+pub const TOLERANCE: f64 = 0.05;
+
+/// How often a right table may be refused.
+const CHANCE: f64 = 0.001;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ending {
+    pub verdict: Verdict,
+    /// The look at which it ended.
+    pub look: u64,
+}
+
+/// What many runs of a cell came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tally {
+    pub runs: u64,
+    pub failed: u64,
+    pub passed: u64,
+    pub undecided: u64,
+    pub looks_to_fail: u64,
+}
+
+impl Tally {
+    fn add(&mut self, ending: Ending) {
+        self.runs += 1;
+        match ending.verdict {
+            Verdict::Fail => {
+                self.failed += 1;
+                self.looks_to_fail += ending.look;
+            }
+            Verdict::Pass => self.passed += 1,
+            Verdict::Inconclusive | Verdict::NoData => self.undecided += 1,
+            Verdict::Error => panic!("the simulation makes no faulty data"),
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.failed += other.failed;
+        self.passed += other.passed;
+        self.undecided += other.undecided;
+        self.looks_to_fail += other.looks_to_fail;
+    }
+
+    pub fn share_failed(&self) -> f64 {
+        self.failed as f64 / self.runs as f64
+    }
+
+    pub fn share_passed(&self) -> f64 {
+        self.passed as f64 / self.runs as f64
+    }
+}
+
+/// More than chance allows at the level `alpha`, with `cells` cells.
+pub fn exceeds(count: u64, runs: u64, alpha: f64, cells: usize) -> bool {
+    binomial_sf(count, runs, alpha) < CHANCE / cells as f64
+}
+
+/// Runs of a cell, all from its seed.
+pub fn run(cell: &Cell, seed: u64, runs: u64) -> Tally {
+    tally(seed, runs, &|random: &mut Random| cell.run(random))
+}
+
+fn tally(seed: u64, runs: u64, one: &impl Fn(&mut Random) -> Ending) -> Tally {
+    let mut tally = Tally::default();
+    for run in 0..runs {
+        tally.add(one(&mut Random::new(seed.wrapping_mul(1_000_003).wrapping_add(run))));
+    }
+    tally
+}
+
+/// All cells, in their order.
+fn run_all(cells: &[Cell], runs: u64) -> Vec<Tally> {
+    in_portions(cells.len(), runs, |cell, seed, count| run(&cells[cell], seed, count))
+}
+
+/// One kind of run, so many times.
+fn run_with(runs: u64, one: impl Fn(&mut Random) -> Ending + Sync) -> Tally {
+    in_portions(1, runs, |_, seed, count| tally(seed, count, &one))[0]
+}
+
+/// Work on all processors, a portion of a cell at a time: cell, seed, runs.
+fn in_portions(cells: usize, runs: u64, work: impl Fn(usize, u64, u64) -> Tally + Sync) -> Vec<Tally> {
+    /// Runs that a thread takes at once.
+    const PORTION: u64 = 500;
+    let portions = runs.div_ceil(PORTION);
+    let next = AtomicU64::new(0);
+    let tallies = Mutex::new(vec![Tally::default(); cells]);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let (cell, portion) = ((at / portions) as usize, at % portions);
+                    if cell >= cells {
+                        break;
+                    }
+                    let count = PORTION.min(runs - portion * PORTION);
+                    let tally = work(cell, (cell as u64) << 20 | portion, count);
+                    tallies.lock().unwrap()[cell].merge(tally);
+                }
+            });
+        }
+    });
+    tallies.into_inner().unwrap()
+}
+
+/// What is wrong with the tallies of null cells.
+fn faults(cells: &[Cell], tallies: &[Tally]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (cell, tally) in cells.iter().zip(tallies) {
+        let Tally { runs, failed, passed, undecided, .. } = *tally;
+        assert_eq!(failed + passed + undecided, runs);
+        if exceeds(failed, runs, cell.limit, cells.len()) {
+            faults.push(format!("{}: {failed} false alarms in {runs} runs", cell.name));
+        }
+        if exceeds(passed, runs, cell.pass_limit, cells.len()) {
+            faults.push(format!("{}: {passed} false passes in {runs} runs", cell.name));
+        }
+    }
+    faults
+}
+
+#[test]
+fn a_thin_cut_of_the_simulation_keeps_alpha() {
+    let cells = cells::thin();
+    let tallies = run_all(&cells, 400);
+    let faults = faults(&cells, &tallies);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    // Nor does it keep alpha by doing nothing.
+    let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
+    let passed: u64 = tallies.iter().map(|tally| tally.passed).sum();
+    assert!(failed > 0 && passed > 0, "{failed} {passed}");
+}
+
+#[test]
+#[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation -- --ignored --nocapture"]
+fn the_whole_simulation_keeps_what_it_promises() {
+    let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(20_000, |runs| runs.parse().unwrap());
+    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
+    let cells: Vec<Cell> =
+        cells::all().into_iter().filter(|cell| cell.name.contains(only.as_str())).collect();
+    let tallies = run_all(&cells, runs);
+    println!("{}", table::nulls(&cells, &tallies));
+    let mut faults = faults(&cells, &tallies);
+    if only.is_empty() {
+        let (text, more) = power::measure(runs);
+        println!("{text}");
+        faults.extend(more);
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

@@ -1,0 +1,106 @@
+//! What is measured in the simulation.
+
+use choirmaster::analysis::{Histogram, Sample};
+
+use super::super::random::Random;
+
+/// Log standard deviation of latencies.
+pub const SD: f64 = 0.5;
+
+/// How values are distributed, and how they are known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    Continuous,
+    /// This share of zeros, the others continuous.
+    Zeros(f64),
+    /// Whole numbers, 3 in the mean; the canary's are whole multiples of 1 + tolerance.
+    Counts,
+    /// This median in ms, rounded to 1 ms.
+    Rounded(f64),
+    /// A histogram with this bucket base.
+    Buckets(f64),
+    Constant,
+}
+
+impl Shape {
+    pub const ALL: [Self; 10] = [
+        Self::Continuous,
+        Self::Zeros(0.6),
+        Self::Zeros(0.9),
+        Self::Zeros(0.99),
+        Self::Counts,
+        Self::Rounded(3.0),
+        Self::Rounded(15.0),
+        Self::Buckets(1.02),
+        Self::Buckets(1.09),
+        Self::Constant,
+    ];
+
+    pub fn name(self) -> String {
+        match self {
+            Self::Continuous => "continuous".to_owned(),
+            Self::Zeros(share) => format!("{:.0} % zeros", share * 100.0),
+            Self::Counts => "counts".to_owned(),
+            Self::Rounded(median) => format!("1 ms at {median} ms"),
+            Self::Buckets(base) => format!("buckets of {:.0} %", (base - 1.0) * 100.0),
+            Self::Constant => "constant".to_owned(),
+        }
+    }
+
+    /// A value, `scale` times what the baseline measures.
+    pub fn draw(self, random: &mut Random, scale: f64) -> f64 {
+        match self {
+            Self::Zeros(share) if random.chance(share) => 0.0,
+            Self::Continuous | Self::Buckets(_) | Self::Zeros(_) => 20.0 * scale * random.log_normal(SD),
+            Self::Counts => random.poisson(3.0) as f64 * scale,
+            Self::Rounded(median) => (median * scale * random.log_normal(SD)).round(),
+            Self::Constant => 5.0 * scale,
+        }
+    }
+
+    /// Values as they are known.
+    pub fn sample(self, values: Vec<f64>) -> Sample {
+        let Self::Buckets(base) = self else { return Sample::Values(values) };
+        let mut histogram = Histogram::new(base).unwrap();
+        for value in values {
+            histogram.record(value).unwrap();
+        }
+        Sample::Histogram(histogram)
+    }
+}
+
+/// An autoregression of order 1 with normal steps and variance 1.
+pub struct Autoregression {
+    phi: f64,
+    last: f64,
+}
+
+impl Autoregression {
+    pub fn new(phi: f64, random: &mut Random) -> Self {
+        Self { phi, last: random.normal() }
+    }
+
+    pub fn next(&mut self, random: &mut Random) -> f64 {
+        self.last = self.phi * self.last + (1.0 - self.phi * self.phi).sqrt() * random.normal();
+        self.last
+    }
+}
+
+/// The mean of the last values of noise: windows that overlap.
+pub struct Windows {
+    last: Vec<f64>,
+    at: usize,
+}
+
+impl Windows {
+    pub fn new(width: usize, random: &mut Random) -> Self {
+        Self { last: (0..width).map(|_| random.normal()).collect(), at: 0 }
+    }
+
+    pub fn next(&mut self, random: &mut Random) -> f64 {
+        let width = self.last.len();
+        self.last[self.at % width] = random.normal();
+        self.at += 1;
+        self.last.iter().sum::<f64>() / (width as f64).sqrt()
+    }
+}

@@ -1,0 +1,180 @@
+//! Stages and releases that are judged: what waits for a verdict, and what a verdict does.
+
+use std::time::Duration;
+
+use choirmaster::{
+    analysis::Verdict,
+    model::StageStatus,
+    release::{
+        analysis::{Look, Metered, Standing},
+        command::{Command, Refusal},
+    },
+};
+
+use super::world::{World, canary, summary};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The canary with an analysis of its stage, and with these keys of `rollout`.
+fn judged(rollout: &str, keys: &str) -> String {
+    let metric = "{name: load, provider: it, query: q, expected: {max: 10}}";
+    let block =
+        format!("    analysis: {{duration: 10m, interval: 5m, {keys}metrics: [{metric}]}}\n    end_action:");
+    canary("7", "a").replace("    end_action:", &block).replace("functions:", &format!("{rollout}functions:"))
+}
+
+/// One child that is ready to end its stage.
+fn ready(text: &str) -> (World, String) {
+    let mut world = World::new();
+    let child = world.child("area");
+    world.submit(text);
+    world.get_ready(&child, "Canary");
+    (world, child)
+}
+
+/// What is told of a look at the first block.
+fn look(world: &World, verdict: Option<Verdict>) -> Look {
+    let release = world.release("7");
+    let run = &release.runs[0];
+    let metric = Metered { verdict, sentence: "seen".to_owned(), ..Metered::default() };
+    Look {
+        release: release.key,
+        block: 0,
+        number: run.number,
+        after: run.looks,
+        elapsed_ms: release.at(world.now) - run.began,
+        metrics: vec![metric],
+    }
+}
+
+fn tell(world: &mut World, verdict: Option<Verdict>) {
+    let look = look(world, verdict);
+    world.command(&Command::Looked(Box::new(look))).unwrap();
+}
+
+fn standing(world: &World) -> Standing {
+    world.release("7").runs[0].standing
+}
+
+/// The child calls on, and time goes by.
+fn wait(world: &mut World, child: &str, minutes: u32) {
+    for _ in 0..minutes {
+        world.pass(MINUTE);
+        world.report(child, "7", summary("Canary", StageStatus::SuccessWaiting)).unwrap();
+    }
+}
+
+#[test]
+fn a_child_that_is_ready_goes_on_testing_until_the_verdict_is_a_pass() {
+    let (mut world, child) = ready(&judged("", ""));
+    insta::assert_snapshot!(world.waits("7"), @"0 of 1 children have ended, 1 at work; every child is ready for the roll-out: the verdict of the analysis is awaited");
+    assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
+    let run = &world.release("7").runs[0];
+    assert_eq!(world.release("7").look_due(run), Some(run.began + 5 * 60_000));
+    wait(&mut world, &child, 5);
+    tell(&mut world, None);
+    assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
+    wait(&mut world, &child, 5);
+    tell(&mut world, Some(Verdict::Pass));
+    assert_eq!(standing(&world), Standing::Passed);
+    assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
+}
+
+#[test]
+fn a_look_counts_once() {
+    let (mut world, _) = ready(&judged("", ""));
+    let first = look(&world, None);
+    world.command(&Command::Looked(Box::new(first.clone()))).unwrap();
+    let again = world.command(&Command::Looked(Box::new(first)));
+    assert_eq!(again.unwrap_err(), Refusal::NoLook);
+    assert_eq!(world.release("7").runs[0].looks, 1);
+    world.pause("7");
+    let late = look(&world, Some(Verdict::Fail));
+    assert_eq!(world.command(&Command::Looked(Box::new(late))).unwrap_err(), Refusal::NoLook);
+}
+
+#[test]
+fn what_a_verdict_does_is_as_the_strategy_says() {
+    for (rollout, keys, verdict, state, stands) in [
+        ("", "", Verdict::Fail, "RollingBack", Standing::Failed),
+        ("rollout: {on_failure: pause}\n", "", Verdict::Fail, "Paused", Standing::Paused),
+        ("rollout: {on_failure: continue}\n", "", Verdict::Fail, "Running", Standing::Accepted),
+        ("", "", Verdict::Inconclusive, "Paused", Standing::Paused),
+        ("", "inconclusive: fail, ", Verdict::Inconclusive, "RollingBack", Standing::Failed),
+        ("", "inconclusive: pass, ", Verdict::Inconclusive, "Running", Standing::Passed),
+        ("", "", Verdict::NoData, "Paused", Standing::Paused),
+        ("", "noData: fail, ", Verdict::NoData, "RollingBack", Standing::Failed),
+        ("", "noData: pass, inconclusive: pass, ", Verdict::Error, "Paused", Standing::Paused),
+        ("", "dryRun: true, ", Verdict::Fail, "Running", Standing::Passed),
+    ] {
+        let (mut world, _) = ready(&judged(rollout, keys));
+        tell(&mut world, Some(verdict));
+        assert_eq!((world.state_of("7"), standing(&world)), (state, stands), "{rollout} {keys} {verdict:?}");
+    }
+}
+
+#[test]
+fn whoever_resumes_accepts_the_verdict_and_the_gate_opens() {
+    let (mut world, child) = ready(&judged("", ""));
+    tell(&mut world, Some(Verdict::Inconclusive));
+    insta::assert_snapshot!(world.waits("7"), @"is paused (analysis of stage Canary: inconclusive: load: seen): resume or abort it");
+    assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
+    world.resume("7");
+    assert_eq!(standing(&world), Standing::Accepted);
+    assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
+}
+
+#[test]
+fn a_pause_stops_the_clock_of_an_analysis() {
+    let (mut world, _) = ready(&judged("", ""));
+    let due = world.release("7").look_due(&world.release("7").runs[0]).unwrap();
+    world.pause("7");
+    world.pass(60 * MINUTE);
+    world.resume("7");
+    let release = world.release("7");
+    assert_eq!(release.look_due(&release.runs[0]), Some(due));
+    assert!(release.at(world.now) < due);
+}
+
+#[test]
+fn a_verdict_that_never_comes_pauses_the_release() {
+    let (mut world, child) = ready(&judged("", ""));
+    // Ten minutes, ten more for answers that are asked for again, and fifteen.
+    wait(&mut world, &child, 34);
+    assert_eq!(world.state_of("7"), "Running");
+    world.pass(MINUTE);
+    assert_eq!(world.state_of("7"), "Paused");
+    insta::assert_snapshot!(world.waits("7"), @"is paused (analysis of stage Canary: error: it was not judged in time): resume or abort it");
+}
+
+#[test]
+fn what_children_report_is_looked_at_when_all_have_come_and_the_time_is_over() {
+    let text = judged("", "").replace(
+        "provider: it, query: q, expected: {max: 10}",
+        "provider: children, metric: responseTime, expected: {max: 10}",
+    );
+    let mut world = World::new();
+    let (one, two) = (world.child("area 1"), world.child("area 2"));
+    world.submit(&text);
+    world.get_ready(&one, "Canary");
+    let due = |world: &World| world.release("7").look_due(&world.release("7").runs[0]);
+    assert_eq!(due(&world), None);
+    world.get_ready(&two, "Canary");
+    assert_eq!(due(&world), Some(world.release("7").runs[0].began + 10 * 60_000));
+}
+
+#[test]
+fn each_wave_has_a_run_of_its_own_and_a_part_of_alpha() {
+    let text = judged("rollout: {order: waves, waves: [1, 100%]}\n", "")
+        .replace("expected: {max: 10}", "strategy: CANARY_BASELINE");
+    let text = text.replace("query: q", "query: 'x{v=\"{{ .Variant.Name }}\"}'");
+    let mut world = World::new();
+    let (one, two) = (world.child("area 1"), world.child("area 2"));
+    world.submit(&text);
+    let first = if world.poll(&one).is_empty() { &two } else { &one };
+    world.get_ready(first, "Canary");
+    let run = &world.release("7").runs[0];
+    assert_eq!((run.number, run.of), (0, 2));
+    let design = world.release("7").design(run, 0).unwrap();
+    assert!((design.alpha - 0.025).abs() < 1e-12, "{}", design.alpha);
+}
