@@ -32,6 +32,10 @@ pub enum Manners {
     Slow,
     /// 404 for the id that the manager has.
     Forgot,
+    /// 404 for what it offers.
+    Denies,
+    /// It shows no offer at /poll, as after a download, and hands it out if asked.
+    Hides,
 }
 
 impl Manners {
@@ -182,6 +186,11 @@ impl Script {
                 return (manners, 200, br#"{"ok":true,"items":[1,2,3]}"#.to_vec());
             }
             Manners::Fails => return (manners, 500, b"no idea".to_vec()),
+            Manners::Denies if path.starts_with("/release") => return (manners, 404, b"what?".to_vec()),
+            Manners::Hides if path.starts_with("/poll") => {
+                let nothing = format!(r#"{{"id": {child}, "new_release": ""}}"#);
+                return (manners, 200, nothing.into_bytes());
+            }
             Manners::Forgot if of_old_id => return (manners, 404, b"unknown child".to_vec()),
             _ => {}
         }

@@ -147,6 +147,21 @@ async fn a_parent_that_forgot_this_manager_gives_it_a_new_id_and_gets_what_it_is
     middle.stop().await;
 }
 
+/// Whoever stands between may refuse for a parent that believes since that the offer was taken, and shows it no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_offer_that_is_refused_once_is_asked_for_again() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    middle.child().await;
+    parent.behave(Manners::Denies);
+    parent.script().offer = Some(offer("24").await);
+    let is_asked = |path: &String| path.starts_with("/release");
+    seen(&parent, "a download", |parent| parent.script().paths.iter().any(is_asked)).await;
+    parent.behave(Manners::Hides);
+    look_until(&middle, "/api/v1/releases/24", |shown| shown["state"] == "Running").await;
+    middle.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_release_under_an_id_that_came_before_is_an_error_and_changes_nothing() {
     let parent = PlainParent::start().await;
