@@ -30,6 +30,8 @@ mod tree;
 mod witness;
 mod world;
 
+use std::collections::BTreeMap;
+
 use heart::Flaw;
 use witness::Violation;
 use world::{Report, World};
@@ -44,12 +46,24 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// The seeds that break an invariant, and how the first one comes to that.
-fn broken(seeds: std::ops::Range<u64>) -> String {
-    let mut text = String::new();
+/// The seeds that break an invariant, and how the first one comes to that. Each core takes its share of them.
+fn broken(seeds: &std::ops::Range<u64>) -> String {
     let is_alone = seeds.end - seeds.start == 1;
-    for seed in seeds {
-        let Report { violation, last } = World::new(seed, None).run(is_alone);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let share = |core: usize| -> BTreeMap<u64, Report> {
+        let of_core = seeds.clone().skip(core).step_by(cores);
+        let reports = of_core.map(|seed| (seed, World::new(seed, None).run(is_alone)));
+        reports.filter(|(_, report)| report.violation.is_some()).collect()
+    };
+    let mut broken = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|core| scope.spawn(move || share(core))).collect();
+        for worker in workers {
+            broken.append(&mut worker.join().expect("no panic"));
+        }
+    });
+    let mut text = String::new();
+    for (seed, Report { violation, last }) in broken {
         let Some(Violation { invariant, text: what }) = violation else { continue };
         if text.is_empty() {
             text.push_str(&last.join("\n"));
@@ -66,7 +80,7 @@ fn whatever_happens_the_invariants_hold() {
         Some(seed) => seed..seed + 1,
         None => 0..number("CHOIRMASTER_SIM_SEEDS").unwrap_or(SEEDS),
     };
-    let broken = broken(seeds);
+    let broken = broken(&seeds);
     assert!(broken.is_empty(), "{broken}");
 }
 
