@@ -50,9 +50,8 @@ impl Shape {
     /// A value, `scale` times what the baseline measures.
     pub fn draw(self, random: &mut Random, scale: f64) -> f64 {
         match self {
-            Self::Continuous | Self::Buckets(_) => 20.0 * scale * random.log_normal(SD),
             Self::Zeros(share) if random.chance(share) => 0.0,
-            Self::Zeros(_) => 20.0 * scale * random.log_normal(SD),
+            Self::Continuous | Self::Buckets(_) | Self::Zeros(_) => 20.0 * scale * random.log_normal(SD),
             Self::Counts => random.poisson(3.0) as f64 * scale,
             Self::Rounded(median) => (median * scale * random.log_normal(SD)).round(),
             Self::Constant => 5.0 * scale,
