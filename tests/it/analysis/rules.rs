@@ -175,6 +175,16 @@ proptest! {
     }
 
     #[test]
+    fn no_histogram_makes_it_panic(json in "[{\\[\":,a-zA-Z0-9.}\\]-]{0,80}") {
+        let _ = serde_json::from_str::<Histogram>(&json);
+    }
+}
+
+proptest! {
+    // Each case searches for two bounds and tests four times: few are enough, and more take minutes.
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
     fn intervals_invert_the_test(seed in 0..10_000_u64) {
         let mut random = Random::new(seed);
         let x: Vec<f64> = (0..60).map(|_| 20.0 * random.log_normal(0.4)).collect();
@@ -188,11 +198,6 @@ proptest! {
         let (low, high) = (effect.low.unwrap(), effect.high.unwrap());
         prop_assert!(tested(low * 0.999).p <= 0.05 + 1e-3 && tested(low * 1.001).p >= 0.05 - 1e-3);
         prop_assert!(tested(high * 1.001).p_pass <= 0.05 + 1e-3 && tested(high * 0.999).p_pass >= 0.05 - 1e-3);
-    }
-
-    #[test]
-    fn no_histogram_makes_it_panic(json in "[{\\[\":,a-zA-Z0-9.}\\]-]{0,80}") {
-        let _ = serde_json::from_str::<Histogram>(&json);
     }
 }
 

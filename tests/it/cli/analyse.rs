@@ -31,7 +31,19 @@ fn a_result_says_why_and_the_exit_code_says_what() {
     let column = ["--column", "ms", "--deviation", "high"];
     let failed = analyse(folder, &slow, &column);
     assert_eq!(code(&failed), 4, "{}", err(&failed));
-    insta::assert_snapshot!(out(&failed), @"");
+    insta::assert_snapshot!(out(&failed), @r"
+    Fail: the canary is 20 % above the baseline, more than the tolerated 5 % (p = 2e-41, 0.05 was enough).
+
+              COUNT  P50      P95      P99
+    baseline  2000   19.9950  28.9905  29.7901
+    canary    1999   23.9940  34.7886  35.7481
+
+    canary / baseline: 1.2000 (90 % interval 1.1819 to 1.2183)
+    P(canary > baseline) + ½ P(equal): 0.6625
+
+    TESTED                                    Z      P        FAILS AT  P OF NO PASS
+    values higher by more than the tolerance  13.44  1.7e-41  0.0500    1.0000
+    ");
     assert_eq!(code(&analyse(folder, &same, &column)), 0);
     assert_eq!(code(&analyse(folder, &few, &column)), 5);
     // By minute it is the same, and stays the same the other way round.

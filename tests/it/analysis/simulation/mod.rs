@@ -10,7 +10,7 @@
 //! A thin cut runs with all other tests. **Null cells lie on the boundary**: the canary is the baseline × (1 +
 //! tolerance). A cell fails when its false alarms or false passes exceed the binomial quantile for its alpha at
 //! 1 − 0.001/cells, so that the whole table is wrong by chance once in a thousand seeds. What is declared weaker says so
-//! in its own column.
+//! in its own column. What it said is in `src/analysis/SIMULATION.md`.
 
 mod cells;
 mod mutants;
