@@ -72,6 +72,9 @@ pub struct ReleaseDetail {
     /// Children that are managers themselves: few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<(ChildKey, Planned)>,
+    /// Where there are any, what became of all agents; memory has it from the children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Agents>,
 }
 
 /// `assignments.detail`.
@@ -583,6 +586,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         runs: release.runs.clone(),
         upstream: release.upstream.clone(),
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
+        agents: release.agents_below(),
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
     ReleaseRow {

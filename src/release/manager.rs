@@ -221,6 +221,11 @@ impl Release {
         Agents { participants: self.agents_planned(), ..self.counts.agents }
     }
 
+    /// The same, where managers take part.
+    pub fn agents_below(&self) -> Option<Agents> {
+        (!self.managers.is_empty()).then(|| self.agents())
+    }
+
     /// Agents for whom it was planned, or who joined.
     pub fn agents_planned(&self) -> u32 {
         let managers: u32 = self.managers.values().map(|planned| planned.agents).fold(0, u32::saturating_add);

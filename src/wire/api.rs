@@ -69,6 +69,21 @@ pub struct Release {
     pub counts: Counts,
     /// Children that did not confirm that they run the base version again.
     pub unconfirmed: u32,
+    /// Agents, those below managers among them; `None` where no manager takes part: there each child is an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Agents>,
+}
+
+/// Agents by what became of them. What is below a manager is as it last reported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Agents {
+    pub participants: u32,
+    pub succeeded: u32,
+    pub failed: u32,
+    pub timed_out: u32,
+    pub unreachable: u32,
+    /// They may run what was taken back.
+    pub unconfirmed: u32,
 }
 
 /// Children of a release by status and by outcome.
@@ -194,6 +209,9 @@ pub struct ReleaseChild {
     pub stage: Option<String>,
     pub stage_status: String,
     pub last_call: Option<String>,
+    /// The agents below it; `None`: it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Agents>,
     pub results: Vec<StageResult>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::show::{counted, one_line},
-    wire::api::{Counts, Release},
+    wire::api::{Agents, Counts, Release},
 };
 
 /// Its state, with the reason where it has one.
@@ -28,6 +28,24 @@ pub fn outcomes(counts: &Counts) -> String {
     let some: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
     some.join(", ")
+}
+
+/// `3000: 2990 succeeded, 10 failed`.
+pub fn agents(agents: &Agents) -> String {
+    let named = [
+        (agents.succeeded, "succeeded"),
+        (agents.failed, "failed"),
+        (agents.timed_out, "timed out"),
+        (agents.unreachable, "unreachable"),
+        (agents.unconfirmed, "did not confirm the undo"),
+    ];
+    let some = named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
+    let some: Vec<String> = some.collect();
+    if some.is_empty() {
+        agents.participants.to_string()
+    } else {
+        format!("{}: {}", agents.participants, some.join(", "))
+    }
 }
 
 /// `Running: 12 of 20 children over; 12 succeeded; …` and what it waits for; without times.

@@ -14,7 +14,7 @@ use crate::{
         failure::Failure,
         show,
     },
-    wire::api::{AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
+    wire::api::{Agents, AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
 };
 
 /// Show a release: its stages, its children, and what each of them waits for.
@@ -97,6 +97,9 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     field("took", &show::between(release.started.as_deref(), release.ended.as_deref(), now));
     field("children", &release.counts.participants.to_string());
     field("outcomes", &super::progress::outcomes(&release.counts));
+    if let Some(agents) = &release.agents {
+        field("agents", &super::progress::agents(agents));
+    }
     if release.unconfirmed > 0 {
         let count = show::counted(release.unconfirmed.into(), "child", "children");
         field("unconfirmed", &format!("{count} did not confirm that the base version runs again"));
@@ -180,11 +183,26 @@ pub fn row(child: &ReleaseChild, now: Timestamp) -> Vec<String> {
     vec![
         name(child),
         child.status.clone(),
-        show::or_dash(child.outcome.as_deref()),
+        outcome(child),
         child.stage.as_ref().map_or("-".to_owned(), |stage| format!("{stage}: {}", child.stage_status)),
         show::ago(child.last_call.as_deref(), now),
         child.waits_for.clone(),
     ]
+}
+
+/// That of a manager with its agents: `failed, 12 of 100 agents succeeded`.
+fn outcome(child: &ReleaseChild) -> String {
+    let outcome = child.outcome.as_deref();
+    match &child.agents {
+        Some(agents)
+            if outcome.is_some()
+                || *agents != Agents { participants: agents.participants, ..Agents::default() } =>
+        {
+            let so_far = outcome.unwrap_or("so far");
+            format!("{so_far}, {} of {} agents", agents.succeeded, agents.participants)
+        }
+        _ => show::or_dash(outcome),
+    }
 }
 
 fn name(child: &ReleaseChild) -> String {

@@ -8,6 +8,7 @@ use choirmaster::{
         manager::Agents,
         state::ReleaseState,
         summary::Summary,
+        turn,
     },
     strategy::{check_from_above, render_full},
 };
@@ -282,4 +283,29 @@ proptest! {
         let is_counted = |change: &Change| matches!(change, Change::ReleaseAborted { .. });
         prop_assert!(!world.changes.iter().any(is_counted));
     }
+}
+
+#[test]
+fn an_undo_reaches_a_manager_although_another_release_that_it_has_in_hand_is_paused() {
+    let mut world = World::new();
+    let managers = [world.manager(AREA, 4), world.manager(AREA, 4)];
+    world.submit(&(canary("one", "a") + "rollout: {order: parallel}\n"));
+    for manager in &managers {
+        assert_eq!(take(&mut world, manager).0, "one");
+    }
+    let done = of_agents("Canary", StageStatus::Completed, counts(4, 4, 0));
+    world.report(&managers[0], "one", done).unwrap();
+    world.submit(&canary("two", "b"));
+    assert_eq!(take(&mut world, &managers[0]).0, "two");
+    world.pause("two");
+    world.abort("one");
+
+    assert_eq!(world.poll(&managers[0]), "one.undo");
+    let key = world.state.children.key(&managers[0]).unwrap();
+    assert_eq!(turn::held(&world.state, key), ["two"], "it goes on holding what is paused");
+    assert!(matches!(world.fetch(&managers[0], "one.undo").unwrap().form, Form::UndoOf { .. }));
+    assert_eq!(world.poll(&managers[0]), "");
+    let undone = summary("choirmaster undo", StageStatus::Completed);
+    world.report(&managers[0], "one.undo", undone).unwrap();
+    assert_eq!(turn::held(&world.state, key), ["two"]);
 }

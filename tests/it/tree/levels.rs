@@ -6,7 +6,7 @@ use choirmaster::{
     fleet::{self, FleetConfig, FleetReport},
     uplink,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -118,6 +118,13 @@ async fn a_canary_goes_down_a_level_and_one_result_comes_up() {
     let text = results.to_string();
     assert_eq!(text.matches(r#""outcome":"succeeded""#).count(), 1, "{results:#}");
     assert!(text.contains(STAGE), "{results:#}");
+    assert_eq!(results["items"][0]["agents"]["succeeded"], AGENTS, "{results:#}");
+    // Above, each child is a manager, and its agents are counted; below, each child is one.
+    let shown = root.get("/api/v1/releases/seven").await.ok().json();
+    let all = json!({"participants": AGENTS, "succeeded": AGENTS, "failed": 0, "timed_out": 0, "unreachable": 0,
+        "unconfirmed": 0});
+    assert_eq!(shown["agents"], all, "{shown:#}");
+    assert_eq!(middle.get("/api/v1/releases/seven").await.ok().json().get("agents"), None);
     middle.stop().await;
     root.stop().await;
 }
@@ -148,7 +155,8 @@ async fn a_manager_in_charge_leads_agents_two_levels_below_and_takes_a_release_b
     assert_eq!(ended(&root, "nine").await, "Done");
     let next = strategy("ten") + "rollout:\n  order: global_incremental\n  approval: before_rollout\n";
     root.submit(&next).await.ok();
-    look_until(&root, "/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
+    let shown = look_until(&root, "/api/v1/releases/ten", |shown| shown["state"] == "AwaitingApproval").await;
+    assert_eq!(shown["agents"]["participants"], AGENTS, "{shown:#}");
     root.call("POST", "/api/v1/releases/ten/abort").await.ok();
     assert_eq!(ended(&root, "ten").await, "Aborted");
     let shown = root.get("/api/v1/releases/ten").await.ok().json();

@@ -1,5 +1,6 @@
 //! Children of a release as the API shows them.
 
+use super::form;
 use crate::{
     http::v1::time::{of_served, rfc3339},
     model::{ChildKey, StageStatus},
@@ -46,6 +47,7 @@ pub fn child<S: Seen + ?Sized>(
         stage: stage_name(&release.strategy, assignment.slot).map(str::to_owned),
         stage_status: assignment.stage_status.name().to_owned(),
         last_call: look.last_call(key).map(|at| of_served(at, look.now)),
+        agents: assignment.manager.as_ref().map(|_| form::agents(assignment.agents())),
         results: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     model::{Exclusion, Now},
     release::{
         assignment::{Dated, Fact},
+        manager::Agents,
         state::{Counts, Release, ReleaseState, State},
         waits,
     },
@@ -32,6 +33,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
         ended: release.ended.map(wall),
         counts: counts(&release.counts, release.participants()),
         unconfirmed: unconfirmed(&release.state, &release.counts),
+        agents: release.agents_below().map(agents),
     }
 }
 
@@ -102,6 +104,7 @@ fn with_name(row: &ReleaseRow, detail: &StoredDetail, name: String) -> api::Rele
         ended: row.ended_ms.map(rfc3339),
         counts: counts(&detail.counts, detail.participants),
         unconfirmed: unconfirmed(&detail.state, &detail.counts),
+        agents: detail.agents.map(agents),
     }
 }
 
@@ -151,6 +154,11 @@ fn counts(counts: &Counts, participants: u32) -> api::Counts {
         excluded: counts.excluded,
         undoing: counts.undoing,
     }
+}
+
+pub(super) fn agents(agents: Agents) -> api::Agents {
+    let Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed } = agents;
+    api::Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed }
 }
 
 fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
