@@ -178,10 +178,11 @@ impl<'a> Child<'a> {
             id: self.id.clone().into(),
             strategy_id: offer.id.as_str().into(),
             stage_name: stage.name.as_str().into(),
+            skipped: Vec::new(),
         };
         let answer = self.post(target, &request).await?.filter(|answer| answer.status == StatusCode::OK);
         let answer = answer.and_then(|answer| serde_json::from_slice(&answer.body).ok());
-        Ok(answer.unwrap_or(EndStageAnswer { end_stage: false, then: None }))
+        Ok(answer.unwrap_or_default())
     }
 
     /// The calls of a stage. Its base version is that of `base_of`, its new one that of `new_of`: two functions

@@ -38,6 +38,8 @@ pub enum Call {
         id: String,
         offer: String,
         name: String,
+        /// Stages that are passed over here: an answer that names others is news.
+        skipped: Vec<String>,
         wait_ms: Option<u64>,
     },
 }
@@ -79,6 +81,8 @@ pub enum Answer {
     EndStage {
         end: bool,
         undo: bool,
+        /// Stages that are to be passed over.
+        skip: Vec<String>,
     },
 }
 
@@ -110,6 +114,11 @@ pub enum Act {
         release: ReleaseId,
         stage: u8,
         undo: bool,
+    },
+    /// The parent wants a stage to be passed over.
+    Skip {
+        release: ReleaseId,
+        stage: String,
     },
     /// The parent paused the release of an offer, or goes on with it.
     Hold {

@@ -4,6 +4,7 @@ use super::{
     About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
+use crate::strategy::MAX_STAGES;
 
 impl Link {
     /// A call came to an end. The facts must be no older than that.
@@ -223,12 +224,17 @@ impl Link {
             return;
         }
         match answer {
-            Ok(Answer::EndStage { end, undo }) => {
+            Ok(Answer::EndStage { end, undo, skip }) => {
                 ask.refused = false;
                 ask.lane.succeed(again(poll_ms, waits, began, now), &mut self.acts);
-                let release = self.facts.0.get(&offer).map(|of| of.release.clone());
-                if let Some(release) = release.filter(|_| end) {
-                    self.acts.push_back(Act::End { release, stage, undo });
+                let Some(of) = self.facts.0.get(&offer) else { return };
+                // Before the stage ends: what follows may be what is skipped.
+                let news = skip.into_iter().filter(|stage| !undo && !of.skipped.contains(stage));
+                for stage in news.take(MAX_STAGES) {
+                    self.acts.push_back(Act::Skip { release: of.release.clone(), stage });
+                }
+                if end {
+                    self.acts.push_back(Act::End { release: of.release.clone(), stage, undo });
                 }
             }
             Ok(_) => {

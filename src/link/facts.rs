@@ -15,6 +15,8 @@ pub struct FromAbove {
     /// The stage of which the parent has to be asked.
     pub waiting: Option<Waiting>,
     pub pause: Pause,
+    /// Stages that are passed over here.
+    pub skipped: Vec<String>,
 }
 
 /// Whether a release goes on, as far as the parent may change that.
@@ -43,7 +45,8 @@ impl Facts {
                 () if release.is_running() => Pause::No,
                 () => Pause::Own,
             };
-            let from_above = FromAbove { release: release.id.clone(), waiting, pause };
+            let skipped = release.skipped_names();
+            let from_above = FromAbove { release: release.id.clone(), waiting, pause, skipped };
             Some((upstream.offer.clone(), from_above))
         });
         Self(from_above.collect())

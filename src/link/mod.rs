@@ -9,7 +9,7 @@
 //!            facts, below, rows of the outbox, answers
 //!                             │
 //!   Act::Call ◀── next(now) ◀─┴─▶ wake() ──▶ when to call next() again at the latest
-//!   Act::Enroll, Note, Done, End, Hold, Above, Say
+//!   Act::Enroll, Note, Done, End, Skip, Hold, Above, Say
 //! ```
 //!
 //! Four errands run beside each other: the poll (it may wait at the parent for half a minute), the taking over of offers,
@@ -410,9 +410,11 @@ impl Link {
             .askable()
             .find(|(_, ask)| ask.lane.due <= now)
             .map(|(offer, ask)| (offer.clone(), ask.stage))?;
-        let name = self.facts.0.get(&offer)?.waiting.as_ref()?.name.clone();
+        let of = self.facts.0.get(&offer)?;
+        let (name, skipped) = (of.waiting.as_ref()?.name.clone(), of.skipped.clone());
         let wait_ms = self.is_understood().then_some(WAIT_MS);
-        let call = Call::EndStage { id: id.to_owned(), offer: offer.clone(), name: name.clone(), wait_ms };
+        let call =
+            Call::EndStage { id: id.to_owned(), offer: offer.clone(), name: name.clone(), skipped, wait_ms };
         let act =
             self.begin(About::Ask { offer: offer.clone(), stage, name, waits: wait_ms.is_some() }, call);
         let call = CallId(self.last_call);

@@ -216,6 +216,8 @@ pub enum Reply {
         end: bool,
         /// A manager: everything of this release is to be taken back.
         rollback: bool,
+        /// A manager: stages that are passed over.
+        skip: Vec<String>,
     },
     /// The parent will hear when a release is taken back; if it is already, how many agents have not confirmed that.
     TakenBack {

@@ -10,9 +10,7 @@ use crate::{
     link::{Below, Poll, Polled},
     model::ChildKind,
     strategy::MAX_STRATEGY_BYTES,
-    wire::child::{
-        EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary, Then,
-    },
+    wire::child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
 };
 
 /// A call has this long until it is answered.
@@ -151,19 +149,20 @@ impl Parent {
         Ok(())
     }
 
-    /// Whether a stage may end, and whether what was released is to be taken back.
+    /// Whether a stage may end, whether what was released is to be taken back, and which stages are to be passed over.
     pub async fn end_stage(
         &self,
         id: &str,
         offer: &str,
         stage: &str,
+        skipped: Vec<String>,
         wait_ms: Option<u64>,
-    ) -> Result<(bool, bool), CallError> {
-        let body = EndStageRequest { id: id.into(), strategy_id: offer.into(), stage_name: stage.into() };
+    ) -> Result<EndStageAnswer, CallError> {
+        let (id, strategy_id, stage_name) = (id.into(), offer.into(), stage.into());
+        let body = EndStageRequest { id, strategy_id, stage_name, skipped };
         let request = self.http.post(self.at(&["end_stage"])).json(&body);
         let answer = self.send(waiting(request, wait_ms), MAX_ANSWER_BYTES).await?;
-        let answer: EndStageAnswer = read(&answer)?;
-        Ok((answer.end_stage, answer.then == Some(Then::Rollback)))
+        read(&answer)
     }
 }
 

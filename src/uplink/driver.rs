@@ -21,6 +21,7 @@ use crate::{
     link::{self, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Row, Said},
     release::command::Command,
     store::rows::{AuditRow, OutboxRow},
+    wire::child,
 };
 
 /// Commits are looked at no more often: one that follows another closely waits for the next look.
@@ -277,6 +278,11 @@ impl Driver {
                 command(engine, Command::UpstreamEnd { release, stage, undo }).await?;
                 self.look().await?;
             }
+            Act::Skip { release, stage } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::SkipStage { release, stage }).await?;
+                self.look().await?;
+            }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
                 command(engine, Command::UpstreamHold { release, hold }).await?;
@@ -334,9 +340,10 @@ impl Caller {
                 self.tell_waiting(&id, &offer, release.as_str(), stage, &name).await?;
                 Ok(Answer::Reported)
             }
-            Call::EndStage { id, offer, name, wait_ms } => {
-                let (end, undo) = self.parent.end_stage(&id, &offer, &name, wait_ms).await?;
-                Ok(Answer::EndStage { end, undo })
+            Call::EndStage { id, offer, name, skipped, wait_ms } => {
+                let answer = self.parent.end_stage(&id, &offer, &name, skipped, wait_ms).await?;
+                let undo = answer.then == Some(child::Then::Rollback);
+                Ok(Answer::EndStage { end: answer.end_stage, undo, skip: answer.skip })
             }
         }
     }

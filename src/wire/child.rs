@@ -392,6 +392,9 @@ pub struct EndStageRequest<'a> {
     /// The offer. A number is kept as it was written.
     #[serde(borrow, deserialize_with = "text::strategy_id")]
     pub strategy_id: Cow<'a, str>,
+    /// The stages that a manager passes over already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
 }
 
 impl<'a> EndStageRequest<'a> {
@@ -402,12 +405,15 @@ impl<'a> EndStageRequest<'a> {
 }
 
 /// The answer to a question for the end of a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndStageAnswer {
     pub end_stage: bool,
     /// What a newer child is to do at the end; deployed agents don't look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Then>,
+    /// The stages that a manager is to pass over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skip: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     body::Bytes,
     extract::{State, rejection::BytesRejection},
-    http::HeaderMap,
+    http::{HeaderMap, StatusCode},
     response::Response,
 };
 
@@ -36,9 +36,11 @@ use crate::{
 #[utoipa::path(post, path = "/end_stage", operation_id = "end_stage", tag = "child protocol",
     params(("wait" = Option<String>, Query, description = "Answer as soon as it may, at the latest after this \
         time: `30s`, `500ms`. Without it, at once.")),
-    request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`."),
+    request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`; \
+        managers add which stages they have `skipped`."),
     responses(
-        (status = 200, description = "`end_stage`: true once it may; to a manager also `then: rollback`.", content_type = "application/json",
+        (status = 200, description = "`end_stage`: true once it may; to a manager also `then: rollback`, and \
+            the names of stages to `skip`.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
         (status = 404, description = "Unknown combination.", content_type = "text/plain", body = String),
@@ -64,20 +66,36 @@ pub(super) async fn handle(
         from_view(&ctx, child, &request)
     });
     let answer = match quick.flatten() {
-        Some(end) => EndStageAnswer { end_stage: end, then: None },
+        Some(end) => EndStageAnswer { end_stage: end, ..EndStageAnswer::default() },
         None => ask(&ctx, &request).await?,
     };
     let answer = match wait {
         // In a box, so that calls that don't wait carry nothing of it around.
-        Some(wait) if !answer.end_stage => Box::pin(until_end(&ctx, &request, wait)).await?,
+        Some(wait) if !is_news(&answer, &request) => Box::pin(until_end(&ctx, &request, wait)).await?,
         _ => answer,
     };
-    let body: &[u8] = match answer {
-        EndStageAnswer { then: Some(Then::Rollback), .. } => b"{\"end_stage\":true,\"then\":\"rollback\"}\n",
-        EndStageAnswer { end_stage: true, .. } => b"{\"end_stage\":true}\n",
-        EndStageAnswer { end_stage: false, .. } => b"{\"end_stage\":false}\n",
-    };
-    Ok(json(body.to_vec()))
+    Ok(json(match answer {
+        EndStageAnswer { end_stage: true, then: None, skip } if skip.is_empty() => {
+            b"{\"end_stage\":true}\n".to_vec()
+        }
+        EndStageAnswer { end_stage: false, then: None, skip } if skip.is_empty() => {
+            b"{\"end_stage\":false}\n".to_vec()
+        }
+        for_manager => written(&for_manager)?,
+    }))
+}
+
+/// What only managers are told.
+fn written(answer: &EndStageAnswer) -> Result<Vec<u8>, Refused> {
+    serde_json::to_vec(answer).map_err(|error| {
+        tracing::error!(%error, "an answer could not be written");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
+    })
+}
+
+/// Whether a manager or an agent wants to hear this at once.
+fn is_news(answer: &EndStageAnswer, request: &EndStageRequest<'_>) -> bool {
+    answer.end_stage || answer.skip.iter().any(|stage| !request.skipped.contains(stage))
 }
 
 /// Whether the stage may end within the wait.
@@ -86,15 +104,16 @@ async fn until_end(
     request: &EndStageRequest<'_>,
     wait: Duration,
 ) -> Result<EndStageAnswer, Refused> {
-    let not_yet = EndStageAnswer { end_stage: false, then: None };
-    let Some(mut waiting) = Waiting::begin(ctx, &request.id, wait) else { return Ok(not_yet) };
+    let Some(mut waiting) = Waiting::begin(ctx, &request.id, wait) else {
+        return Ok(EndStageAnswer::default());
+    };
     loop {
         let seen = ctx.view().with_child(&request.id, |child| from_view(ctx, child, request));
         let answer = match seen.flatten() {
-            Some(end) => EndStageAnswer { end_stage: end, then: None },
+            Some(end) => EndStageAnswer { end_stage: end, ..EndStageAnswer::default() },
             None => ask(ctx, request).await?,
         };
-        if answer.end_stage || !waiting.again().await? {
+        if is_news(&answer, request) || !waiting.again().await? {
             return Ok(answer);
         }
     }
@@ -126,14 +145,14 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
         stage: request.stage_name.to_string(),
     };
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
-        Ok(Reply::EndStage { end, rollback }) => {
+        Ok(Reply::EndStage { end, rollback, skip }) => {
             let then = rollback.then_some(Then::Rollback);
-            Ok(EndStageAnswer { end_stage: end || rollback, then })
+            Ok(EndStageAnswer { end_stage: end || rollback, then, skip })
         }
         Ok(_) => Err(EngineError::Failed.into()),
         Err(EngineError::Refused(crate::release::command::Refusal::UnknownStage { offer, stage })) => {
             let text = format!("{offer} has no stage {stage:?}");
-            Err(Refused::new(axum::http::StatusCode::NOT_FOUND, text))
+            Err(Refused::new(StatusCode::NOT_FOUND, text))
         }
         Err(error) => {
             note_unknown(ctx, "/end_stage", &error);

@@ -28,7 +28,7 @@ pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: 
         let given = walk.assignment.undo.as_deref().is_some_and(|undo| number <= undo.number);
         let known = given && stage == render::UNDO_STAGE;
         return if known {
-            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false })
+            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip: Vec::new() })
         } else {
             Decision { changes: walk.changes, answer: Err(unknown()) }
         };
@@ -41,7 +41,8 @@ pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: 
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     let end = if current { of_current(&mut walk, slot) } else { true };
     let rollback = is_taken_back(&walk.assignment, call.name);
-    Decision::new(walk.changes, Reply::EndStage { end, rollback })
+    let skip = if walk.assignment.manager.is_some() { walk.release.skipped_names() } else { Vec::new() };
+    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip })
 }
 
 /// Whether a manager that still leads this is to take it back. One that was told to continue it with another offer is not.

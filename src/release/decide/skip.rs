@@ -7,6 +7,8 @@
 //! - Barriers and approvals stay where they are. Nobody runs on in a stage of their own meanwhile: who passed over one is
 //!   held before the next.
 //!
+//! A manager below is told which stages are skipped whenever it asks about a stage, and passes over them likewise.
+//!
 //! An agent that was handed the whole strategy walks it by itself, so there nothing can be passed over.
 
 use super::operate::{another_fact, find, stage_of, wrong};
@@ -54,6 +56,13 @@ impl Release {
             Fact::StageSkipped { stage, .. } => Some(stage),
             _ => None,
         })
+    }
+
+    /// What they are called, each once, in the order of the strategy.
+    pub fn skipped_names(&self) -> Vec<String> {
+        let is_skipped = |stage: usize| self.skipped().any(|skipped| usize::from(skipped) == stage);
+        let stages = self.strategy.stages.iter().enumerate().filter(|(stage, _)| is_skipped(*stage));
+        stages.map(|(_, stage)| stage.name.clone()).collect()
     }
 
     /// What is run in the place of `piece`: itself, unless it is skipped.

@@ -81,7 +81,7 @@ fn well(call: &Call, offer: Option<u8>) -> Answer {
         }
         Call::Take { .. } => Answer::Taken,
         Call::Result { .. } | Call::Ready { .. } => Answer::Reported,
-        Call::EndStage { .. } => Answer::EndStage { end: true, undo: false },
+        Call::EndStage { .. } => Answer::EndStage { end: true, undo: false, skip: Vec::new() },
     }
 }
 
@@ -108,7 +108,12 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
                 let row = watch.row();
                 bench.link.enrolled(row, id);
             }
-            Act::Done(_) | Act::End { .. } | Act::Hold { .. } | Act::Above(_) | Act::Say(_) => {}
+            Act::Done(_)
+            | Act::End { .. }
+            | Act::Skip { .. }
+            | Act::Hold { .. }
+            | Act::Above(_)
+            | Act::Say(_) => {}
         }
     }
     began

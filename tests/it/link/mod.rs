@@ -97,7 +97,10 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
             is_ready: *is_ready,
         };
         let release = ReleaseId::parse(offer).unwrap();
-        ((*offer).to_owned(), FromAbove { release, waiting: Some(waiting), pause: Pause::No })
+        (
+            (*offer).to_owned(),
+            FromAbove { release, waiting: Some(waiting), pause: Pause::No, skipped: Vec::new() },
+        )
     });
     Facts(from_above.collect())
 }

@@ -2,7 +2,7 @@
 
 use choirmaster::link::{Act, Answer, Call, Errand, Polled, Said, Trouble, WAIT_MS};
 
-use super::{Bench, OWN, POLL_MS, away, polled};
+use super::{Bench, OWN, POLL_MS, away, facts, polled};
 
 #[test]
 fn nobody_is_called_before_there_is_an_area_to_report() {
@@ -178,10 +178,31 @@ fn a_stage_is_ended_when_the_parent_says_so_and_a_question_about_an_old_one_is_g
     assert_eq!(acts[0], Act::GiveUp(*ask));
     let Act::Call(ask_again, Call::EndStage { name, .. }) = &acts[1] else { panic!("{acts:?}") };
     assert_eq!(name, "stage 2");
-    let late = bench.answer(*ask, Answer::EndStage { end: true, undo: false });
+    let late = bench.answer(*ask, Answer::EndStage { end: true, undo: false, skip: Vec::new() });
     assert_eq!(late, []);
-    let acts = bench.answer(*ask_again, Answer::EndStage { end: true, undo: false });
+    let acts = bench.answer(*ask_again, Answer::EndStage { end: true, undo: false, skip: Vec::new() });
     assert!(matches!(acts.as_slice(), [Act::End { stage: 2, undo: false, .. }]), "{acts:?}");
+}
+
+#[test]
+fn what_the_parent_skips_is_passed_over_before_the_stage_before_it_ends() {
+    let mut bench = Bench::registered();
+    bench.waits("21", 1, false);
+    let calls = bench.calls();
+    let (ask, call) = calls.iter().find(|(_, call)| matches!(call, Call::EndStage { .. })).unwrap();
+    assert!(matches!(call, Call::EndStage { skipped, .. } if skipped.is_empty()));
+    let skip = vec!["Second".to_owned()];
+    let acts = bench.answer(*ask, Answer::EndStage { end: true, undo: false, skip: skip.clone() });
+    let [Act::Skip { stage, .. }, Act::End { stage: 1, .. }] = acts.as_slice() else { panic!("{acts:?}") };
+    assert_eq!(*stage, skip[0]);
+    // Once that is so here, it is no news.
+    let mut known = facts(&[("21", 2, false)]);
+    known.0.get_mut("21").unwrap().skipped.clone_from(&skip);
+    bench.link.facts(known, bench.now);
+    let calls = bench.calls();
+    let (ask, call) = calls.iter().find(|(_, call)| matches!(call, Call::EndStage { .. })).unwrap();
+    assert!(matches!(call, Call::EndStage { skipped, .. } if *skipped == skip), "{call:?}");
+    assert_eq!(bench.answer(*ask, Answer::EndStage { end: false, undo: false, skip }), []);
 }
 
 #[test]
@@ -194,7 +215,7 @@ fn a_parent_that_understands_is_asked_to_let_calls_wait_and_not_all_the_time_if_
     let answer = Polled { id: "c1".to_owned(), rm_ids: rm_ids.clone(), ..Polled::default() };
     let acts = bench.answer(calls[0].0, Answer::Polled(answer.clone()));
     assert!(acts.contains(&Act::Above(rm_ids)), "{acts:?}");
-    bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false });
+    bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false, skip: Vec::new() });
     bench.now += POLL_MS;
     let calls = bench.calls();
     assert!(matches!(&calls[0].1, Call::Poll(poll) if poll.wait_ms == Some(WAIT_MS)), "{calls:?}");

@@ -48,7 +48,7 @@ fn led(text: &str) -> &str {
 fn asks(world: &mut World, child: &str, offer: &str, stage: &str) -> (bool, bool) {
     let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
     match world.command(&Command::EndStage { child, offer, stage }).unwrap() {
-        Reply::EndStage { end, rollback } => (end, rollback),
+        Reply::EndStage { end, rollback, .. } => (end, rollback),
         other => panic!("{other:?}"),
     }
 }

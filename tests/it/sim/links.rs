@@ -233,6 +233,10 @@ impl World {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamEnd { release, stage, undo });
             }
+            Act::Skip { release, stage } => {
+                let release = release.as_str().to_owned();
+                self.own(manager, None, Command::SkipStage { release, stage });
+            }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamHold { release, hold });
@@ -307,7 +311,7 @@ impl World {
                 });
                 (sent, None)
             }
-            Call::EndStage { id, offer, name, wait_ms } => {
+            Call::EndStage { id, offer, name, wait_ms, .. } => {
                 (Some(Command::EndStage { child: id, offer, stage: name }), wait_ms)
             }
         };
@@ -397,7 +401,9 @@ impl World {
                     rm_ids: beside.above,
                     hold: beside.hold,
                 })),
-                Ok(Reply::EndStage { end, rollback }) => Ok(Answer::EndStage { end, undo: rollback }),
+                Ok(Reply::EndStage { end, rollback, skip }) => {
+                    Ok(Answer::EndStage { end, undo: rollback, skip })
+                }
                 Ok(Reply::Stored) => Ok(Answer::Reported),
                 Ok(other) => panic!("{other:?}"),
                 Err(refusal) => Err(Trouble::Refused { status: status(&refusal), text: refusal.to_string() }),

@@ -195,7 +195,7 @@ impl Manager {
         self.once_more(&command, at)?;
         let is_nothing = match (&answer, &patience) {
             (Ok(Reply::Polled { key, offer: None, .. }), Some(held)) => self.held(*key) == *held,
-            (Ok(Reply::EndStage { end, rollback }), Some(_)) => !end && !rollback,
+            (Ok(Reply::EndStage { end, rollback, .. }), Some(_)) => !end && !rollback,
             _ => false,
         };
         if let Some(held) = patience.filter(|_| is_nothing) {
@@ -218,7 +218,7 @@ impl Manager {
                 })
             }
             (command, None) => {
-                let nothing = Reply::EndStage { end: false, rollback: false };
+                let nothing = Reply::EndStage { end: false, rollback: false, skip: Vec::new() };
                 decide(state, calls, command, now).answer != Ok(nothing)
             }
         };

@@ -198,3 +198,36 @@ async fn a_manager_keeps_its_id_and_its_unsent_results_over_a_restart() {
     middle.stop().await;
     root.stop().await;
 }
+
+/// The canary with another stage behind it.
+fn two_stages(id: &str) -> String {
+    let text = strategy(id);
+    let (from, to) =
+        (text.find("stages:\n").unwrap() + "stages:\n".len(), text.find("\nrollback:").unwrap() + 1);
+    let stage = &text[from..to];
+    let first = stage.replace("onSuccess: rollout", "onSuccess: Second");
+    let second = stage.replace(STAGE, "Second");
+    format!("{}{first}{second}{}", &text[..from], &text[to..])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_is_skipped_above_is_passed_over_below() {
+    let root = World::start().await;
+    let middle = below(&root).await;
+    let agents = Agents::below(&middle, false);
+    registered(&root).await;
+    let led = "rollout:\n  order: parallel\n  approval: {stages: [Second]}\n";
+    root.submit(&(two_stages("twelve") + led)).await.ok();
+    look_until(&root, "/api/v1/releases/twelve", |shown| shown["state"] == "AwaitingApproval").await;
+    root.call("POST", "/api/v1/releases/twelve/stages/Second/skip").await.ok();
+    let is_told = |shown: &Value| shown["stages"][1]["skipped"] == true;
+    look_until(&middle, "/api/v1/releases/twelve", is_told).await;
+    root.call("POST", "/api/v1/releases/twelve/approve").await.ok();
+    assert_eq!(ended(&root, "twelve").await, "Done");
+    let results = middle.get("/api/v1/releases/twelve/children").await.ok().json().to_string();
+    assert!(results.contains(STAGE) && !results.contains(r#""stage":"Second","#), "{results}");
+    let report = agents.end().await;
+    assert_eq!(report.totals.rolled_out, AGENTS);
+    middle.stop().await;
+    root.stop().await;
+}

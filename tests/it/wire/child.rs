@@ -94,9 +94,9 @@ fn what_newer_children_add_to_a_poll_is_read() {
 fn answers_are_written_as_children_read_them() {
     let answer = PollAnswer { id: "a".into(), new_release: "21.2".into(), ..PollAnswer::default() };
     insta::assert_snapshot!(serde_json::to_string(&answer).unwrap(), @r#"{"id":"a","new_release":"21.2"}"#);
-    let plain = EndStageAnswer { end_stage: false, then: None };
+    let plain = EndStageAnswer::default();
     insta::assert_snapshot!(serde_json::to_string(&plain).unwrap(), @r#"{"end_stage":false}"#);
-    let back = EndStageAnswer { end_stage: true, then: Some(Then::Rollback) };
+    let back = EndStageAnswer { end_stage: true, then: Some(Then::Rollback), skip: Vec::new() };
     insta::assert_snapshot!(serde_json::to_string(&back).unwrap(), @r#"{"end_stage":true,"then":"rollback"}"#);
 }
 
