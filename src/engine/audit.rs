@@ -349,6 +349,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         | Change::UndoAwaited { .. }
         | Change::NewcomersSeen { .. }
         | Change::DeadlinesSeen { .. }
+        | Change::StageTimed { .. }
         | Change::Numbers { .. } => return None,
     };
     serde_json::to_string(&Noted { event, note }).ok()

@@ -26,6 +26,8 @@ pub(super) struct Due {
     pub stage: Option<usize>,
     pub run: Run,
     pub now: Now,
+    /// When the release began, in milliseconds since 1970.
+    pub started_ms: i64,
     /// Since the initial delay was over.
     pub elapsed_ms: u64,
     /// The duration is over.
@@ -89,6 +91,7 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
         stage,
         run: run.clone(),
         now,
+        started_ms: release.started.map_or(now.wall_ms, |started| started.wall_ms),
         elapsed_ms,
         is_last,
         gathered,

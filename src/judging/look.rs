@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::{agenda::Due, children, threshold::Range};
+use super::{agenda::Due, ask::ask, children, previous, threshold::Range};
 use crate::{
-    analysis::{Design, Judgement, Occasion, Sample, Stratum, Verdict},
+    analysis::{
+        Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS,
+    },
     engine::Engine,
-    provider::{Ask, Registry, Samples, Window},
-    release::analysis::{Look, Metered},
-    strategy::analysis::{Analysis, Asked, Metric, Rule, Source, Variant},
+    provider::{Registry, Samples},
+    release::analysis::{Look, Metered, Previous},
+    strategy::analysis::{Analysis, Asked, Comparison, Metric, Reference, Rule, Source},
 };
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
@@ -56,7 +58,15 @@ async fn one(
     let found = match (&metric.source, design) {
         (_, Some(Err(fault))) => Ok(ended(before.clone(), Verdict::Error, fault)),
         (Source::Query(asked), Some(Ok(design))) => {
-            compare(registry, due, analysis, metric, asked, design, before.clone()).await
+            let with = with(engine, registry, due, analysis, metric, asked, design, &before).await;
+            match with {
+                Ok(Ok((design, previous))) => {
+                    let before = Metered { previous, ..before.clone() };
+                    compare(registry, due, analysis, metric, asked, design, before).await
+                }
+                Ok(Err(nothing)) => Ok(ended(before.clone(), Verdict::NoData, nothing)),
+                Err(why) => Err(why),
+            }
         }
         (Source::Query(asked), None) => measure(registry, due, metric, asked, before.clone()).await,
         (Source::Children(of), design) => match &due.gathered {
@@ -107,36 +117,6 @@ fn storable(found: Metered) -> Metered {
     ended(Metered::default(), Verdict::Error, sentence)
 }
 
-/// What there is new of one variant: its values, and up to when there are any.
-async fn fetch(
-    registry: &Registry,
-    due: &Due,
-    asked: &Asked,
-    variant: Variant,
-    until: Option<i64>,
-) -> Result<(Samples, i64), String> {
-    let provider = registry.get(&asked.provider);
-    let provider = provider.ok_or_else(|| {
-        format!("the provider {:?} is not configured any more (analysis.providers)", asked.provider)
-    })?;
-    let function =
-        due.stage.and_then(|stage| due.strategy.stages.get(stage)).map_or(0, |stage| stage.function);
-    let function = due.strategy.functions.get(function).map_or("", |function| function.name.as_str());
-    let text = asked.text(variant, function, provider.escape()).map_err(|unbound| unbound.to_string())?;
-    let end_ms = due.now.wall_ms;
-    let since = i64::try_from(due.elapsed_ms).unwrap_or(i64::MAX);
-    let start_ms = until.unwrap_or_else(|| end_ms.saturating_sub(since));
-    // The wall may have been turned back.
-    if start_ms >= end_ms {
-        return Ok((Samples::default(), start_ms));
-    }
-    let ask = Ask { text: &text, json_path: asked.json_path.as_deref() };
-    let found = provider.fetch(ask, Window { start_ms, end_ms }).await;
-    let found = found.map_err(|error| format!("{}: {error}", asked.provider))?;
-    let until = found.points.iter().map(|point| point.at_ms).max().unwrap_or(start_ms);
-    Ok((found, until))
-}
-
 /// A look at a metric with an expected range.
 async fn measure(
     registry: &Registry,
@@ -146,14 +126,45 @@ async fn measure(
     mut found: Metered,
 ) -> Result<Metered, String> {
     let Rule::Threshold { min, max, .. } = metric.rule else { return Ok(found) };
-    let (samples, until) = fetch(registry, due, asked, metric.variants().0, found.until_ms[0]).await?;
+    let window = due.window(found.until_ms[0]);
+    let (samples, until) = ask(registry, due, asked, metric.variants().0, window).await?;
     found.until_ms[0] = Some(until);
     let values: Vec<f64> = samples.values().collect();
     Range { min, max, failure_limit: metric.failure_limit }.measure(&mut found, &values, due.is_last);
     Ok(found)
 }
 
-/// A look at two variants.
+/// With what a query is compared: the design, complete, and the earlier release of a `PREVIOUS`. What was found once
+/// stays. `Ok(Err(_))` says why there is nothing to compare with.
+#[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
+async fn with(
+    engine: &Engine,
+    registry: &Registry,
+    due: &Due,
+    analysis: &Analysis,
+    metric: &Metric,
+    asked: &Asked,
+    mut design: Design,
+    before: &Metered,
+) -> Result<Result<(Design, Option<Previous>), String>, String> {
+    let Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }) = metric.rule else {
+        return Ok(Ok((design, None)));
+    };
+    let previous = match before.previous.clone() {
+        Some(previous) => previous,
+        None => match previous::find(engine, due).await? {
+            Ok(previous) => previous,
+            Err(nothing) => return Ok(Err(nothing)),
+        },
+    };
+    // A judgement that is there keeps its own.
+    if before.judgement.is_none() && design.run_variation == Some(RunVariation::Unknown) {
+        design.run_variation = Some(previous::variation(registry, due, analysis, asked).await?);
+    }
+    Ok(Ok((design, Some(previous))))
+}
+
+/// A look at two variants, or at one at two times.
 async fn compare(
     registry: &Registry,
     due: &Due,
@@ -165,9 +176,13 @@ async fn compare(
 ) -> Result<Metered, String> {
     let (canary, Some(other)) = metric.variants() else { return Ok(found) };
     let [canary_until, other_until] = found.until_ms;
+    let other_window = match &found.previous {
+        Some(previous) => previous::window(previous, analysis, due, other_until),
+        None => due.window(other_until),
+    };
     let (canary, other) = try_join(
-        fetch(registry, due, asked, canary, canary_until),
-        fetch(registry, due, asked, other, other_until),
+        ask(registry, due, asked, canary, due.window(canary_until)),
+        ask(registry, due, asked, other, other_window),
     )
     .await?;
     found.until_ms = [Some(canary.1), Some(other.1)];
@@ -189,7 +204,36 @@ async fn compare(
         return Ok(ended(found, Verdict::Error, sentence));
     }
     let judgement = found.judgement.take();
-    judged(design, judgement, strata, due, found, Keep::All).await
+    let mut found = judged(design, judgement, strata, due, found, Keep::All).await?;
+    if let Some(previous) = &found.previous {
+        found.sentence = against(previous, due.function(), &found);
+    }
+    Ok(found)
+}
+
+/// What was found, with what it was compared with.
+fn against(previous: &Previous, function: &str, found: &Metered) -> String {
+    let is_gone = found.evidence.as_ref().is_some_and(|evidence| evidence.baseline.count == 0);
+    if found.verdict == Some(Verdict::NoData) && is_gone {
+        return format!(
+            "of release {} the provider has no values any more: let it keep them until the next release",
+            previous.release
+        );
+    }
+    let variation = found.judgement.as_ref().and_then(|judgement| judgement.design().run_variation.as_ref());
+    let known = match variation {
+        Some(RunVariation::Unknown) => 0,
+        Some(RunVariation::Windows(weeks)) => weeks.len(),
+        Some(RunVariation::Given(_)) | None => LEAST_WINDOWS,
+    };
+    if found.verdict == Some(Verdict::Inconclusive) && known < LEAST_WINDOWS {
+        return format!(
+            "against release {}: how much {function} varies from run to run isn't known: {known} of the same hours of \
+             earlier weeks have values, and it takes {LEAST_WINDOWS}; wait, or write it down, as in runVariation: 3%",
+            previous.release
+        );
+    }
+    format!("against release {}: {}", previous.release, found.sentence)
 }
 
 /// What of a judgement is kept for the next look.

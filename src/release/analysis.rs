@@ -84,6 +84,9 @@ pub struct Metered {
     /// What was measured for it, interval by interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
+    /// What a `PREVIOUS` is compared with, from its first look on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Previous>,
     /// Up to which instant there are values, in milliseconds since 1970: of the canary, and of what it is compared with.
     pub until_ms: [Option<i64>; 2],
     /// Looks with a value, without one, and those whose value was outside of the expected range.
@@ -98,6 +101,15 @@ pub struct Metered {
     pub sentence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<Evidence>>,
+}
+
+/// The same stage of an earlier release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    pub release: String,
+    /// When it was, in milliseconds since 1970.
+    pub began_ms: i64,
+    pub ended_ms: i64,
 }
 
 /// One run of a block.

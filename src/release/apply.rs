@@ -123,6 +123,9 @@ impl State {
             | Change::VerdictGiven { release, .. } => {
                 self.with(*release, |release| release.apply_analysis(change));
             }
+            Change::StageTimed { release, stage, number, ended, now } => {
+                self.with(*release, |release| release.apply_time(*stage, *number, *ended, *now));
+            }
             Change::NewcomersSeen { now } => {
                 self.newcomers_seen = now.served_ms;
                 let old = now.served_ms.saturating_sub(NEWCOMER_FOR.as_millis() as u64);

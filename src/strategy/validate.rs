@@ -43,7 +43,9 @@ pub(super) fn not_yet_available(blocks: Blocks, strategy: Option<&Strategy>, fin
 fn unavailable(metric: &analysis::Metric, is_open: bool) -> Option<&'static str> {
     let compares = matches!(metric.rule, Rule::Compare(_));
     match (&metric.rule, &metric.source) {
-        (Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }), _) => Some("PREVIOUS"),
+        (Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }), Source::Children(_)) => {
+            Some("PREVIOUS of what children report")
+        }
         _ if compares && metric.failure_limit > 0 => Some("a failureLimit of a comparison"),
         (_, Source::Children(_)) if is_open => Some("children without a duration of the analysis"),
         (_, Source::Query(_)) if is_open && compares => Some("a comparison by query without a duration"),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Analysis, CHILDREN, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS, MIN_INTERVAL, Metric, Source,
-    Unclear, amount,
+    Analysis, CHILDREN, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS, MIN_INTERVAL, Metric,
+    Reference, Rule, Source, Unclear, amount,
     metric::{self, Around, Values},
     providers::{ProviderKind, Providers},
 };
@@ -45,8 +45,16 @@ pub(in crate::strategy) struct Draft {
     pub at: At,
     /// Where alpha is given, if it is.
     pub alpha: Option<At>,
-    /// The providers of its metrics, each with whether a path into JSON is given.
-    providers: Vec<(Located<String>, bool)>,
+    /// Who is asked by its metrics.
+    providers: Vec<Asking>,
+}
+
+/// What must be known of a metric where its provider is known.
+struct Asking {
+    provider: Located<String>,
+    has_path: bool,
+    /// It asks about the past without saying of when.
+    is_timeless: bool,
 }
 
 /// When it looks.
@@ -71,7 +79,7 @@ pub(in crate::strategy) fn read(
     place: Place,
     findings: &mut Findings<'_>,
 ) -> Option<Draft> {
-    let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, &[], findings)?;
+    let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, findings)?;
     let schedule = schedule(&fields, place, findings);
     let limit = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "2", findings)?;
@@ -164,7 +172,7 @@ struct Shared<'a> {
     dry_run: bool,
 }
 
-type Metrics = (Option<Vec<Metric>>, Vec<(Located<String>, bool)>);
+type Metrics = (Option<Vec<Metric>>, Vec<Asking>);
 
 fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>) -> Metrics {
     let example = "and a list below it";
@@ -179,8 +187,15 @@ fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>
             Some(metric) => {
                 if let Source::Query(asked) = &metric.source {
                     let at = provider_at(node);
-                    let name = Located { value: asked.provider.clone(), at };
-                    providers.push((name, asked.json_path.is_some()));
+                    let looks_back = matches!(
+                        metric.rule,
+                        Rule::Compare(Comparison { with: Reference::Previous { .. }, .. })
+                    );
+                    providers.push(Asking {
+                        provider: Located { value: asked.provider.clone(), at },
+                        has_path: asked.json_path.is_some(),
+                        is_timeless: looks_back && !asked.names_window(),
+                    });
                 }
                 metrics.push(metric);
             }
@@ -205,7 +220,7 @@ fn one(
     findings: &mut Findings<'_>,
 ) -> Option<Metric> {
     let what = parse::title("metric", node, index);
-    let fields = Fields::open(node, what, &metric::KEYS, &[], findings)?;
+    let fields = Fields::open(node, what, &metric::KEYS, findings)?;
     // A template that couldn't be put in was reported, and without it nothing can be said.
     if fields.place("template").is_some() {
         return None;
@@ -228,7 +243,7 @@ fn one(
 impl Draft {
     /// Reports providers that there are not, and paths for those that have no use for one.
     pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
-        for (name, has_path) in &self.providers {
+        for Asking { provider: name, has_path, is_timeless } in &self.providers {
             match known.get(&name.value).map(|provider| provider.kind) {
                 None => {
                     let message = format!("there is no provider {}", quoted(&name.value));
@@ -241,6 +256,15 @@ impl Draft {
                 Some(ProviderKind::Prometheus) if *has_path => {
                     let message = "jsonPath has a meaning only with a provider of the type web";
                     findings.error(name.at, "no-effect", message).fix("leave jsonPath out");
+                }
+                Some(ProviderKind::Web) if *is_timeless => {
+                    let message = format!(
+                        "{} tells what is now, and the query asks about an earlier time without saying which",
+                        quoted(&name.value)
+                    );
+                    findings.error(name.at, "missing-variable", message).fix(
+                        "write {{ .BuiltInArgs.Window.Start }} and {{ .BuiltInArgs.Window.End }} into the query",
+                    );
                 }
                 Some(_) => {}
             }

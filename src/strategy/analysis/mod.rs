@@ -238,15 +238,20 @@ impl Metric {
         }
     }
 
-    /// Whose numbers are judged, and with whose they are compared; twice the same for `PREVIOUS`, where the times
-    /// differ, and nobody's for a threshold.
-    pub const fn variants(&self) -> (Variant, Option<Variant>) {
+    /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for
+    /// `PREVIOUS`, where the times differ. There it is the canary, as the new version is called while it is tested; with
+    /// `primaryArgs` it is the primary, as it is called once it was rolled out.
+    pub fn variants(&self) -> (Variant, Option<Variant>) {
+        let new = match &self.source {
+            Source::Query(asked) if !asked.primary_args.is_empty() => Variant::Primary,
+            _ => Variant::Canary,
+        };
         match &self.rule {
             Rule::Threshold { .. } => (Variant::Canary, None),
             Rule::Compare(Comparison { with, .. }) => match with {
                 Reference::Baseline => (Variant::Canary, Some(Variant::Baseline)),
                 Reference::Primary => (Variant::Canary, Some(Variant::Primary)),
-                Reference::Previous { .. } => (Variant::Primary, Some(Variant::Primary)),
+                Reference::Previous { .. } => (new, Some(new)),
             },
         }
     }
@@ -266,8 +271,27 @@ impl Asked {
         self.query.expand(&self.binding(variant, function), escape)
     }
 
+    /// The question about one variant in a window, whose ends are in milliseconds since 1970.
+    pub fn text_in(
+        &self,
+        variant: Variant,
+        function: &str,
+        window_ms: (i64, i64),
+        escape: Escape,
+    ) -> Result<String, Unbound> {
+        let binding = Binding { window_ms: Some(window_ms), ..self.binding(variant, function) };
+        self.query.expand(&binding, escape)
+    }
+
+    /// Whether the question names both ends of the time that it is about.
+    pub fn names_window(&self) -> bool {
+        let names = |wanted: &Variable| self.query.variables().any(|variable| variable == wanted);
+        names(&Variable::WindowStart) && names(&Variable::WindowEnd)
+    }
+
     fn binding<'a>(&'a self, variant: Variant, function: &'a str) -> Binding<'a> {
-        Binding { variant, variant_args: self.args(variant), app_name: function, app_args: &self.app_args }
+        let (variant_args, app_args) = (self.args(variant), &self.app_args);
+        Binding { variant, variant_args, app_name: function, app_args, window_ms: None }
     }
 
     const fn args(&self, variant: Variant) -> &Args {

@@ -1,5 +1,7 @@
 //! A stage that is judged by what a provider says.
 
+use sqlx::{Connection, SqliteConnection};
+
 use super::{Agents, Meter, events, in_state, judged, look_until, registered};
 use crate::world::World;
 
@@ -99,6 +101,15 @@ async fn a_restart_in_the_middle_loses_no_look_and_makes_none_twice() {
     world.poll(&child).await;
     world.fetch(&child, "long").await.ok();
     let before = look_until(&world, "long", |shown| shown["analyses"][0]["looks"] == 1).await;
+    // What was measured has a row of its own: the release's is written with every change of it.
+    let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
+    for (sql, is_there) in
+        [("SELECT detail FROM releases", false), ("SELECT detail FROM analysis_runs", true)]
+    {
+        let detail: String = sqlx::query_scalar(sql).fetch_one(&mut store).await.unwrap();
+        assert_eq!(detail.contains("strata"), is_there, "{detail}");
+    }
+    store.close().await.unwrap();
     let world = world.restart_with(|options| meter.known_to(options)).await;
     let after = world.get("/api/v1/releases/long").await.ok().json();
     if after["analyses"][0]["looks"] == 1 {

@@ -197,12 +197,16 @@ fn values_stay_inside_of_the_string_they_are_put_into() {
 #[test]
 fn what_of_an_analysis_cannot_be_carried_out_yet_is_refused_by_name() {
     assert!(check_submission(in_stage(&metrics(&[LATENCY])).as_bytes()).strategy.is_some());
-    let previous = LATENCY.replace("CANARY_BASELINE", "PREVIOUS");
+    let previous =
+        "name: latency, provider: children, metric: errorRate, strategy: PREVIOUS, runVariation: 3%";
     let crossings = format!("{LATENCY}, failureLimit: 1");
     for (metric, message) in [
-        (previous.as_str(), "metric \"latency\": PREVIOUS is not yet available in this version"),
         (
-            &crossings,
+            previous,
+            "metric \"latency\": PREVIOUS of what children report is not yet available in this version",
+        ),
+        (
+            crossings.as_str(),
             "metric \"latency\": a failureLimit of a comparison is not yet available in this version",
         ),
     ] {
