@@ -170,3 +170,9 @@ fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Optio
         }
     }
 }
+
+impl Report {
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+}

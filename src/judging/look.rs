@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::{agenda::Due, ask::ask, children, previous, threshold::Range};
+use super::{agenda::Due, ask::ask, children, conditions, previous, threshold::Range};
 use crate::{
     analysis::{
         Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS,
@@ -77,9 +77,17 @@ async fn one(
                     (Err(why), _) => Err(why),
                     (Ok(reports), Some(Ok(design))) => {
                         let strata = children::strata(&reports, *of, &due.strategy);
-                        judged(design, None, strata, due, before.clone(), Keep::Nothing).await
+                        {
+                            let (found, limit) = (before.clone(), metric.failure_limit);
+                            judged(design, None, strata, due, found, Keep::Nothing, limit).await
+                        }
                     }
-                    (Ok(reports), _) => Ok(children::measure(&reports, *of, metric, before.clone())),
+                    (Ok(reports), _) => Ok(match &metric.rule {
+                        Rule::Condition(condition) => {
+                            conditions::judge(&reports, condition, metric.failure_limit, before.clone())
+                        }
+                        _ => children::measure(&reports, *of, metric, before.clone()),
+                    }),
                 }
             }
         },
@@ -204,7 +212,7 @@ async fn compare(
         return Ok(ended(found, Verdict::Error, sentence));
     }
     let judgement = found.judgement.take();
-    let mut found = judged(design, judgement, strata, due, found, Keep::All).await?;
+    let mut found = judged(design, judgement, strata, due, found, Keep::All, metric.failure_limit).await?;
     if let Some(previous) = &found.previous {
         found.sentence = against(previous, due.function(), &found);
     }
@@ -236,6 +244,18 @@ fn against(previous: &Previous, function: &str, found: &Metered) -> String {
     format!("against release {}: {}", previous.release, found.sentence)
 }
 
+/// A crossing of the boundary is borne, for more of them are demanded. At the end nothing is shown by it.
+fn bear(judgement: &mut Judgement, found: &mut Metered, limit: u32, is_last: bool) {
+    judgement.bear_crossing();
+    found.verdict = is_last.then_some(Verdict::Inconclusive);
+    found.sentence = format!(
+        "the boundary was crossed {} of {} times: {}",
+        found.outside,
+        limit.saturating_add(1),
+        found.sentence
+    );
+}
+
 /// What of a judgement is kept for the next look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
@@ -252,6 +272,7 @@ async fn judged(
     due: &Due,
     mut found: Metered,
     keep: Keep,
+    limit: u32,
 ) -> Result<Metered, String> {
     let (elapsed_ms, is_last) = (due.elapsed_ms, due.is_last);
     let judging = tokio::task::spawn_blocking(move || {
@@ -273,10 +294,16 @@ async fn judged(
         }
         Err(_) => return Err("the comparison took too long".to_owned()),
     };
-    let (judgement, strata, finding) = judged?;
+    let (mut judgement, strata, finding) = judged?;
     found.verdict = finding.verdict;
     found.sentence.clone_from(&finding.evidence.sentence);
     found.evidence = Some(Box::new(finding.evidence));
+    if found.verdict == Some(Verdict::Fail) {
+        found.outside += 1;
+        if found.outside <= limit {
+            bear(&mut judgement, &mut found, limit, is_last);
+        }
+    }
     if keep == Keep::All {
         found.judgement = Some(judgement);
         found.strata = strata;

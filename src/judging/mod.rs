@@ -15,6 +15,7 @@
 mod agenda;
 mod ask;
 mod children;
+mod conditions;
 mod look;
 mod previous;
 mod threshold;

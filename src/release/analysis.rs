@@ -89,7 +89,8 @@ pub struct Metered {
     pub previous: Option<Previous>,
     /// Up to which instant there are values, in milliseconds since 1970: of the canary, and of what it is compared with.
     pub until_ms: [Option<i64>; 2],
-    /// Looks with a value, without one, and those whose value was outside of the expected range.
+    /// Looks with a value, without one, and those whose value was outside of the expected range; of a comparison, that
+    /// crossed the boundary. Of a condition it is children that are counted.
     pub measured: u32,
     pub empty: u32,
     pub outside: u32,
@@ -400,7 +401,8 @@ fn combined(analysis: &Analysis, found: &[Metered]) -> Option<(Verdict, String)>
     let metrics = || analysis.metrics.iter().zip(found);
     let judged = metrics().filter(|(metric, _)| !metric.dry_run);
     let judged = judged.filter_map(|(metric, found)| Some((metric, found, found.verdict?)));
-    let worst = judged.max_by_key(|(_, _, verdict)| weight(*verdict, analysis).0);
+    // Of several that are as bad it is the first.
+    let worst = judged.rev().max_by_key(|(_, _, verdict)| weight(*verdict, analysis).0);
     let all = found.iter().all(|found| found.verdict.is_some());
     match worst {
         Some((metric, found, verdict))

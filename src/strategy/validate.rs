@@ -46,7 +46,6 @@ fn unavailable(metric: &analysis::Metric, is_open: bool) -> Option<&'static str>
         (Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }), Source::Children(_)) => {
             Some("PREVIOUS of what children report")
         }
-        _ if compares && metric.failure_limit > 0 => Some("a failureLimit of a comparison"),
         (_, Source::Children(_)) if is_open => Some("children without a duration of the analysis"),
         (_, Source::Query(_)) if is_open && compares => Some("a comparison by query without a duration"),
         _ => None,
@@ -257,6 +256,7 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
 
 fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {
     let [on_success, on_failure] = actions;
+    let analysis = stage.analysis.and_then(|draft| draft.with(&stage.conditions));
     Some(Stage {
         name: stage.name?.value,
         kind: stage.kind?,
@@ -267,7 +267,7 @@ fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 
         min_calls: stage.min_calls,
         on_success: on_success?,
         on_failure: on_failure?,
-        analysis: stage.analysis.and_then(|draft| draft.analysis),
+        analysis,
     })
 }
 

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    Analysis, CHILDREN, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS, MIN_INTERVAL, Metric,
-    Reference, Rule, Source, Unclear, amount,
+    Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS,
+    MIN_INTERVAL, Metric, Reference, Rule, Source, Unclear, amount,
     metric::{self, Around, Values},
     providers::{ProviderKind, Providers},
 };
 use crate::strategy::{
+    Condition, Metric as Judged,
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
     parse,
@@ -45,6 +46,9 @@ pub(in crate::strategy) struct Draft {
     pub at: At,
     /// Where alpha is given, if it is.
     pub alpha: Option<At>,
+    /// For what is judged without being named.
+    failure_limit: u32,
+    dry_run: bool,
     /// Who is asked by its metrics.
     providers: Vec<Asking>,
 }
@@ -117,7 +121,9 @@ pub(in crate::strategy) fn read(
         alpha,
         metrics,
     });
-    Some(Draft { analysis, at: entry.at, alpha: alpha_entry.map(|e| e.at), providers })
+    let alpha = alpha_entry.map(|e| e.at);
+    let dry_run = dry_run.unwrap_or(false);
+    Some(Draft { analysis, at: entry.at, alpha, failure_limit, dry_run, providers })
 }
 
 fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> Schedule {
@@ -241,6 +247,28 @@ fn one(
 }
 
 impl Draft {
+    /// The analysis of a stage, which judges its `metrics_conditions` too.
+    pub fn with(self, conditions: &[Condition]) -> Option<Analysis> {
+        let mut analysis = self.analysis?;
+        for condition in conditions {
+            let mut name = format!("metrics_conditions: {condition}");
+            while analysis.metrics.iter().any(|metric| metric.name == name) {
+                name.push_str(", again");
+            }
+            analysis.metrics.push(Metric {
+                name,
+                source: Source::Children(match condition.metric {
+                    Judged::ErrorRate => ChildMetric::ErrorRate,
+                    Judged::ResponseTime(_) => ChildMetric::ResponseTime,
+                }),
+                rule: Rule::Condition(condition.clone()),
+                failure_limit: self.failure_limit,
+                dry_run: self.dry_run,
+            });
+        }
+        Some(analysis)
+    }
+
     /// Reports providers that there are not, and paths for those that have no use for one.
     pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
         for Asking { provider: name, has_path, is_timeless } in &self.providers {

@@ -308,8 +308,14 @@ pub(super) fn finish(
         Named::Threshold => threshold(values, around, findings),
         _ => compare(values, strategy, dry_run, around, findings).map(Rule::Compare),
     });
-    let failure_limit = values.failure_limit.value().copied().unwrap_or(around.failure_limit);
-    if let (Some(at), Some(looks)) = (values.failure_limit.at(), around.schedule.looks())
+    // What children report is compared once, when all have reported: it can't be crossed twice.
+    let is_once = matches!((&source, &rule), (Some(Source::Children(_)), Some(Rule::Compare(_))))
+        && !around.schedule.is_open;
+    let inherited = if is_once { 0 } else { around.failure_limit };
+    let failure_limit = values.failure_limit.value().copied().unwrap_or(inherited);
+    let looks = if is_once { Some(1) } else { around.schedule.looks() };
+    if let (Some(at), Some(looks)) =
+        (values.failure_limit.at().filter(|_| failure_limit > 0 || !is_once), looks)
         && u64::from(failure_limit) >= looks
     {
         never_passed("failureLimit", failure_limit, looks, at, findings);
@@ -319,8 +325,12 @@ pub(super) fn finish(
 
 /// A limit that is as high as there are looks.
 pub(super) fn never_passed(key: &str, limit: u32, looks: u64, at: At, findings: &mut Findings<'_>) {
-    let message =
-        format!("{key}: {limit} is never passed, for there are {looks} looks (duration over interval)");
+    let why = if looks == 1 {
+        "is 1 look".to_owned()
+    } else {
+        format!("are {looks} looks (duration over interval)")
+    };
+    let message = format!("{key}: {limit} is never passed, for there {why}");
     findings.error(at, "contradiction", message).fix(format!("write less than {looks}, or look more often"));
 }
 

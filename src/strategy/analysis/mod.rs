@@ -26,7 +26,7 @@ pub use self::{
     templates::{MAX_TEMPLATES, Templates},
 };
 
-use super::Strategy;
+use super::{Condition, Strategy};
 
 /// Most metrics of one block.
 pub const MAX_METRICS: usize = 32;
@@ -80,7 +80,7 @@ pub struct Analysis {
     /// As given here; see [`Strategy::alpha`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// 1 to [`MAX_METRICS`], names unique.
+    /// 1 to [`MAX_METRICS`], names unique; after them those that stand for the stage's `metrics_conditions`.
     pub metrics: Vec<Metric>,
 }
 
@@ -100,7 +100,8 @@ pub struct Metric {
     pub name: String,
     pub source: Source,
     pub rule: Rule,
-    /// So many measurements outside of the expected range, or crossings of the boundary, are borne.
+    /// So many measurements outside of the expected range, or crossings of the boundary, are borne; of a condition, so
+    /// many children.
     pub failure_limit: u32,
     /// Judged and shown, but without consequence; it has no share of alpha.
     pub dry_run: bool,
@@ -177,6 +178,8 @@ pub enum Rule {
         /// Of response times: which quantile is meant; `None`: the median.
         quantile: Option<f64>,
     },
+    /// What each child measured keeps one of the stage's `metrics_conditions`.
+    Condition(Condition),
     /// The new version is not worse than another by more than the tolerance.
     Compare(Comparison),
 }
@@ -231,7 +234,7 @@ impl Metric {
     /// Its strategy, as it is written.
     pub const fn strategy(&self) -> &'static str {
         match &self.rule {
-            Rule::Threshold { .. } => "THRESHOLD",
+            Rule::Threshold { .. } | Rule::Condition(_) => "THRESHOLD",
             Rule::Compare(Comparison { with: Reference::Baseline, .. }) => "CANARY_BASELINE",
             Rule::Compare(Comparison { with: Reference::Primary, .. }) => "CANARY_PRIMARY",
             Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }) => "PREVIOUS",
@@ -247,7 +250,7 @@ impl Metric {
             _ => Variant::Canary,
         };
         match &self.rule {
-            Rule::Threshold { .. } => (Variant::Canary, None),
+            Rule::Threshold { .. } | Rule::Condition(_) => (Variant::Canary, None),
             Rule::Compare(Comparison { with, .. }) => match with {
                 Reference::Baseline => (Variant::Canary, Some(Variant::Baseline)),
                 Reference::Primary => (Variant::Canary, Some(Variant::Primary)),

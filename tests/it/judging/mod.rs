@@ -1,6 +1,7 @@
 //! Releases that are judged: fetched, looked at, and acted on, over HTTP.
 
 mod children;
+mod conditions;
 mod previous;
 mod provider;
 mod whole;

@@ -39,13 +39,17 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
     let release = world.release("7");
     let run = &release.runs[0];
     let metric = Metered { verdict, sentence: "seen".to_owned(), ..Metered::default() };
+    // Beside it the conditions of the stage are judged, which hold.
+    let (_, analysis) = release.block(0).unwrap();
+    let held = Metered { verdict: verdict.map(|_| Verdict::Pass), ..metric.clone() };
+    let held = vec![held; analysis.metrics.len() - 1];
     Look {
         release: release.key,
         block: 0,
         number: run.number,
         after: run.looks,
         elapsed_ms: release.at(world.now) - run.began,
-        metrics: vec![metric],
+        metrics: [vec![metric], held].concat(),
     }
 }
 
