@@ -363,16 +363,21 @@ impl Touched {
                 self.runs.insert((*release, run.block));
             }
             // To resume is to accept verdicts.
-            Change::ReleaseResumed { release, .. } => {
-                let runs = state.find(*release).into_iter().flat_map(|found| &found.runs);
-                self.runs.extend(runs.map(|run| (*release, run.block)));
-            }
-            Change::ReleaseEnded { release, end: End::Done, .. } => {
-                self.precede(state, *release, Some(now.wall_ms), now);
+            Change::ReleaseResumed { release, .. } => self.runs_of(state, *release),
+            Change::ReleaseEnded { release, end, .. } => {
+                self.runs_of(state, *release);
+                if *end == End::Done {
+                    self.precede(state, *release, Some(now.wall_ms), now);
+                }
             }
             Change::ReleaseAborted { release, .. } => self.precede(state, *release, None, now),
             _ => {}
         }
+    }
+
+    fn runs_of(&mut self, state: &State, key: ReleaseKey) {
+        let runs = state.find(key).into_iter().flat_map(|found| &found.runs);
+        self.runs.extend(runs.map(|run| (key, run.block)));
     }
 
     /// Keeps when the stages of a release were; without an end it is nothing to be compared with.

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::{agenda::Due, ask::ask, children, conditions, previous, threshold::Range};
+use super::{agenda::Due, ask::ask, background, children, conditions, previous, threshold::Range};
 use crate::{
     analysis::{
         Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS,
     },
     engine::Engine,
+    model::ChildKey,
     provider::{Registry, Samples},
     release::analysis::{Look, Metered, Previous},
-    strategy::analysis::{Analysis, Asked, Comparison, Metric, Reference, Rule, Source},
+    strategy::analysis::{Analysis, Asked, ChildMetric, Comparison, Metric, Reference, Rule, Source},
 };
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
@@ -71,8 +72,11 @@ async fn one(
         (Source::Query(asked), None) => measure(registry, due, metric, asked, before.clone()).await,
         (Source::Children(of), design) => match &due.gathered {
             None => Ok(before.clone()),
+            Some((members, _)) if analysis.duration.is_none() => {
+                behind(engine, due, analysis, metric, *of, members, design, before.clone()).await
+            }
             Some((members, slot)) => {
-                let reports = children::read(engine, due, members, *slot).await;
+                let reports = children::read(engine, due, members, *slot, None).await;
                 match (reports, design) {
                     (Err(why), _) => Err(why),
                     (Ok(reports), Some(Ok(design))) => {
@@ -123,6 +127,36 @@ fn storable(found: Metered) -> Metered {
     }
     let sentence = format!("the data led to numbers that can't be kept; {}", found.sentence);
     ended(Metered::default(), Verdict::Error, sentence)
+}
+
+/// A look at what children reported since the last one, while the release runs.
+#[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
+async fn behind(
+    engine: &Engine,
+    due: &Due,
+    analysis: &Analysis,
+    metric: &Metric,
+    of: ChildMetric,
+    members: &[ChildKey],
+    design: Option<Result<Design, String>>,
+    mut found: Metered,
+) -> Result<Metered, String> {
+    let reports = background::news(engine, due, members, &mut found).await?;
+    let Some(Ok(design)) = design else {
+        return Ok(background::measure(&reports, of, metric, &found));
+    };
+    let interval = (due.elapsed_ms / interval_ms(analysis)).saturating_sub(1);
+    let before = std::mem::take(&mut found.strata);
+    let strata = match background::strata(before, &reports, of, &due.strategy, interval) {
+        Ok(strata) => strata,
+        Err(sentence) => return Ok(ended(found, Verdict::Error, sentence)),
+    };
+    let judgement = found.judgement.take();
+    judged(design, judgement, strata, due, found, Keep::All, metric.failure_limit).await
+}
+
+fn interval_ms(analysis: &Analysis) -> u64 {
+    (analysis.interval.as_millis() as u64).max(1)
 }
 
 /// A look at a metric with an expected range.
@@ -196,7 +230,7 @@ async fn compare(
     found.until_ms = [Some(canary.1), Some(other.1)];
     found.errors = 0;
     let values = |samples: &Samples| Sample::Values(samples.values().collect());
-    let interval_ms = (analysis.interval.as_millis() as u64).max(1);
+    let interval_ms = interval_ms(analysis);
     let interval =
         if due.is_last { due.elapsed_ms.div_ceil(interval_ms) } else { due.elapsed_ms / interval_ms };
     let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage));

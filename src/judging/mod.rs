@@ -14,6 +14,7 @@
 
 mod agenda;
 mod ask;
+mod background;
 mod children;
 mod conditions;
 mod look;

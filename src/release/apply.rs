@@ -94,6 +94,7 @@ impl State {
                 self.with(*release, |release| {
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
                     release.ended = Some(*now);
+                    release.end_analyses();
                 });
             }
             Change::StageReported { release, status, .. } => self.with(*release, |release| {
