@@ -207,3 +207,27 @@ async fn what_the_provider_has_forgotten_is_no_data() {
     agents.end().await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_wave_is_compared_with_the_release_before() {
+    let chronicle = Chronicle::start().await;
+    let (world, agents) = world(&chronicle).await;
+    world.submit(&strategy("one")).await.ok();
+    in_state(&world, "one", "Done").await;
+    chronicle.say(|asked| around(20.0, asked.from));
+    let query =
+        "?v={{ .Variant.Name }}&from={{ .BuiltInArgs.Window.Start }}&to={{ .BuiltInArgs.Window.End }}";
+    let metric = format!(
+        "{{name: latency, provider: past, query: '{query}', strategy: PREVIOUS, deviation: HIGH, runVariation: 1%}}"
+    );
+    let text = format!(
+        "{}\nrollout: {{order: waves, waves: [1, 100%], analysis: {{duration: 1s, interval: 1s, metrics: [{metric}]}}}}\n",
+        strategy("two")
+    );
+    world.submit(&text).await.ok();
+    let shown = in_state(&world, "two", "Done").await;
+    assert_eq!(shown["analyses"][0]["run"], 2, "{shown:#}");
+    assert!(found(&shown).starts_with("against release one: Pass:"), "{shown:#}");
+    agents.end().await;
+    world.stop().await;
+}
