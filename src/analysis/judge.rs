@@ -137,6 +137,15 @@ impl Judgement {
         Finding { counted: decision.counted, verdict: decision.verdict, evidence }
     }
 
+    /// Goes on after a fail, as if the boundary had not been crossed: whoever demands that it is crossed more than once
+    /// makes a fail rarer and never easier, for what was spent stays spent.
+    pub fn bear_crossing(&mut self) {
+        self.verdict = None;
+        for hypothesis in &mut self.hypotheses {
+            hypothesis.crossed = false;
+        }
+    }
+
     /// [`Judgement::look`] without its evidence, which costs more than the decision.
     pub fn decide(&mut self, strata: &[Stratum], elapsed_ms: u64, occasion: Occasion) -> Decision {
         let moment = self.moment(elapsed_ms, occasion);

@@ -200,6 +200,9 @@ struct MetricFound<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'static str>,
     found: &'a str,
+    /// Of a comparison: what it rests on, alpha spent among it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<serde_json::Value>,
 }
 
 fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>> {
@@ -209,6 +212,7 @@ fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>>
         name: &metric.name,
         verdict: found.verdict.map(analysis::name),
         found: &found.sentence,
+        evidence: found.evidence.as_ref().and_then(|evidence| serde_json::to_value(evidence).ok()),
     });
     found.collect()
 }
@@ -349,6 +353,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         | Change::UndoAwaited { .. }
         | Change::NewcomersSeen { .. }
         | Change::DeadlinesSeen { .. }
+        | Change::StageTimed { .. }
         | Change::Numbers { .. } => return None,
     };
     serde_json::to_string(&Noted { event, note }).ok()

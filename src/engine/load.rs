@@ -15,6 +15,7 @@ use crate::{
         StageStatus,
     },
     release::{
+        analysis::Run,
         assignment::{Assignment, Heard, Mark, Slot},
         change::{Arrival, Change, Variant},
         gate::{Gates, Turns},
@@ -23,7 +24,10 @@ use crate::{
     },
     store::{
         Loader, ReleaseHead, StoreError,
-        rows::{AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow},
+        rows::{
+            AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow,
+            StageResultRow,
+        },
     },
     strategy,
 };
@@ -106,6 +110,10 @@ impl Loader for Loading {
 
     fn stage_result(&mut self, row: StageResultRow) -> Result<(), StoreError> {
         self.building(row.release_key, "stage_results")?.stage_result(&row)
+    }
+
+    fn analysis_run(&mut self, row: AnalysisRunRow) -> Result<(), StoreError> {
+        self.building(row.release_key, "analysis_runs")?.analysis_run(&row)
     }
 
     fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError> {
@@ -195,6 +203,7 @@ impl Building {
             gates,
             accepted: detail.accepted,
             runs: detail.runs,
+            times: detail.times,
             next_deadline: 0,
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
@@ -300,6 +309,13 @@ impl Building {
         Ok(())
     }
 
+    pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
+        let run = analysis_run(row)?;
+        self.release.runs.retain(|before| before.block != run.block);
+        self.release.runs.push(run);
+        Ok(())
+    }
+
     /// The release with all its assignments, every fact folded in.
     pub fn finish(mut self, state: &State) -> Release {
         let strategy = Arc::clone(&self.release.strategy);
@@ -337,6 +353,12 @@ impl Building {
         self.release.recount();
         self.release
     }
+}
+
+/// A run of an analysis as it is stored.
+pub fn analysis_run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
+    let key = format!("({}, {})", row.release_key, row.block);
+    serde_json::from_str(&row.detail).map_err(|error| bad("analysis_runs", key, "detail", error))
 }
 
 fn outcome(name: &str, excluded: Option<Exclusion>) -> Option<Outcome> {

@@ -31,6 +31,7 @@ pub mod view;
 pub mod waiters;
 
 pub use handle::{By, Engine, EngineError, Started, start};
+pub use load::analysis_run;
 pub use past::Part;
 pub use rows::ReleaseDetail;
 pub use task::Settings as TaskSettings;

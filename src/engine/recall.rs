@@ -124,7 +124,12 @@ async fn answer_from_store(
 async fn head(engine: &Engine, id: &str) -> Result<Building, EngineError> {
     let row = engine.reader().release(id).await.map_err(|e| failed(&e))?;
     let row = row.ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
-    Building::new(row).map_err(|e| failed(&e))
+    let key = row.release_key;
+    let mut building = Building::new(row).map_err(|e| failed(&e))?;
+    for row in engine.reader().analysis_runs(key).await.map_err(|e| failed(&e))? {
+        building.analysis_run(&row).map_err(|e| failed(&e))?;
+    }
+    Ok(building)
 }
 
 async fn add_members(

@@ -23,14 +23,15 @@ use crate::{
         gate::Stand,
         manager::{Agents, Manager, Planned},
         offer::Piece,
+        precedent::Timed,
         queue::Overtakes,
-        state::{Bad, Child, Counts, Release, ReleaseClock, ReleaseState, State},
+        state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, State},
         summary::Kept,
         upstream::Upstream,
     },
     store::rows::{
-        AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
-        WallMs, Writes,
+        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow,
+        PrecedentRow, ReleaseRow, StageResultRow, WallMs, Writes,
     },
     strategy::render::UNDO_STAGE,
 };
@@ -65,8 +66,11 @@ pub struct ReleaseDetail {
     pub counts: Counts,
     pub stand: Stand,
     pub accepted: Bad,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Only read: stores of the first version have them here, others in rows of their own.
+    #[serde(default, skip_serializing)]
     pub runs: Vec<Run>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<Timed>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Upstream>,
     /// Children that are managers themselves: few.
@@ -219,6 +223,9 @@ pub(super) struct Touched {
     started: BTreeSet<ReleaseKey>,
     assignments: BTreeSet<(ReleaseKey, ChildKey)>,
     results: BTreeMap<(ReleaseKey, ChildKey, u16, Slot), StageResultRow>,
+    /// Blocks of analysis whose run is to be written.
+    runs: BTreeSet<(ReleaseKey, u8)>,
+    precedents: BTreeMap<(String, ReleaseKey), PrecedentRow>,
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
     outbox: Vec<(String, String)>,
@@ -277,6 +284,7 @@ impl Touched {
         if let Some(child) = change.child() {
             self.children.insert(child);
         }
+        self.note_analysis(state, change, now);
         match change {
             Change::ChildArrived { child, .. }
             | Change::ChildCalledAgain { child }
@@ -318,6 +326,7 @@ impl Touched {
             | Change::AnalysisBegan { release, .. }
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. }
+            | Change::StageTimed { release, .. }
             | Change::ReleaseContinued { release, .. }
             | Change::UndoAwaited { release, .. }
             | Change::UndoReported { release, .. }
@@ -344,6 +353,48 @@ impl Touched {
             Change::Deployed { child, release, function, variant } => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }
+        }
+    }
+
+    /// What is kept of analyses, and for those of later releases.
+    fn note_analysis(&mut self, state: &State, change: &Change, now: Now) {
+        match change {
+            Change::AnalysisBegan { release, block, .. } | Change::VerdictGiven { release, block, .. } => {
+                self.runs.insert((*release, *block));
+            }
+            Change::Looked { release, run } => {
+                self.runs.insert((*release, run.block));
+            }
+            // To resume is to accept verdicts.
+            Change::ReleaseResumed { release, .. } => self.runs_of(state, *release),
+            Change::ReleaseEnded { release, end, .. } => {
+                self.runs_of(state, *release);
+                if *end == End::Done {
+                    self.precede(state, *release, Some(now.wall_ms), now);
+                }
+            }
+            Change::ReleaseAborted { release, .. } => self.precede(state, *release, None, now),
+            _ => {}
+        }
+    }
+
+    fn runs_of(&mut self, state: &State, key: ReleaseKey) {
+        let runs = state.find(key).into_iter().flat_map(|found| &found.runs);
+        self.runs.extend(runs.map(|run| (key, run.block)));
+    }
+
+    /// Keeps when the stages of a release were; without an end it is nothing to be compared with.
+    fn precede(&mut self, state: &State, key: ReleaseKey, ended_ms: Option<WallMs>, now: Now) {
+        let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
+        for (at, function) in release.strategy.functions.iter().enumerate() {
+            let row = PrecedentRow {
+                function: function.name.clone(),
+                release_key: key.0,
+                id: release.id.to_string(),
+                ended_ms,
+                times: json(&release.times_of(at, now.wall_ms)),
+            };
+            self.precedents.insert((function.name.clone(), key), row);
         }
     }
 
@@ -457,6 +508,13 @@ impl Touched {
             }
         }
         writes.stage_results = self.results.into_values().collect();
+        for (key, block) in self.runs {
+            if let Some(run) = state.find(key).and_then(|release| release.run(block)) {
+                let detail = json(run);
+                writes.analysis_runs.push(AnalysisRunRow { release_key: key.0, block: block.into(), detail });
+            }
+        }
+        writes.precedents = self.precedents.into_values().collect();
         writes.deployments = self.deployments.into_values().collect();
         writes.audit = audit_rows(self.audit, seq, now);
         writes.outbox = outbox_rows(self.outbox, seq, now);
@@ -583,7 +641,8 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         counts: release.counts,
         stand: release.gates.stand,
         accepted: release.accepted,
-        runs: release.runs.clone(),
+        runs: Vec::new(),
+        times: release.times.clone(),
         upstream: release.upstream.clone(),
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
         agents: release.agents_below(),

@@ -26,6 +26,8 @@ pub(super) struct Due {
     pub stage: Option<usize>,
     pub run: Run,
     pub now: Now,
+    /// When the release began, in milliseconds since 1970.
+    pub started_ms: i64,
     /// Since the initial delay was over.
     pub elapsed_ms: u64,
     /// The duration is over.
@@ -72,8 +74,12 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
     let elapsed_ms = release.at(now).saturating_sub(begun);
     let is_last = analysis.duration.is_some_and(|duration| u128::from(elapsed_ms) >= duration.as_millis());
     let asks_children = analysis.metrics.iter().any(|metric| matches!(metric.source, Source::Children(_)));
-    let gathered = (is_last && asks_children && release.is_gathered(run)).then(|| {
-        let counts = |wave: u32| stage.is_none() && release.turns.waves() == 1 || wave == run.number;
+    // In the background nobody is waited for.
+    let is_open = analysis.duration.is_none();
+    let is_complete = is_open || is_last && release.is_gathered(run);
+    let gathered = (asks_children && is_complete).then(|| {
+        let counts =
+            |wave: u32| is_open || stage.is_none() && release.turns.waves() == 1 || wave == run.number;
         let members = release.assignments.iter().filter(|(_, assignment)| counts(assignment.wave));
         (members.map(|(child, _)| *child).collect(), stage.map(Slot::stage))
     });
@@ -89,6 +95,7 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
         stage,
         run: run.clone(),
         now,
+        started_ms: release.started.map_or(now.wall_ms, |started| started.wall_ms),
         elapsed_ms,
         is_last,
         gathered,

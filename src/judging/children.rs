@@ -4,11 +4,11 @@
 //! counts no calls says nothing of the base version's errors, and whoever keeps no histogram nothing of how times are
 //! spread: that is no data, and neither 0 nor a pass.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use serde_json::json;
 
-use super::{agenda::Due, threshold::Range};
+use super::{agenda::Due, threshold};
 use crate::{
     analysis::{Counts, Histogram, Sample, Stratum, Verdict},
     engine::Engine,
@@ -19,6 +19,7 @@ use crate::{
         summary::{Histogram as Reported, Summary, Times},
         upstream::aggregate,
     },
+    store::rows::StageResultRow,
     strategy::{
         Strategy,
         analysis::{ChildMetric, Metric, Rule},
@@ -42,12 +43,14 @@ pub(super) struct Report {
     summary: Summary,
 }
 
-/// The latest report of each child, of one slot or of every stage.
+/// The latest report of each child, of one slot or of every stage; or only those that became final in a time, in
+/// milliseconds since 1970.
 pub(super) async fn read(
     engine: &Engine,
     due: &Due,
     members: &[ChildKey],
     slot: Option<Slot>,
+    final_in: Option<Range<i64>>,
 ) -> Result<Vec<Report>, String> {
     let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
     for some in members.chunks(SLICE) {
@@ -62,7 +65,7 @@ pub(super) async fn read(
                 continue;
             };
             let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
-            if !is_meant || some.binary_search(&child).is_err() {
+            if !is_meant || some.binary_search(&child).is_err() || !counts(&row, final_in.as_ref()) {
                 continue;
             }
             // They come in the order of attempts.
@@ -145,7 +148,7 @@ pub(super) fn measure(reports: &[Report], of: ChildMetric, metric: &Metric, mut 
     let summaries: Vec<Summary> =
         reports.iter().map(|report| &report.summary).filter(called).cloned().collect();
     let value = value(&summaries, of, quantile);
-    let range = Range { min, max, failure_limit: metric.failure_limit };
+    let range = threshold::Range { min, max, failure_limit: metric.failure_limit };
     range.measure(&mut found, value.as_slice(), true);
     found.sentence = match (found.verdict, value) {
         (Some(Verdict::NoData), _) | (_, None) => "no child reported a call that tells".to_owned(),
@@ -169,4 +172,15 @@ fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Optio
             Some(all.f2_times_summary.median).filter(|median| *median >= 0.0)
         }
     }
+}
+
+impl Report {
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+}
+
+fn counts(row: &StageResultRow, final_in: Option<&Range<i64>>) -> bool {
+    let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
+    final_in.is_none_or(|time| time.contains(&row.at_ms) && status.is_some_and(StageStatus::is_over))
 }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::{agenda::Due, children, threshold::Range};
+use super::{agenda::Due, ask::ask, background, children, conditions, previous, threshold::Range};
 use crate::{
-    analysis::{Design, Judgement, Occasion, Sample, Stratum, Verdict},
+    analysis::{
+        Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS,
+    },
     engine::Engine,
-    provider::{Ask, Registry, Samples, Window},
-    release::analysis::{Look, Metered},
-    strategy::analysis::{Analysis, Asked, Metric, Rule, Source, Variant},
+    model::ChildKey,
+    provider::{Registry, Samples},
+    release::analysis::{Look, Metered, Previous},
+    strategy::analysis::{Analysis, Asked, ChildMetric, Comparison, Metric, Reference, Rule, Source},
 };
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
@@ -56,20 +59,39 @@ async fn one(
     let found = match (&metric.source, design) {
         (_, Some(Err(fault))) => Ok(ended(before.clone(), Verdict::Error, fault)),
         (Source::Query(asked), Some(Ok(design))) => {
-            compare(registry, due, analysis, metric, asked, design, before.clone()).await
+            let with = with(engine, registry, due, analysis, metric, asked, design, &before).await;
+            match with {
+                Ok(Ok((design, previous))) => {
+                    let before = Metered { previous, ..before.clone() };
+                    compare(registry, due, analysis, metric, asked, design, before).await
+                }
+                Ok(Err(nothing)) => Ok(ended(before.clone(), Verdict::NoData, nothing)),
+                Err(why) => Err(why),
+            }
         }
         (Source::Query(asked), None) => measure(registry, due, metric, asked, before.clone()).await,
         (Source::Children(of), design) => match &due.gathered {
             None => Ok(before.clone()),
+            Some((members, _)) if analysis.duration.is_none() => {
+                behind(engine, due, analysis, metric, *of, members, design, before.clone()).await
+            }
             Some((members, slot)) => {
-                let reports = children::read(engine, due, members, *slot).await;
+                let reports = children::read(engine, due, members, *slot, None).await;
                 match (reports, design) {
                     (Err(why), _) => Err(why),
                     (Ok(reports), Some(Ok(design))) => {
                         let strata = children::strata(&reports, *of, &due.strategy);
-                        judged(design, None, strata, due, before.clone(), Keep::Nothing).await
+                        {
+                            let (found, limit) = (before.clone(), metric.failure_limit);
+                            judged(design, None, strata, due, found, Keep::Nothing, limit).await
+                        }
                     }
-                    (Ok(reports), _) => Ok(children::measure(&reports, *of, metric, before.clone())),
+                    (Ok(reports), _) => Ok(match &metric.rule {
+                        Rule::Condition(condition) => {
+                            conditions::judge(&reports, condition, metric.failure_limit, before.clone())
+                        }
+                        _ => children::measure(&reports, *of, metric, before.clone()),
+                    }),
                 }
             }
         },
@@ -107,34 +129,34 @@ fn storable(found: Metered) -> Metered {
     ended(Metered::default(), Verdict::Error, sentence)
 }
 
-/// What there is new of one variant: its values, and up to when there are any.
-async fn fetch(
-    registry: &Registry,
+/// A look at what children reported since the last one, while the release runs.
+#[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
+async fn behind(
+    engine: &Engine,
     due: &Due,
-    asked: &Asked,
-    variant: Variant,
-    until: Option<i64>,
-) -> Result<(Samples, i64), String> {
-    let provider = registry.get(&asked.provider);
-    let provider = provider.ok_or_else(|| {
-        format!("the provider {:?} is not configured any more (analysis.providers)", asked.provider)
-    })?;
-    let function =
-        due.stage.and_then(|stage| due.strategy.stages.get(stage)).map_or(0, |stage| stage.function);
-    let function = due.strategy.functions.get(function).map_or("", |function| function.name.as_str());
-    let text = asked.text(variant, function, provider.escape()).map_err(|unbound| unbound.to_string())?;
-    let end_ms = due.now.wall_ms;
-    let since = i64::try_from(due.elapsed_ms).unwrap_or(i64::MAX);
-    let start_ms = until.unwrap_or_else(|| end_ms.saturating_sub(since));
-    // The wall may have been turned back.
-    if start_ms >= end_ms {
-        return Ok((Samples::default(), start_ms));
-    }
-    let ask = Ask { text: &text, json_path: asked.json_path.as_deref() };
-    let found = provider.fetch(ask, Window { start_ms, end_ms }).await;
-    let found = found.map_err(|error| format!("{}: {error}", asked.provider))?;
-    let until = found.points.iter().map(|point| point.at_ms).max().unwrap_or(start_ms);
-    Ok((found, until))
+    analysis: &Analysis,
+    metric: &Metric,
+    of: ChildMetric,
+    members: &[ChildKey],
+    design: Option<Result<Design, String>>,
+    mut found: Metered,
+) -> Result<Metered, String> {
+    let reports = background::news(engine, due, members, &mut found).await?;
+    let Some(Ok(design)) = design else {
+        return Ok(background::measure(&reports, of, metric, &found));
+    };
+    let interval = (due.elapsed_ms / interval_ms(analysis)).saturating_sub(1);
+    let before = std::mem::take(&mut found.strata);
+    let strata = match background::strata(before, &reports, of, &due.strategy, interval) {
+        Ok(strata) => strata,
+        Err(sentence) => return Ok(ended(found, Verdict::Error, sentence)),
+    };
+    let judgement = found.judgement.take();
+    judged(design, judgement, strata, due, found, Keep::All, metric.failure_limit).await
+}
+
+fn interval_ms(analysis: &Analysis) -> u64 {
+    (analysis.interval.as_millis() as u64).max(1)
 }
 
 /// A look at a metric with an expected range.
@@ -146,14 +168,45 @@ async fn measure(
     mut found: Metered,
 ) -> Result<Metered, String> {
     let Rule::Threshold { min, max, .. } = metric.rule else { return Ok(found) };
-    let (samples, until) = fetch(registry, due, asked, metric.variants().0, found.until_ms[0]).await?;
+    let window = due.window(found.until_ms[0]);
+    let (samples, until) = ask(registry, due, asked, metric.variants().0, window).await?;
     found.until_ms[0] = Some(until);
     let values: Vec<f64> = samples.values().collect();
     Range { min, max, failure_limit: metric.failure_limit }.measure(&mut found, &values, due.is_last);
     Ok(found)
 }
 
-/// A look at two variants.
+/// With what a query is compared: the design, complete, and the earlier release of a `PREVIOUS`. What was found once
+/// stays. `Ok(Err(_))` says why there is nothing to compare with.
+#[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
+async fn with(
+    engine: &Engine,
+    registry: &Registry,
+    due: &Due,
+    analysis: &Analysis,
+    metric: &Metric,
+    asked: &Asked,
+    mut design: Design,
+    before: &Metered,
+) -> Result<Result<(Design, Option<Previous>), String>, String> {
+    let Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }) = metric.rule else {
+        return Ok(Ok((design, None)));
+    };
+    let previous = match before.previous.clone() {
+        Some(previous) => previous,
+        None => match previous::find(engine, due).await? {
+            Ok(previous) => previous,
+            Err(nothing) => return Ok(Err(nothing)),
+        },
+    };
+    // A judgement that is there keeps its own.
+    if before.judgement.is_none() && design.run_variation == Some(RunVariation::Unknown) {
+        design.run_variation = Some(previous::variation(registry, due, analysis, asked).await?);
+    }
+    Ok(Ok((design, Some(previous))))
+}
+
+/// A look at two variants, or at one at two times.
 async fn compare(
     registry: &Registry,
     due: &Due,
@@ -165,15 +218,19 @@ async fn compare(
 ) -> Result<Metered, String> {
     let (canary, Some(other)) = metric.variants() else { return Ok(found) };
     let [canary_until, other_until] = found.until_ms;
+    let other_window = match &found.previous {
+        Some(previous) => previous::window(previous, analysis, due, other_until),
+        None => due.window(other_until),
+    };
     let (canary, other) = try_join(
-        fetch(registry, due, asked, canary, canary_until),
-        fetch(registry, due, asked, other, other_until),
+        ask(registry, due, asked, canary, due.window(canary_until)),
+        ask(registry, due, asked, other, other_window),
     )
     .await?;
     found.until_ms = [Some(canary.1), Some(other.1)];
     found.errors = 0;
     let values = |samples: &Samples| Sample::Values(samples.values().collect());
-    let interval_ms = (analysis.interval.as_millis() as u64).max(1);
+    let interval_ms = interval_ms(analysis);
     let interval =
         if due.is_last { due.elapsed_ms.div_ceil(interval_ms) } else { due.elapsed_ms / interval_ms };
     let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage));
@@ -189,7 +246,48 @@ async fn compare(
         return Ok(ended(found, Verdict::Error, sentence));
     }
     let judgement = found.judgement.take();
-    judged(design, judgement, strata, due, found, Keep::All).await
+    let mut found = judged(design, judgement, strata, due, found, Keep::All, metric.failure_limit).await?;
+    if let Some(previous) = &found.previous {
+        found.sentence = against(previous, due.function(), &found);
+    }
+    Ok(found)
+}
+
+/// What was found, with what it was compared with.
+fn against(previous: &Previous, function: &str, found: &Metered) -> String {
+    let is_gone = found.evidence.as_ref().is_some_and(|evidence| evidence.baseline.count == 0);
+    if found.verdict == Some(Verdict::NoData) && is_gone {
+        return format!(
+            "of release {} the provider has no values any more: let it keep them until the next release",
+            previous.release
+        );
+    }
+    let variation = found.judgement.as_ref().and_then(|judgement| judgement.design().run_variation.as_ref());
+    let known = match variation {
+        Some(RunVariation::Unknown) => 0,
+        Some(RunVariation::Windows(weeks)) => weeks.len(),
+        Some(RunVariation::Given(_)) | None => LEAST_WINDOWS,
+    };
+    if found.verdict == Some(Verdict::Inconclusive) && known < LEAST_WINDOWS {
+        return format!(
+            "against release {}: how much {function} varies from run to run isn't known: {known} of the same hours of \
+             earlier weeks have values, and it takes {LEAST_WINDOWS}; wait, or write it down, as in runVariation: 3%",
+            previous.release
+        );
+    }
+    format!("against release {}: {}", previous.release, found.sentence)
+}
+
+/// A crossing of the boundary is borne, for more of them are demanded. At the end nothing is shown by it.
+fn bear(judgement: &mut Judgement, found: &mut Metered, limit: u32, is_last: bool) {
+    judgement.bear_crossing();
+    found.verdict = is_last.then_some(Verdict::Inconclusive);
+    found.sentence = format!(
+        "the boundary was crossed {} of {} times: {}",
+        found.outside,
+        limit.saturating_add(1),
+        found.sentence
+    );
 }
 
 /// What of a judgement is kept for the next look.
@@ -208,6 +306,7 @@ async fn judged(
     due: &Due,
     mut found: Metered,
     keep: Keep,
+    limit: u32,
 ) -> Result<Metered, String> {
     let (elapsed_ms, is_last) = (due.elapsed_ms, due.is_last);
     let judging = tokio::task::spawn_blocking(move || {
@@ -229,10 +328,16 @@ async fn judged(
         }
         Err(_) => return Err("the comparison took too long".to_owned()),
     };
-    let (judgement, strata, finding) = judged?;
+    let (mut judgement, strata, finding) = judged?;
     found.verdict = finding.verdict;
     found.sentence.clone_from(&finding.evidence.sentence);
     found.evidence = Some(Box::new(finding.evidence));
+    if found.verdict == Some(Verdict::Fail) {
+        found.outside += 1;
+        if found.outside <= limit {
+            bear(&mut judgement, &mut found, limit, is_last);
+        }
+    }
     if keep == Keep::All {
         found.judgement = Some(judgement);
         found.strata = strata;

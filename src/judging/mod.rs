@@ -13,8 +13,12 @@
 //! Deliberately not here: what a verdict does (`release::analysis`), statistics (`analysis`), asking (`provider`).
 
 mod agenda;
+mod ask;
+mod background;
 mod children;
+mod conditions;
 mod look;
+mod previous;
 mod threshold;
 
 use std::{collections::HashMap, time::Duration};

@@ -11,6 +11,7 @@
 //!     Open --> Paused: an error, or nothing that decides
 //!     Open --> Failed: verdict fail
 //!     Paused --> Accepted: resume
+//!     Open --> Passed: the release is over, and nothing was found against it
 //! ```
 //!
 //! Invariants:
@@ -84,9 +85,13 @@ pub struct Metered {
     /// What was measured for it, interval by interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
+    /// What a `PREVIOUS` is compared with, from its first look on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Previous>,
     /// Up to which instant there are values, in milliseconds since 1970: of the canary, and of what it is compared with.
     pub until_ms: [Option<i64>; 2],
-    /// Looks with a value, without one, and those whose value was outside of the expected range.
+    /// Looks with a value, without one, and those whose value was outside of the expected range; of a comparison, that
+    /// crossed the boundary. Of a condition it is children that are counted.
     pub measured: u32,
     pub empty: u32,
     pub outside: u32,
@@ -98,6 +103,15 @@ pub struct Metered {
     pub sentence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<Evidence>>,
+}
+
+/// The same stage of an earlier release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    pub release: String,
+    /// When it was, in milliseconds since 1970.
+    pub began_ms: i64,
+    pub ended_ms: i64,
 }
 
 /// One run of a block.
@@ -213,6 +227,8 @@ impl Release {
         let end = duration.filter(|end| run.looked_ms < *end);
         let of = |metric: &Metric| match metric.source {
             Source::Query(_) => Some(end.map_or(next, |end| next.min(end))),
+            // In the background nobody is waited for.
+            Source::Children(_) if duration.is_none() => Some(next),
             Source::Children(_) => Some(end.unwrap_or(next)).filter(|_| self.is_gathered(run)),
         };
         let open = analysis.metrics.iter().zip(&run.metrics).filter(|(_, found)| found.verdict.is_none());
@@ -278,7 +294,7 @@ fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis, alpha: f64
         alpha,
         end: match analysis.duration {
             // What children report is judged once, when all have reported.
-            _ if by_children => End::Once,
+            Some(_) if by_children => End::Once,
             Some(duration) => {
                 End::After { duration_ms: ms(duration), interval_ms, spending: Spending::default() }
             }
@@ -388,7 +404,8 @@ fn combined(analysis: &Analysis, found: &[Metered]) -> Option<(Verdict, String)>
     let metrics = || analysis.metrics.iter().zip(found);
     let judged = metrics().filter(|(metric, _)| !metric.dry_run);
     let judged = judged.filter_map(|(metric, found)| Some((metric, found, found.verdict?)));
-    let worst = judged.max_by_key(|(_, _, verdict)| weight(*verdict, analysis).0);
+    // Of several that are as bad it is the first.
+    let worst = judged.rev().max_by_key(|(_, _, verdict)| weight(*verdict, analysis).0);
     let all = found.iter().all(|found| found.verdict.is_some());
     match worst {
         Some((metric, found, verdict))
@@ -498,6 +515,33 @@ impl Release {
             _ => {}
         }
         self.next_deadline = self.next_deadline.min(self.verdict_overdue());
+    }
+
+    /// What was looked at as long as the release took has found nothing against it.
+    pub(super) fn end_analyses(&mut self) {
+        let Self { runs, strategy, .. } = self;
+        for run in runs.iter_mut().filter(|run| run.is_open()) {
+            let block = strategy.analyses().nth(usize::from(run.block));
+            let Some((_, analysis)) = block.filter(|(_, analysis)| analysis.duration.is_none()) else {
+                continue;
+            };
+            let judged = analysis.metrics.iter().zip(&run.metrics).filter(|(metric, _)| !metric.dry_run);
+            let (mut verdict, mut why) = (Verdict::Pass, Vec::new());
+            for (metric, found) in judged {
+                let of = match metric.rule {
+                    Rule::Compare(_) => Verdict::Inconclusive,
+                    _ if found.measured == 0 => Verdict::NoData,
+                    _ => Verdict::Pass,
+                };
+                if weight(of, analysis).0 > weight(verdict, analysis).0 {
+                    verdict = of;
+                }
+                why.push(format!("{}: {}", metric.name, found.sentence));
+            }
+            run.verdict = Some(verdict);
+            run.why = format!("the release is over; {}", why.join("; "));
+            run.standing = Standing::Passed;
+        }
     }
 
     fn put_run(&mut self, run: Run) {

@@ -94,6 +94,7 @@ impl State {
                 self.with(*release, |release| {
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
                     release.ended = Some(*now);
+                    release.end_analyses();
                 });
             }
             Change::StageReported { release, status, .. } => self.with(*release, |release| {
@@ -122,6 +123,9 @@ impl State {
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. } => {
                 self.with(*release, |release| release.apply_analysis(change));
+            }
+            Change::StageTimed { release, stage, number, ended, now } => {
+                self.with(*release, |release| release.apply_time(*stage, *number, *ended, *now));
             }
             Change::NewcomersSeen { now } => {
                 self.newcomers_seen = now.served_ms;

@@ -194,6 +194,15 @@ pub enum Change {
         release: ReleaseKey,
         run: Box<Run>,
     },
+    /// A stage, or a step of the whole release (no stage), began or ended on the wall's clock.
+    StageTimed {
+        release: ReleaseKey,
+        stage: Option<u8>,
+        /// The wave, or the step.
+        number: u32,
+        ended: bool,
+        now: Now,
+    },
     /// The verdict of a run has its consequence.
     VerdictGiven {
         release: ReleaseKey,
@@ -336,6 +345,7 @@ impl Change {
             | Self::AnalysisBegan { release, .. }
             | Self::Looked { release, .. }
             | Self::VerdictGiven { release, .. }
+            | Self::StageTimed { release, .. }
             | Self::ReleaseEnded { release, .. }
             | Self::StageReported { release, .. }
             | Self::ReleaseContinued { release, .. }

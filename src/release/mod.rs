@@ -26,6 +26,7 @@ pub mod gate;
 pub mod lead;
 pub mod manager;
 pub mod offer;
+pub mod precedent;
 pub mod queue;
 mod replan;
 pub mod settings;

@@ -7,7 +7,7 @@ use super::{
     assignment::Step,
     change::Change,
     decide::{membership, skip_again},
-    lead, replan,
+    lead, precedent, replan,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
     upstream,
@@ -21,6 +21,7 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     touched.sort_unstable();
     touched.dedup();
     for release in touched.iter().filter_map(|key| state.release(*key)) {
+        follow.extend(precedent::note(release, changes, now));
         let mut judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);

@@ -16,6 +16,7 @@ use super::{
     change::{Submitted, Variant},
     gate::{Gates, Turns},
     manager::{Agents, Planned},
+    precedent::Timed,
     queue::Overtakes,
     settings::{NEWCOMER_LOOKS, Settings},
     upstream::Upstream,
@@ -418,6 +419,8 @@ pub struct Release {
     pub accepted: Bad,
     /// The latest run of each block of analysis that has begun.
     pub runs: Vec<Run>,
+    /// When its stages were, in the order in which they began.
+    pub times: Vec<Timed>,
     /// Members and stand-ins.
     pub assignments: BTreeMap<ChildKey, Assignment>,
     pub counts: Counts,
@@ -452,6 +455,7 @@ impl Release {
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
             accepted: Bad::default(),
             runs: Vec::new(),
+            times: Vec::new(),
             assignments: BTreeMap::new(),
             counts: Counts::default(),
             next_deadline: ReleaseMs::MAX,

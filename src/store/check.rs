@@ -5,6 +5,17 @@ use super::{
     rows::{Batch, Writes},
 };
 
+/// Refuses to read a store as a whole that has not been brought to this program's version yet.
+pub(crate) fn is_current(found: i64, known: i64) -> Result<(), StoreError> {
+    if found == known {
+        return Ok(());
+    }
+    Err(StoreError::Refused(format!(
+        "the store has schema version {found}, this program reads {known}: start `choirmaster serve` on it once, which \
+         brings it there"
+    )))
+}
+
 /// Checks one batch. Text with a NUL can't be kept in Postgres, numbers beyond `i64::MAX` in neither.
 pub(crate) fn batch(batch: &Batch) -> Result<(), StoreError> {
     for (what, number) in
@@ -32,6 +43,12 @@ pub(crate) fn writes(writes: &Writes) -> Result<(), StoreError> {
     }
     for row in &writes.stage_results {
         texts_fit("stage_results", &(row.release_key, row.child_key), [&row.summary])?;
+    }
+    for row in &writes.analysis_runs {
+        texts_fit("analysis_runs", &(row.release_key, row.block), [&row.detail])?;
+    }
+    for row in &writes.precedents {
+        texts_fit("precedents", &row.release_key, [&row.function, &row.id, &row.times])?;
     }
     for row in &writes.deployments {
         texts_fit("deployments", &row.child_key, [&row.function, &row.variant, &row.path])?;

@@ -3,13 +3,14 @@
 use super::{
     Loader, ReleaseHead, StoreError,
     rows::{
-        ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-        ReleaseRow, StageResultRow,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
+        OutboxRow, PrecedentRow, ReleaseRow, StageResultRow,
     },
     session::{Columns, Session},
     tables::{
-        FromRow, archive_columns, assignment_columns, audit_columns, child_columns, deployment_columns,
-        head_columns, lease_columns, member_columns, outbox_columns, release_columns, stage_result_columns,
+        FromRow, analysis_run_columns, archive_columns, assignment_columns, audit_columns, child_columns,
+        deployment_columns, head_columns, lease_columns, member_columns, outbox_columns, precedent_columns,
+        release_columns, stage_result_columns,
     },
 };
 
@@ -34,6 +35,12 @@ const OPEN_STAGE_RESULTS: &str = concat!(
     " FROM stage_results WHERE release_key IN (SELECT release_key FROM releases WHERE open)
       ORDER BY release_key, child_key, attempt, stage"
 );
+const OPEN_ANALYSIS_RUNS: &str = concat!(
+    "SELECT ",
+    analysis_run_columns!(),
+    " FROM analysis_runs WHERE release_key IN (SELECT release_key FROM releases WHERE open)
+      ORDER BY release_key, block"
+);
 const DEPLOYMENTS: &str = concat!("SELECT ", deployment_columns!(), " FROM deployments");
 const OUTBOX: &str = concat!("SELECT ", outbox_columns!(), " FROM outbox ORDER BY id");
 
@@ -48,6 +55,10 @@ const ALL_STAGE_RESULTS: &str = concat!(
     stage_result_columns!(),
     " FROM stage_results ORDER BY release_key, child_key, attempt, stage"
 );
+const ALL_ANALYSIS_RUNS: &str =
+    concat!("SELECT ", analysis_run_columns!(), " FROM analysis_runs ORDER BY release_key, block");
+const ALL_PRECEDENTS: &str =
+    concat!("SELECT ", precedent_columns!(), " FROM precedents ORDER BY function, release_key");
 const ALL_DEPLOYMENTS: &str =
     concat!("SELECT ", deployment_columns!(), " FROM deployments ORDER BY child_key, function");
 const ALL_AUDIT: &str = concat!("SELECT ", audit_columns!(), " FROM audit ORDER BY seq, idx");
@@ -61,6 +72,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OPEN_MEMBERS,
     OPEN_ASSIGNMENTS,
     OPEN_STAGE_RESULTS,
+    OPEN_ANALYSIS_RUNS,
     DEPLOYMENTS,
     OUTBOX,
     LEASE,
@@ -69,6 +81,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     ALL_MEMBERS,
     ALL_ASSIGNMENTS,
     ALL_STAGE_RESULTS,
+    ALL_ANALYSIS_RUNS,
+    ALL_PRECEDENTS,
     ALL_DEPLOYMENTS,
     ALL_AUDIT,
 ];
@@ -90,6 +104,7 @@ pub(crate) async fn load(session: &mut dyn Session, loader: &mut dyn Loader) -> 
     each(session, OPEN_MEMBERS, |row: MembersRow| loader.members(row)).await?;
     each(session, OPEN_ASSIGNMENTS, |row: AssignmentRow| loader.assignment(row)).await?;
     each(session, OPEN_STAGE_RESULTS, |row: StageResultRow| loader.stage_result(row)).await?;
+    each(session, OPEN_ANALYSIS_RUNS, |row: AnalysisRunRow| loader.analysis_run(row)).await?;
     each(session, DEPLOYMENTS, |row: DeploymentRow| loader.deployment(row)).await?;
     each(session, OUTBOX, |row: OutboxRow| loader.outbox(row)).await
 }
@@ -105,6 +120,8 @@ pub enum AnyRow {
     Members(MembersRow),
     Assignment(AssignmentRow),
     StageResult(StageResultRow),
+    AnalysisRun(AnalysisRunRow),
+    Precedent(PrecedentRow),
     Deployment(DeploymentRow),
     Audit(AuditRow),
     Outbox(OutboxRow),
@@ -122,6 +139,8 @@ pub(crate) async fn dump(session: &mut dyn Session, take: &mut TakeRow<'_>) -> R
     each(session, ALL_MEMBERS, |row| take(AnyRow::Members(row))).await?;
     each(session, ALL_ASSIGNMENTS, |row| take(AnyRow::Assignment(row))).await?;
     each(session, ALL_STAGE_RESULTS, |row| take(AnyRow::StageResult(row))).await?;
+    each(session, ALL_ANALYSIS_RUNS, |row| take(AnyRow::AnalysisRun(row))).await?;
+    each(session, ALL_PRECEDENTS, |row| take(AnyRow::Precedent(row))).await?;
     each(session, ALL_DEPLOYMENTS, |row| take(AnyRow::Deployment(row))).await?;
     each(session, ALL_AUDIT, |row| take(AnyRow::Audit(row))).await?;
     each(session, OUTBOX, |row| take(AnyRow::Outbox(row))).await

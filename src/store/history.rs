@@ -8,11 +8,14 @@ use tokio::time::timeout;
 
 use super::{
     AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError,
-    rows::{ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, ReleaseRow, StageResultRow},
+    rows::{
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, PrecedentRow,
+        ReleaseRow, StageResultRow, WallMs,
+    },
     session::{Arg, Sessions},
     tables::{
-        FromRow, archive_columns, assignment_columns, audit_columns, deployment_columns, member_columns,
-        release_columns, stage_result_columns,
+        FromRow, analysis_run_columns, archive_columns, assignment_columns, audit_columns,
+        deployment_columns, member_columns, precedent_columns, release_columns, stage_result_columns,
     },
 };
 
@@ -40,6 +43,16 @@ pub(crate) const STAGE_RESULTS: &str = concat!(
     stage_result_columns!(),
     " FROM stage_results WHERE release_key = $1 AND child_key BETWEEN $2 AND $3
       ORDER BY child_key, attempt, stage"
+);
+
+pub(crate) const ANALYSIS_RUNS: &str =
+    concat!("SELECT ", analysis_run_columns!(), " FROM analysis_runs WHERE release_key = $1 ORDER BY block");
+
+pub(crate) const PRECEDENT: &str = concat!(
+    "SELECT ",
+    precedent_columns!(),
+    " FROM precedents WHERE function = $1 AND ended_ms <= $2 AND release_key <> $3
+      ORDER BY ended_ms DESC, release_key DESC LIMIT 1"
 );
 
 pub(crate) const DEPLOYMENTS: &str = concat!(
@@ -88,6 +101,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     ASSIGNMENT,
     ASSIGNMENTS,
     STAGE_RESULTS,
+    ANALYSIS_RUNS,
+    PRECEDENT,
     DEPLOYMENTS,
     DEPLOYMENTS_OF_FUNCTION,
     DEPLOYMENTS_OF_CHILD,
@@ -212,6 +227,21 @@ impl Reader for History {
         Box::pin(async move {
             let args = [Arg::Int(release_key.into()), Arg::Int(from.into()), Arg::Int(to.into())];
             self.all(STAGE_RESULTS, &args).await
+        })
+    }
+
+    fn analysis_runs(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<AnalysisRunRow>, StoreError>> {
+        Box::pin(async move { self.all(ANALYSIS_RUNS, &[Arg::Int(release_key.into())]).await })
+    }
+
+    fn precedent<'a>(
+        &'a self,
+        function: &'a str,
+        until_ms: WallMs,
+        but: u32,
+    ) -> BoxFuture<'a, Result<Option<PrecedentRow>, StoreError>> {
+        Box::pin(async move {
+            self.one(PRECEDENT, &[Arg::Text(function), Arg::Int(until_ms), Arg::Int(but.into())]).await
         })
     }
 

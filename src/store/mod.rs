@@ -29,8 +29,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use rows::{
-    AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow, ReleaseRow,
-    StageResultRow, WallMs,
+    AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
+    PrecedentRow, ReleaseRow, StageResultRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -69,7 +69,7 @@ pub enum StoreError {
 /// Receives what a store holds, table by table in the order of the methods, at start.
 ///
 /// Only what the engine must hold in memory: all children, and of the releases the open ones with their members,
-/// assignments and stage results; of the others their heads.
+/// assignments, stage results and runs of analyses; of the others their heads.
 pub trait Loader: Send {
     fn child(&mut self, row: ChildRow) -> Result<(), StoreError>;
     /// Every release ever, in order of key.
@@ -78,6 +78,7 @@ pub trait Loader: Send {
     fn members(&mut self, row: MembersRow) -> Result<(), StoreError>;
     fn assignment(&mut self, row: AssignmentRow) -> Result<(), StoreError>;
     fn stage_result(&mut self, row: StageResultRow) -> Result<(), StoreError>;
+    fn analysis_run(&mut self, row: AnalysisRunRow) -> Result<(), StoreError>;
     fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError>;
     fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError>;
 }
@@ -174,6 +175,15 @@ pub trait Reader: Send + Sync + fmt::Debug {
         from: u32,
         to: u32,
     ) -> BoxFuture<'_, Result<Vec<StageResultRow>, StoreError>>;
+    /// In order of `block`.
+    fn analysis_runs(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<AnalysisRunRow>, StoreError>>;
+    /// The release of `function` that ended well last, at `until_ms` or before; never `but`.
+    fn precedent<'a>(
+        &'a self,
+        function: &'a str,
+        until_ms: WallMs,
+        but: u32,
+    ) -> BoxFuture<'a, Result<Option<PrecedentRow>, StoreError>>;
     fn deployments<'a>(
         &'a self,
         filter: &'a DeploymentFilter,

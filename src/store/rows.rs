@@ -107,6 +107,31 @@ pub struct StageResultRow {
     pub summary: String,
 }
 
+/// `analysis_runs`: the latest run of a block of analysis, with everything measured for it. Primary key
+/// `(release_key, block)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnalysisRunRow {
+    pub release_key: u32,
+    /// Its place among the blocks of the release.
+    pub block: i16,
+    /// JSON object.
+    pub detail: String,
+}
+
+/// `precedents`: when the stages of a release were, for those that are compared with it. Primary key
+/// `(function, release_key)`. It outlives the release's own rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrecedentRow {
+    pub function: String,
+    pub release_key: u32,
+    /// The id of the release.
+    pub id: String,
+    /// When it ended well; `None`: it was taken back afterwards, and is nothing to be compared with.
+    pub ended_ms: Option<WallMs>,
+    /// JSON array of times.
+    pub times: String,
+}
+
 /// `deployments`: what a child runs of a function, as far as is known. Primary key `(child_key, function)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentRow {
@@ -171,7 +196,7 @@ pub struct LeaseRow {
 }
 
 /// Everything that one transaction writes. It happens in this order: children gone, children, seen, releases, archives,
-/// members, assignments, stage results, deployments, audit, outbox, outbox done. No list holds a key twice.
+/// members, assignments, stage results, analysis runs, precedents, deployments, audit, outbox, outbox done. No list holds a key twice.
 ///
 /// Text can't hold the character NUL, and numbers can't exceed `i64::MAX`; a batch with either is refused.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -192,6 +217,10 @@ pub struct Writes {
     pub assignments: Vec<AssignmentRow>,
     /// Upserts; no two of the same key.
     pub stage_results: Vec<StageResultRow>,
+    /// Upserts; no two of the same key.
+    pub analysis_runs: Vec<AnalysisRunRow>,
+    /// Upserts; no two of the same key.
+    pub precedents: Vec<PrecedentRow>,
     /// Upserts; no two of the same key.
     pub deployments: Vec<DeploymentRow>,
     /// Inserts.

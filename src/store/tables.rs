@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::{
     ReleaseHead, StoreError,
     rows::{
-        ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-        ReleaseRow, StageResultRow,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
+        OutboxRow, PrecedentRow, ReleaseRow, StageResultRow,
     },
     session::Columns,
 };
@@ -46,6 +46,9 @@ table!(ASSIGNMENTS, assignment_columns, "assignments", key 2,
     "release_key", "child_key", "status", "outcome", "attempt", "stage", "stage_status", "updated_ms", "detail");
 table!(STAGE_RESULTS, stage_result_columns, "stage_results", key 4,
     "release_key", "child_key", "attempt", "stage", "status", "at_ms", "digest", "summary");
+table!(ANALYSIS_RUNS, analysis_run_columns, "analysis_runs", key 2, "release_key", "block", "detail");
+table!(PRECEDENTS, precedent_columns, "precedents", key 2,
+    "function", "release_key", "id", "ended_ms", "times");
 table!(DEPLOYMENTS, deployment_columns, "deployments", key 2,
     "child_key", "function", "release_key", "variant", "path", "at_ms");
 table!(AUDIT, audit_columns, "audit", key 2, "seq", "idx", "at_ms", "release_key", "actor", "events");
@@ -222,6 +225,26 @@ impl FromRow for StageResultRow {
             at_ms: row.int(5)?,
             digest: row.int(6)?,
             summary: row.text(7)?,
+        })
+    }
+}
+
+impl FromRow for AnalysisRunRow {
+    const TABLE: &'static Table = &ANALYSIS_RUNS;
+    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self { release_key: row.int(0)?, block: row.small(1)?, detail: row.text(2)? })
+    }
+}
+
+impl FromRow for PrecedentRow {
+    const TABLE: &'static Table = &PRECEDENTS;
+    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            function: row.text(0)?,
+            release_key: row.int(1)?,
+            id: row.text(2)?,
+            ended_ms: row.opt_int(3)?,
+            times: row.text(4)?,
         })
     }
 }

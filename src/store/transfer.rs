@@ -27,8 +27,8 @@ use super::{
 /// What the first line calls the file.
 const FORMAT: &str = "choirmaster-store";
 
-/// The version of the file's form; raised when an older program couldn't read it.
-const VERSION: u32 = 1;
+/// The version of the file's form; raised when an older program couldn't read it. Older forms lack tables.
+const VERSION: u32 = 2;
 
 /// Longest line accepted, in bytes. An archive is one line.
 pub const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
@@ -82,13 +82,15 @@ pub struct Info {
 }
 
 /// The tables in the order in which they are told, each with the statement that counts it.
-pub(crate) const COUNTS: [(&str, &str); 9] = [
+pub(crate) const COUNTS: [(&str, &str); 11] = [
     ("children", "SELECT count(*) FROM children"),
     ("releases", "SELECT count(*) FROM releases"),
     ("archives", "SELECT count(*) FROM archives"),
     ("members", "SELECT count(*) FROM members"),
     ("assignments", "SELECT count(*) FROM assignments"),
     ("stage_results", "SELECT count(*) FROM stage_results"),
+    ("analysis_runs", "SELECT count(*) FROM analysis_runs"),
+    ("precedents", "SELECT count(*) FROM precedents"),
     ("deployments", "SELECT count(*) FROM deployments"),
     ("audit", "SELECT count(*) FROM audit"),
     ("outbox", "SELECT count(*) FROM outbox"),
@@ -233,10 +235,10 @@ impl<'a> ImportFile<'a> {
         let mut file = Self { input, digest, line, number: 0, rows: 0, progress: None, ended: false };
         file.next_line()?;
         match serde_json::from_slice::<Head>(&file.line) {
-            Ok(head) if head.format == FORMAT && head.version == VERSION => {}
+            Ok(head) if head.format == FORMAT && (1..=VERSION).contains(&head.version) => {}
             Ok(head) if head.format == FORMAT => {
                 let found = head.version;
-                return Err(file.bad(&format!("has form {found}, this program reads {VERSION}")));
+                return Err(file.bad(&format!("has form {found}, this program reads up to {VERSION}")));
             }
             _ => return Err(file.bad("is not the first line of an export")),
         }
@@ -303,6 +305,8 @@ impl<'a> ImportFile<'a> {
             AnyRow::Members(row) => writes.members.push(row),
             AnyRow::Assignment(row) => writes.assignments.push(row),
             AnyRow::StageResult(row) => writes.stage_results.push(row),
+            AnyRow::AnalysisRun(row) => writes.analysis_runs.push(row),
+            AnyRow::Precedent(row) => writes.precedents.push(row),
             AnyRow::Deployment(row) => writes.deployments.push(row),
             AnyRow::Audit(row) => writes.audit.push(row),
             AnyRow::Outbox(row) => writes.outbox.push(row),

@@ -40,13 +40,11 @@ pub(super) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// Takes a mapping apart; reports what is none, duplicate keys and unknown keys. `not_yet` are keys of the
-    /// language that this version can't honour: they are refused, since ignoring them would do something else.
+    /// Takes a mapping apart; reports what is none, duplicate keys and unknown keys.
     pub fn open(
         node: &'n Node,
         what: String,
         known: &[&'static str],
-        not_yet: &[&'static str],
         findings: &mut Findings<'_>,
     ) -> Option<Self> {
         let Kind::Mapping(pairs) = &node.kind else {
@@ -56,19 +54,12 @@ impl<'n> Fields<'n> {
         };
         let mut fields = Self { at: node.at, what, entries: HashMap::new(), places: HashMap::new() };
         for (key, value) in pairs {
-            fields.take(key, value, known, not_yet, findings);
+            fields.take(key, value, known, findings);
         }
         Some(fields)
     }
 
-    fn take(
-        &mut self,
-        key: &'n Node,
-        node: &'n Node,
-        known: &[&'static str],
-        not_yet: &[&'static str],
-        findings: &mut Findings<'_>,
-    ) {
+    fn take(&mut self, key: &'n Node, node: &'n Node, known: &[&'static str], findings: &mut Findings<'_>) {
         let what = &self.what;
         let Kind::Scalar(name) = &key.kind else {
             findings.error(key.at, "wrong-type", format!("a key of {what} is not a word"));
@@ -80,14 +71,10 @@ impl<'n> Fields<'n> {
             findings.error(key.at, "duplicate-key", message).fix("keep one of the two");
             return;
         }
-        if not_yet.contains(&name.as_str()) {
-            findings
-                .error(key.at, "not-available", format!("{name} is not yet available in this version"))
-                .fix(format!("leave {name} out"));
-        } else if !known.contains(&name.as_str()) {
+        if !known.contains(&name.as_str()) {
             // A text with ten thousand strange keys gets no ten thousand searches.
             let shown = !findings.is_full();
-            let near = shown.then(|| nearest(name, known.iter().chain(not_yet).copied())).flatten();
+            let near = shown.then(|| nearest(name, known.iter().copied())).flatten();
             let found = findings.error(key.at, "unknown-key", format!("{what} has no key {}", quoted(name)));
             match near {
                 Some(near) => found.fix(format!("did you mean {near}?")),

@@ -27,7 +27,7 @@ pub struct FromAbove {
 
 pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromAbove> {
     let known = ["waves", "continues", "undoes"];
-    let fields = Fields::open(entry.node, "from_above".to_owned(), &known, &[], findings)?;
+    let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
         parse::name(entry, findings).map(|name| name.value)

@@ -24,7 +24,7 @@ pub mod schema;
 mod target;
 mod validate;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 pub use amount::{Amount, Round};
 pub use check::{
@@ -161,6 +161,33 @@ pub enum Operator {
     Greater,
     GreaterOrEqual,
     Equal,
+}
+
+/// As it is shown: `responseTime <=250 Median`.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operator = match self.operator {
+            Operator::Less => "<",
+            Operator::LessOrEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterOrEqual => ">=",
+            Operator::Equal => "==",
+        };
+        let threshold = self.threshold;
+        match self.metric {
+            Metric::ErrorRate => write!(f, "errorRate {operator}{threshold}"),
+            Metric::ResponseTime(Statistic::Median) => write!(f, "responseTime {operator}{threshold} Median"),
+            Metric::ResponseTime(Statistic::Minimum) => {
+                write!(f, "responseTime {operator}{threshold} Minimum")
+            }
+            Metric::ResponseTime(Statistic::Maximum) => {
+                write!(f, "responseTime {operator}{threshold} Maximum")
+            }
+            Metric::ResponseTime(Statistic::Quantile(q)) => {
+                write!(f, "responseTime {operator}{threshold} P{}", q * 100.0)
+            }
+        }
+    }
 }
 
 /// What happens when another unfinished release names one of the same functions.

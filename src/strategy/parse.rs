@@ -119,7 +119,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         Author::Developer => &KEYS[..],
         Author::Parent => &KEYS_FROM_ABOVE[..],
     };
-    let fields = Fields::open(root, "the strategy".to_owned(), keys, &[], findings)?;
+    let fields = Fields::open(root, "the strategy".to_owned(), keys, findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
         fields.optional(key).and_then(|e| read(e, "bad-duration", scalar::duration, findings))
     };
@@ -291,14 +291,13 @@ fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
 /// The block says what a roll-back restores. There is one thing it can restore, so it is checked and not kept.
 fn rollback(fields: &Fields<'_>, findings: &mut Findings<'_>) {
     let Some(entry) = fields.optional("rollback") else { return };
-    let Some(block) = Fields::open(entry.node, "rollback".to_owned(), &["action"], &[], findings) else {
+    let Some(block) = Fields::open(entry.node, "rollback".to_owned(), &["action"], findings) else {
         return;
     };
     let Some(entry) = block.required("action", "and below it function: base_version", findings) else {
         return;
     };
-    let Some(action) =
-        Fields::open(entry.node, "the rollback action".to_owned(), &["function"], &[], findings)
+    let Some(action) = Fields::open(entry.node, "the rollback action".to_owned(), &["function"], findings)
     else {
         return;
     };
@@ -323,11 +322,11 @@ pub(super) fn title(noun: &str, node: &Node, index: usize) -> String {
 
 fn function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftFunction> {
     let keys = ["name", "base_version", "new_version"];
-    let fields = Fields::open(node, title("function", node, index), &keys, &[], findings)?;
+    let fields = Fields::open(node, title("function", node, index), &keys, findings)?;
     let version = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.required(key, "and below it path: and env:", findings)?;
         let what = format!("{key} of {}", fields.what());
-        let version = Fields::open(entry.node, what, &["path", "env"], &[], findings)?;
+        let version = Fields::open(entry.node, what, &["path", "env"], findings)?;
         let path = version.required("path", "fns/sample_f1", findings);
         let path = path.and_then(|e| read(e, "bad-path", scalar::folder, findings));
         let env = version.required("env", "nodejs", findings).and_then(|e| name(e, findings));
@@ -352,7 +351,7 @@ fn stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Draft
         "end_action",
         "analysis",
     ];
-    let fields = Fields::open(node, title("stage", node, index), &keys, &[], findings)?;
+    let fields = Fields::open(node, title("stage", node, index), &keys, findings)?;
     let kinds = [("A/B", StageKind::AB), ("WaitForSignal", StageKind::WaitForSignal)];
     let kind = fields.required("type", "WaitForSignal", findings);
     let (min_duration, min_calls) = minima(&fields, findings);
@@ -382,7 +381,7 @@ fn variants(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<u8> {
     let mut unnamed = false;
     for (index, node) in entry.items(MAX_CONDITIONS, findings).iter().enumerate() {
         let what = format!("{} of {}", title("variant", node, index), fields.what());
-        let variant = Fields::open(node, what, &["name", "trafficPercentage"], &[], findings);
+        let variant = Fields::open(node, what, &["name", "trafficPercentage"], findings);
         let Some(variant) = variant else {
             unnamed = true;
             continue;
@@ -439,7 +438,7 @@ enum MetricName {
 
 fn condition(stage: &str, node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Condition> {
     let what = format!("{} of {stage}", title("condition", node, index));
-    let fields = Fields::open(node, what, &["name", "threshold", "compareWith"], &[], findings)?;
+    let fields = Fields::open(node, what, &["name", "threshold", "compareWith"], findings)?;
     let names = [("errorRate", MetricName::ErrorRate), ("responseTime", MetricName::ResponseTime)];
     let metric = fields.required("name", "errorRate", findings);
     let metric = metric.and_then(|e| word(e, "metric", &names, findings));
@@ -513,7 +512,7 @@ fn minima(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Duration, u64) {
     let Some(entry) = fields.optional("end_conditions") else { return (Duration::ZERO, 0) };
     for (index, node) in entry.items(MAX_CONDITIONS, findings).iter().enumerate() {
         let what = format!("{} of {}", title("end condition", node, index), fields.what());
-        let Some(item) = Fields::open(node, what, &["name", "threshold"], &[], findings) else { continue };
+        let Some(item) = Fields::open(node, what, &["name", "threshold"], findings) else { continue };
         let name = item.required("name", "minDuration", findings);
         let is_duration = name
             .and_then(|e| word(e, "end condition", &[("minDuration", true), ("minCalls", false)], findings));
@@ -539,7 +538,7 @@ fn actions(
     let example = "and below it onSuccess: rollout and onFailure: rollback";
     let Some(entry) = fields.required("end_action", example, findings) else { return none };
     let what = format!("end_action of {}", fields.what());
-    let Some(action) = Fields::open(entry.node, what, &["onSuccess", "onFailure"], &[], findings) else {
+    let Some(action) = Fields::open(entry.node, what, &["onSuccess", "onFailure"], findings) else {
         return none;
     };
     let success = action.required("onSuccess", "rollout", findings).and_then(|e| name(e, findings));

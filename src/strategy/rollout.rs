@@ -147,7 +147,7 @@ enum Named {
 }
 
 pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draft> {
-    let fields = Fields::open(entry.node, "rollout".to_owned(), &KEYS, &[], findings)?;
+    let fields = Fields::open(entry.node, "rollout".to_owned(), &KEYS, findings)?;
     let mut rollout = Rollout::default();
     let (named, order) = order(&fields, findings);
     rollout.order = order.unwrap_or(Order::Parallel);
@@ -323,7 +323,7 @@ fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'
 }
 
 fn approved_stages(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<Located<String>> {
-    let Some(fields) = Fields::open(entry.node, "approval".to_owned(), &["stages"], &[], findings) else {
+    let Some(fields) = Fields::open(entry.node, "approval".to_owned(), &["stages"], findings) else {
         return Vec::new();
     };
     let Some(list) = fields.required("stages", "[Canary 5 Percent]", findings) else { return Vec::new() };

@@ -77,8 +77,7 @@ impl From<&MultiPolygon> for TargetArea {
 
 /// Reads the block. What is empty is refused: it would mean every child, which is hardly what was meant.
 pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Target> {
-    let fields =
-        Fields::open(entry.node, "target".to_owned(), &["area", "labels", "partial"], &[], findings)?;
+    let fields = Fields::open(entry.node, "target".to_owned(), &["area", "labels", "partial"], findings)?;
     let mut target = Target::default();
     if let Some(entry) = fields.filled("area", "and below it a GeoJSON Polygon", findings) {
         let mut reader = Reader { polygons: Vec::new(), positions: 0, faults: false };

@@ -21,34 +21,26 @@ pub(super) fn not_yet_available(blocks: Blocks, strategy: Option<&Strategy>, fin
             .error(at, "not-available", "partial: allow is not yet available in this version")
             .fix("leave partial: allow out");
     }
-    let analyses = strategy.into_iter().flat_map(Strategy::analyses);
-    for (stage, analysis) in analyses {
-        for metric in &analysis.metrics {
-            let is_open = stage.is_none() && analysis.duration.is_none();
-            if let (Some(at), Some(what)) = (blocks.analysis, unavailable(metric, is_open)) {
-                let name = quoted(&metric.name);
-                findings
-                    .error(
-                        at,
-                        "not-available",
-                        format!("metric {name}: {what} is not yet available in this version"),
-                    )
-                    .fix("leave it out");
-            }
+    let metrics =
+        strategy.into_iter().flat_map(Strategy::analyses).flat_map(|(_, analysis)| &analysis.metrics);
+    for metric in metrics.filter(|metric| is_unavailable(metric)) {
+        if let Some(at) = blocks.analysis {
+            let name = quoted(&metric.name);
+            let message = format!(
+                "metric {name}: PREVIOUS of what children report is not yet available in this version"
+            );
+            findings
+                .error(at, "not-available", message)
+                .fix("compare by a query, or with strategy: CANARY_BASELINE");
         }
     }
 }
 
-/// What of a metric can't be judged yet; `is_open`: its block has no duration.
-fn unavailable(metric: &analysis::Metric, is_open: bool) -> Option<&'static str> {
-    let compares = matches!(metric.rule, Rule::Compare(_));
-    match (&metric.rule, &metric.source) {
-        (Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }), _) => Some("PREVIOUS"),
-        _ if compares && metric.failure_limit > 0 => Some("a failureLimit of a comparison"),
-        (_, Source::Children(_)) if is_open => Some("children without a duration of the analysis"),
-        (_, Source::Query(_)) if is_open && compares => Some("a comparison by query without a duration"),
-        _ => None,
-    }
+/// Whether a metric can't be judged yet: children that were there both times would have to be told apart.
+fn is_unavailable(metric: &analysis::Metric) -> bool {
+    let looks_back =
+        matches!(metric.rule, Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }));
+    looks_back && matches!(metric.source, Source::Children(_))
 }
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
@@ -255,6 +247,7 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
 
 fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {
     let [on_success, on_failure] = actions;
+    let analysis = stage.analysis.and_then(|draft| draft.with(&stage.conditions));
     Some(Stage {
         name: stage.name?.value,
         kind: stage.kind?,
@@ -265,7 +258,7 @@ fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 
         min_calls: stage.min_calls,
         on_success: on_success?,
         on_failure: on_failure?,
-        analysis: stage.analysis.and_then(|draft| draft.analysis),
+        analysis,
     })
 }
 

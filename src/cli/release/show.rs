@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     cli::{
@@ -144,9 +144,49 @@ fn analyses(analyses: &[AnalysisOverview]) -> String {
             let found = if metric.found.is_empty() { "not looked at yet" } else { metric.found.as_str() };
             let (name, found) = (show::one_line(&metric.name), show::one_line(found));
             let _ = writeln!(text, "  {name} ({}{dry}){verdict}: {found}", metric.strategy);
+            if let Some(numbers) = metric.evidence.as_ref().map(evidence) {
+                let _ = writeln!(text, "    {numbers}");
+            }
         }
     }
     text
+}
+
+/// What a comparison rests on, in one line.
+fn evidence(evidence: &Value) -> String {
+    let number = |path: &str| evidence.pointer(path).and_then(Value::as_f64);
+    let mut parts = Vec::new();
+    for side in ["baseline", "canary"] {
+        let mut part = format!("{side} {}", number(&format!("/{side}/count")).unwrap_or_default());
+        for name in ["p50", "p95", "p99", "events"] {
+            if let Some(value) = number(&format!("/{side}/{name}")) {
+                let _ = write!(part, ", {name} {}", short(value));
+            }
+        }
+        parts.push(part);
+    }
+    if let Some(estimate) = number("/effect/estimate") {
+        let end = |path| number(path).map_or("open".to_owned(), short);
+        let (low, high) = (end("/effect/low"), end("/effect/high"));
+        parts.push(format!("estimate {} ({low} to {high})", short(estimate)));
+    }
+    for test in evidence["tests"].as_array().into_iter().flatten() {
+        let of = |name: &str| test[name].as_f64().map_or("-".to_owned(), short);
+        parts.push(format!("z {} of {}, p {}", of("z"), of("boundary"), of("p")));
+    }
+    let of = |path| number(path).map_or("-".to_owned(), short);
+    parts.push(format!("alpha {} of {} spent", of("/alphaSpent"), of("/alpha")));
+    parts.join("; ")
+}
+
+/// Four digits.
+fn short(value: f64) -> String {
+    if value != 0.0 && !(1e-3..1e6).contains(&value.abs()) {
+        return format!("{value:.1e}");
+    }
+    let digits = (3.0 - value.abs().max(1e-3).log10().floor()).clamp(0.0, 6.0) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 fn write_children(

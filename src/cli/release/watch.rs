@@ -21,7 +21,7 @@ use crate::{
         failure::{self, Failure},
         outcome, show,
     },
-    wire::api::{Release, ReleaseChild, ReleaseDetail},
+    wire::api::{ReleaseChild, ReleaseDetail},
 };
 
 /// Between two looks.
@@ -152,13 +152,15 @@ struct Shown {
     live: Option<Live>,
     line: String,
     state: String,
+    /// Verdicts that were told, each with what was judged and in which run.
+    verdicts: Vec<(String, u32, String)>,
     written: Option<Instant>,
 }
 
 impl Shown {
     fn new(form: Form) -> Self {
         let live = (form == Form::Table).then(Live::new);
-        Self { form, live, line: String::new(), state: String::new(), written: None }
+        Self { form, live, line: String::new(), state: String::new(), verdicts: Vec::new(), written: None }
     }
 
     fn update(
@@ -172,22 +174,48 @@ impl Shown {
             return Ok(live.draw(detail, children, out)?);
         }
         let release = &detail.release;
+        let news = self.verdicts(detail);
+        for verdict in news.iter().filter(|_| self.form == Form::Lines) {
+            self.write(detail, verdict, out)?;
+        }
         let line = progress::line(release);
         let recently = self.written.is_some_and(|at| at.elapsed() < LINE_EVERY);
         let quiet = !over && self.state == release.state && recently;
-        if line == self.line || quiet {
+        let told = self.form == Form::Json && !news.is_empty();
+        if (line == self.line || quiet) && !told {
             return Ok(());
         }
-        self.write(release, &line, out)?;
+        self.write(detail, &line, out)?;
         self.line = line;
         self.state.clone_from(&release.state);
         self.written = Some(Instant::now());
         Ok(())
     }
 
-    fn write(&self, release: &Release, line: &str, out: &mut impl Write) -> Result<(), Failure> {
+    /// Verdicts that are new, in words.
+    fn verdicts(&mut self, detail: &ReleaseDetail) -> Vec<String> {
+        let mut news = Vec::new();
+        for analysis in &detail.analyses {
+            let Some(verdict) = &analysis.verdict else { continue };
+            let told = (analysis.of.clone(), analysis.run, verdict.clone());
+            if !self.verdicts.contains(&told) {
+                let why = analysis.why.as_deref().unwrap_or_default();
+                let of = show::one_line(&analysis.of);
+                news.push(format!("analysis of {of}: {verdict}: {}", show::one_line(why)));
+                self.verdicts.push(told);
+            }
+        }
+        news
+    }
+
+    fn write(&self, detail: &ReleaseDetail, line: &str, out: &mut impl Write) -> Result<(), Failure> {
+        let release = &detail.release;
         if self.form == Form::Json {
-            let json = serde_json::to_string(release).map_err(io::Error::from)?;
+            let mut json = serde_json::to_value(release).map_err(io::Error::from)?;
+            if let (Some(fields), false) = (json.as_object_mut(), detail.analyses.is_empty()) {
+                let analyses = serde_json::to_value(&detail.analyses).map_err(io::Error::from)?;
+                fields.insert("analyses".to_owned(), analyses);
+            }
             writeln!(out, "{json}")?;
         } else {
             writeln!(out, "{} {} {line}", show::clock(Timestamp::now()), release.id)?;

@@ -83,6 +83,13 @@ const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES ($1, $2) ON C
 const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys, waves)
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[])
     ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys, waves = excluded.waves";
+const ANALYSIS_RUNS: &str = "INSERT INTO analysis_runs (release_key, block, detail)
+    SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[])
+    ON CONFLICT (release_key, block) DO UPDATE SET detail = excluded.detail";
+const PRECEDENTS: &str = "INSERT INTO precedents (function, release_key, id, ended_ms, times)
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
+    ON CONFLICT (function, release_key) DO UPDATE SET id = excluded.id, ended_ms = excluded.ended_ms,
+        times = excluded.times";
 const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[])";
 const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id = ANY ($1::bigint[])";
@@ -96,7 +103,7 @@ const SET_PROGRESS: &str = "UPDATE lease SET seq = $2, served_ms = $3 WHERE epoc
 const NO_IDLE_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
 const IS_EMPTY: &str = "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children)
     AND NOT EXISTS (SELECT 1 FROM releases) AND NOT EXISTS (SELECT 1 FROM audit)
-    AND NOT EXISTS (SELECT 1 FROM outbox) FROM lease";
+    AND NOT EXISTS (SELECT 1 FROM outbox) AND NOT EXISTS (SELECT 1 FROM precedents) FROM lease";
 
 /// Everything above, for the test that prepares each statement.
 #[cfg(test)]
@@ -108,6 +115,8 @@ pub(super) const STATEMENTS: &[&str] = &[
     RELEASE,
     ARCHIVE,
     MEMBERS,
+    ANALYSIS_RUNS,
+    PRECEDENTS,
     OUTBOX,
     OUTBOX_DONE,
     PRUNE_AUDIT,
@@ -150,6 +159,8 @@ fn is_one_statement(writes: &Writes) -> bool {
         && writes.releases.is_empty()
         && writes.archives.is_empty()
         && writes.members.is_empty()
+        && writes.analysis_runs.is_empty()
+        && writes.precedents.is_empty()
         && writes.outbox.is_empty()
         && writes.outbox_done.is_empty()
 }
@@ -178,6 +189,12 @@ async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, Store
     }
     if !writes.members.is_empty() {
         run(conn, members(writes)).await?;
+    }
+    if !writes.analysis_runs.is_empty() {
+        run(conn, analysis_runs(writes)).await?;
+    }
+    if !writes.precedents.is_empty() {
+        run(conn, precedents(writes)).await?;
     }
     if !writes.outbox.is_empty() {
         run(conn, outbox(writes)).await?;
@@ -304,6 +321,24 @@ fn members(writes: &Writes) -> Bound<'_> {
         .bind(rows.clone().map(|row| i64::from(row.slice)).bind_iter())
         .bind(rows.clone().map(|row| &row.keys[..]).bind_iter())
         .bind(rows.map(|row| &row.waves[..]).bind_iter())
+}
+
+fn analysis_runs(writes: &Writes) -> Bound<'_> {
+    let rows = writes.analysis_runs.iter();
+    sqlx::query(ANALYSIS_RUNS)
+        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.block).bind_iter())
+        .bind(rows.map(|row| row.detail.as_str()).bind_iter())
+}
+
+fn precedents(writes: &Writes) -> Bound<'_> {
+    let rows = writes.precedents.iter();
+    sqlx::query(PRECEDENTS)
+        .bind(rows.clone().map(|row| row.function.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
+        .bind(rows.clone().map(|row| row.id.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| row.ended_ms).bind_iter())
+        .bind(rows.map(|row| row.times.as_str()).bind_iter())
 }
 
 fn outbox(writes: &Writes) -> Bound<'_> {

@@ -73,9 +73,11 @@ pub(crate) async fn open_target(url: &str, options: &OpenOptions) -> Result<Box<
 pub(crate) async fn open_source(url: &str) -> Result<Arc<dyn Sessions>, StoreError> {
     let options = parse(url)?;
     let mut conn = connect(&options).await?;
-    if schema::check(&mut conn).await? == 0 {
+    let found = schema::check(&mut conn).await?;
+    if found == 0 {
         return Err(StoreError::Refused("the database holds no store".to_owned()));
     }
+    check::is_current(found, schema::KNOWN)?;
     Ok(Arc::new(PgSessions::new(options)))
 }
 

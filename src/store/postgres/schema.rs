@@ -6,10 +6,13 @@ use super::error::store_error;
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_initial.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../../migrations/postgres/0001_initial.sql"),
+    include_str!("../../../migrations/postgres/0002_analysis.sql"),
+];
 
 /// The version this program writes.
-const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
+pub(super) const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
 
 const EXISTS: &str = "SELECT to_regclass('store_version') IS NOT NULL";
 pub(super) const VERSION: &str = "SELECT version FROM store_version";

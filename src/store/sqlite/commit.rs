@@ -68,6 +68,14 @@ const STAGE_RESULTS: &str = "INSERT INTO stage_results
     FROM jsonb_each(?1) WHERE true
     ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
         at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary";
+const ANALYSIS_RUNS: &str = "INSERT INTO analysis_runs (release_key, block, detail)
+    SELECT value->>'release_key', value->>'block', value->>'detail' FROM jsonb_each(?1) WHERE true
+    ON CONFLICT (release_key, block) DO UPDATE SET detail = excluded.detail";
+const PRECEDENTS: &str = "INSERT INTO precedents (function, release_key, id, ended_ms, times)
+    SELECT value->>'function', value->>'release_key', value->>'id', value->>'ended_ms', value->>'times'
+    FROM jsonb_each(?1) WHERE true
+    ON CONFLICT (function, release_key) DO UPDATE SET id = excluded.id, ended_ms = excluded.ended_ms,
+        times = excluded.times";
 const DEPLOYMENTS: &str = "INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
     SELECT value->>'child_key', value->>'function', value->>'release_key', value->>'variant', value->>'path',
         value->>'at_ms'
@@ -85,7 +93,8 @@ const PRUNE_AUDIT: &str = "DELETE FROM audit
       AND at_ms < ?1 AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
 const IS_EMPTY: &str =
     "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children) AND NOT EXISTS (SELECT 1 FROM releases)
-    AND NOT EXISTS (SELECT 1 FROM audit) AND NOT EXISTS (SELECT 1 FROM outbox) FROM lease";
+    AND NOT EXISTS (SELECT 1 FROM audit) AND NOT EXISTS (SELECT 1 FROM outbox)
+    AND NOT EXISTS (SELECT 1 FROM precedents) FROM lease";
 
 /// Everything above, for the test that prepares each statement.
 #[cfg(test)]
@@ -105,6 +114,8 @@ pub(super) const STATEMENTS: &[&str] = &[
     MEMBERS,
     ASSIGNMENTS,
     STAGE_RESULTS,
+    ANALYSIS_RUNS,
+    PRECEDENTS,
     DEPLOYMENTS,
     AUDIT,
     OUTBOX,
@@ -172,6 +183,8 @@ async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), Store
     }
     many(conn, ASSIGNMENTS, &writes.assignments).await?;
     many(conn, STAGE_RESULTS, &writes.stage_results).await?;
+    many(conn, ANALYSIS_RUNS, &writes.analysis_runs).await?;
+    many(conn, PRECEDENTS, &writes.precedents).await?;
     many(conn, DEPLOYMENTS, &writes.deployments).await?;
     many(conn, AUDIT, &writes.audit).await?;
     many(conn, OUTBOX, &writes.outbox).await?;

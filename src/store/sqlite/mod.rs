@@ -83,6 +83,7 @@ pub(crate) async fn open_source(path: &Path) -> Result<Arc<dyn Sessions>, StoreE
     if found == 0 {
         return Err(StoreError::Refused(format!("{} is empty: it holds no store", path.display())));
     }
+    check::is_current(found, schema::KNOWN)?;
     Ok(Arc::new(SqliteSessions::new(&path)))
 }
 

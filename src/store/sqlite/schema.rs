@@ -8,10 +8,13 @@ use super::{BUSY_TIMEOUT, error::store_error};
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_initial.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../../migrations/sqlite/0001_initial.sql"),
+    include_str!("../../../migrations/sqlite/0002_analysis.sql"),
+];
 
 /// The version this program writes.
-const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
+pub(super) const KNOWN: i64 = MIGRATIONS.len().cast_signed() as i64;
 
 /// Marks the file as ours: "chor" in ASCII.
 const APPLICATION_ID: i64 = 0x6368_6f72;
@@ -23,7 +26,7 @@ pub(super) const LOOK: &str = "SELECT user_version, application_id, (SELECT coun
     FROM pragma_user_version, pragma_application_id";
 
 /// `PRAGMA` takes no parameters, so there is one statement a version.
-const SET_VERSION: [&str; MIGRATIONS.len()] = ["PRAGMA user_version = 1"];
+const SET_VERSION: [&str; MIGRATIONS.len()] = ["PRAGMA user_version = 1", "PRAGMA user_version = 2"];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.
 pub(super) async fn check(path: &Path) -> Result<i64, StoreError> {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    Analysis, CHILDREN, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS, MIN_INTERVAL, Metric, Source,
-    Unclear, amount,
+    Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS,
+    MIN_INTERVAL, Metric, Reference, Rule, Source, Unclear, amount,
     metric::{self, Around, Values},
     providers::{ProviderKind, Providers},
 };
 use crate::strategy::{
+    Condition, Metric as Judged,
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
     parse,
@@ -45,8 +46,19 @@ pub(in crate::strategy) struct Draft {
     pub at: At,
     /// Where alpha is given, if it is.
     pub alpha: Option<At>,
-    /// The providers of its metrics, each with whether a path into JSON is given.
-    providers: Vec<(Located<String>, bool)>,
+    /// For what is judged without being named.
+    failure_limit: u32,
+    dry_run: bool,
+    /// Who is asked by its metrics.
+    providers: Vec<Asking>,
+}
+
+/// What must be known of a metric where its provider is known.
+struct Asking {
+    provider: Located<String>,
+    has_path: bool,
+    /// It asks about the past without saying of when.
+    is_timeless: bool,
 }
 
 /// When it looks.
@@ -71,7 +83,7 @@ pub(in crate::strategy) fn read(
     place: Place,
     findings: &mut Findings<'_>,
 ) -> Option<Draft> {
-    let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, &[], findings)?;
+    let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, findings)?;
     let schedule = schedule(&fields, place, findings);
     let limit = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "2", findings)?;
@@ -109,7 +121,9 @@ pub(in crate::strategy) fn read(
         alpha,
         metrics,
     });
-    Some(Draft { analysis, at: entry.at, alpha: alpha_entry.map(|e| e.at), providers })
+    let alpha = alpha_entry.map(|e| e.at);
+    let dry_run = dry_run.unwrap_or(false);
+    Some(Draft { analysis, at: entry.at, alpha, failure_limit, dry_run, providers })
 }
 
 fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> Schedule {
@@ -164,7 +178,7 @@ struct Shared<'a> {
     dry_run: bool,
 }
 
-type Metrics = (Option<Vec<Metric>>, Vec<(Located<String>, bool)>);
+type Metrics = (Option<Vec<Metric>>, Vec<Asking>);
 
 fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>) -> Metrics {
     let example = "and a list below it";
@@ -179,8 +193,15 @@ fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>
             Some(metric) => {
                 if let Source::Query(asked) = &metric.source {
                     let at = provider_at(node);
-                    let name = Located { value: asked.provider.clone(), at };
-                    providers.push((name, asked.json_path.is_some()));
+                    let looks_back = matches!(
+                        metric.rule,
+                        Rule::Compare(Comparison { with: Reference::Previous { .. }, .. })
+                    );
+                    providers.push(Asking {
+                        provider: Located { value: asked.provider.clone(), at },
+                        has_path: asked.json_path.is_some(),
+                        is_timeless: looks_back && !asked.names_window(),
+                    });
                 }
                 metrics.push(metric);
             }
@@ -205,7 +226,7 @@ fn one(
     findings: &mut Findings<'_>,
 ) -> Option<Metric> {
     let what = parse::title("metric", node, index);
-    let fields = Fields::open(node, what, &metric::KEYS, &[], findings)?;
+    let fields = Fields::open(node, what, &metric::KEYS, findings)?;
     // A template that couldn't be put in was reported, and without it nothing can be said.
     if fields.place("template").is_some() {
         return None;
@@ -226,9 +247,31 @@ fn one(
 }
 
 impl Draft {
+    /// The analysis of a stage, which judges its `metrics_conditions` too.
+    pub fn with(self, conditions: &[Condition]) -> Option<Analysis> {
+        let mut analysis = self.analysis?;
+        for condition in conditions {
+            let mut name = format!("metrics_conditions: {condition}");
+            while analysis.metrics.iter().any(|metric| metric.name == name) {
+                name.push_str(", again");
+            }
+            analysis.metrics.push(Metric {
+                name,
+                source: Source::Children(match condition.metric {
+                    Judged::ErrorRate => ChildMetric::ErrorRate,
+                    Judged::ResponseTime(_) => ChildMetric::ResponseTime,
+                }),
+                rule: Rule::Condition(condition.clone()),
+                failure_limit: self.failure_limit,
+                dry_run: self.dry_run,
+            });
+        }
+        Some(analysis)
+    }
+
     /// Reports providers that there are not, and paths for those that have no use for one.
     pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
-        for (name, has_path) in &self.providers {
+        for Asking { provider: name, has_path, is_timeless } in &self.providers {
             match known.get(&name.value).map(|provider| provider.kind) {
                 None => {
                     let message = format!("there is no provider {}", quoted(&name.value));
@@ -241,6 +284,15 @@ impl Draft {
                 Some(ProviderKind::Prometheus) if *has_path => {
                     let message = "jsonPath has a meaning only with a provider of the type web";
                     findings.error(name.at, "no-effect", message).fix("leave jsonPath out");
+                }
+                Some(ProviderKind::Web) if *is_timeless => {
+                    let message = format!(
+                        "{} tells what is now, and the query asks about an earlier time without saying which",
+                        quoted(&name.value)
+                    );
+                    findings.error(name.at, "missing-variable", message).fix(
+                        "write {{ .BuiltInArgs.Window.Start }} and {{ .BuiltInArgs.Window.End }} into the query",
+                    );
                 }
                 Some(_) => {}
             }

@@ -18,7 +18,8 @@ pub struct AnalysisForm {
     pub interval: DurationForm,
     /// What is measured before it doesn't count; `0s` if absent.
     pub initial_delay: Option<DurationForm>,
-    /// Measurements outside of the expected range (or crossings of the boundary) that are borne; 0 if absent.
+    /// Measurements outside of the expected range that are borne; of a comparison, looks that cross the boundary without
+    /// being the verdict yet. 0 if absent.
     #[schemars(range(min = 0, max = 1000))]
     pub failure_limit: Option<u32>,
     /// Looks in a row without an answer that are borne; 4 if absent.
@@ -74,7 +75,8 @@ pub struct SharedForm {
     /// `THRESHOLD` if absent.
     pub strategy: Option<MetricStrategyForm>,
     /// What to ask. `{{ .Variant.Name }}` (or `{{ .BuiltInArgs.Variant.Name }}`), `{{ .VariantArgs.NAME }}`,
-    /// `{{ .BuiltInArgs.App.Name }}` (the function) and `{{ .AppArgs.NAME }}` are replaced.
+    /// `{{ .BuiltInArgs.App.Name }}` (the function), `{{ .BuiltInArgs.Window.Start }}` and `.End` (of the time that is asked
+    /// about, in seconds since 1970) and `{{ .AppArgs.NAME }}` are replaced.
     pub query: Option<String>,
     /// Of `children`.
     pub metric: Option<super::super::schema::MetricForm>,
@@ -91,7 +93,8 @@ pub struct SharedForm {
     pub quantile: Option<Scalar>,
     /// For the share of alpha; 1 if absent.
     pub weight: Option<f64>,
-    /// For `{{ .VariantArgs.NAME }}` where the baseline is asked for.
+    /// For `{{ .VariantArgs.NAME }}` where the baseline is asked for; by `PREVIOUS` without `runVariation` for the same
+    /// hours of earlier weeks.
     pub baseline_args: Option<BTreeMap<String, Scalar>>,
     /// For `{{ .VariantArgs.NAME }}` where the canary is asked for.
     pub canary_args: Option<BTreeMap<String, Scalar>>,
@@ -102,7 +105,8 @@ pub struct SharedForm {
     /// Instead of that of the block.
     #[schemars(range(min = 0, max = 1000))]
     pub failure_limit: Option<u32>,
-    /// Of `PREVIOUS`: how much a version differs from itself from run to run, as a relative standard deviation.
+    /// Of `PREVIOUS`: how much a version differs from itself from run to run, as a relative standard deviation; if absent,
+    /// the same hours of earlier weeks tell.
     pub run_variation: Option<Scalar>,
     /// Of a provider of the type `web`: where the values stand in its answer (RFC 9535).
     pub json_path: Option<String>,
@@ -115,7 +119,8 @@ pub struct SharedForm {
 pub enum MetricStrategyForm {
     /// Each measurement lies in the expected range.
     Threshold,
-    /// The new version against the last release of the function that ended well.
+    /// The new version against what was the new version when the last release of the function that ended well was at
+    /// the same stage.
     Previous,
     /// The new version against the base version set up beside it.
     CanaryBaseline,

@@ -222,7 +222,7 @@ pub(super) fn json_path(text: &str) -> Result<String, Fault> {
 }
 
 fn read_expected(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<(Option<f64>, Option<f64>)> {
-    let fields = Fields::open(entry.node, "expected".to_owned(), &["min", "max"], &[], findings)?;
+    let fields = Fields::open(entry.node, "expected".to_owned(), &["min", "max"], findings)?;
     let mut bound = |key: &str| match scalar(&fields, key, "0.1", amount::bound, findings) {
         Given::No => Ok(None),
         Given::Unread(_) => Err(()),
@@ -308,8 +308,14 @@ pub(super) fn finish(
         Named::Threshold => threshold(values, around, findings),
         _ => compare(values, strategy, dry_run, around, findings).map(Rule::Compare),
     });
-    let failure_limit = values.failure_limit.value().copied().unwrap_or(around.failure_limit);
-    if let (Some(at), Some(looks)) = (values.failure_limit.at(), around.schedule.looks())
+    // What children report is compared once, when all have reported: it can't be crossed twice.
+    let is_once = matches!((&source, &rule), (Some(Source::Children(_)), Some(Rule::Compare(_))))
+        && !around.schedule.is_open;
+    let inherited = if is_once { 0 } else { around.failure_limit };
+    let failure_limit = values.failure_limit.value().copied().unwrap_or(inherited);
+    let looks = if is_once { Some(1) } else { around.schedule.looks() };
+    if let (Some(at), Some(looks)) =
+        (values.failure_limit.at().filter(|_| failure_limit > 0 || !is_once), looks)
         && u64::from(failure_limit) >= looks
     {
         never_passed("failureLimit", failure_limit, looks, at, findings);
@@ -319,8 +325,12 @@ pub(super) fn finish(
 
 /// A limit that is as high as there are looks.
 pub(super) fn never_passed(key: &str, limit: u32, looks: u64, at: At, findings: &mut Findings<'_>) {
-    let message =
-        format!("{key}: {limit} is never passed, for there are {looks} looks (duration over interval)");
+    let why = if looks == 1 {
+        "is 1 look".to_owned()
+    } else {
+        format!("are {looks} looks (duration over interval)")
+    };
+    let message = format!("{key}: {limit} is never passed, for there {why}");
     findings.error(at, "contradiction", message).fix(format!("write less than {looks}, or look more often"));
 }
 
@@ -415,10 +425,16 @@ fn children(
 }
 
 /// The variants whose numbers a strategy asks for.
-const fn sides(strategy: Named) -> &'static [Variant] {
+fn sides(strategy: Named, values: &Values) -> &'static [Variant] {
     match strategy {
         Named::Threshold => &[Variant::Canary],
-        Named::Previous => &[Variant::Primary],
+        // Without a given variation the base version's earlier weeks tell it.
+        Named::Previous => match (&values.primary_args, &values.run_variation) {
+            (Given::No, Given::No) => &[Variant::Canary, Variant::Baseline],
+            (Given::No, _) => &[Variant::Canary],
+            (_, Given::No) => &[Variant::Primary, Variant::Baseline],
+            _ => &[Variant::Primary],
+        },
         Named::Baseline => &[Variant::Canary, Variant::Baseline],
         Named::Primary => &[Variant::Canary, Variant::Primary],
     }
@@ -434,12 +450,16 @@ const fn args_key(variant: Variant) -> &'static str {
 
 fn foreign_args(values: &Values, strategy: Named, findings: &mut Findings<'_>) {
     let given = [
-        (Variant::Baseline, values.baseline_args.at(), "CANARY_BASELINE"),
-        (Variant::Canary, values.canary_args.at(), "THRESHOLD, CANARY_BASELINE and CANARY_PRIMARY"),
+        (Variant::Baseline, values.baseline_args.at(), "CANARY_BASELINE, and PREVIOUS without runVariation"),
+        (
+            Variant::Canary,
+            values.canary_args.at(),
+            "THRESHOLD, CANARY_BASELINE, CANARY_PRIMARY, and PREVIOUS without primaryArgs",
+        ),
         (Variant::Primary, values.primary_args.at(), "CANARY_PRIMARY and PREVIOUS"),
     ];
     for (variant, at, of) in given {
-        if !sides(strategy).contains(&variant) {
+        if !sides(strategy, values).contains(&variant) {
             let key = args_key(variant);
             no_effect(key, at, &format!("strategy: {of}"), &format!("leave {key} out"), findings);
         }
@@ -460,7 +480,7 @@ fn bound(
     let mut seen = BTreeSet::new();
     for variable in &variables {
         let missing: Vec<(&str, &Given<Args>, &String)> = match variable {
-            Variable::VariantArg(name) => sides(strategy)
+            Variable::VariantArg(name) => sides(strategy, values)
                 .iter()
                 .filter(|side| !asked.args(**side).contains_key(name))
                 .map(|side| (args_key(*side), given_args(values, *side), name))
@@ -486,13 +506,19 @@ fn bound(
             );
             match near {
                 Some(near) => found.fix(format!("did you mean {near}?")),
+                None if strategy == Named::Previous && key == "baselineArgs" => found.fix(format!(
+                    "the same hours of earlier weeks are asked for: add it, as in {key}: {{{name}: value}}, or write \
+                     runVariation: 3%"
+                )),
                 None => found.fix(format!("add it, as in {key}: {{{name}: value}}")),
             }
         }
     }
     unused(values, &variables, findings);
-    if let ([canary, other], true) = (sides(strategy), whole) {
-        let of = |side: Variant| asked.text(side, "f", super::Escape::PromQl);
+    if let (Named::Baseline | Named::Primary, [canary, other], true) =
+        (strategy, sides(strategy, values), whole)
+    {
+        let of = |side: Variant| asked.text_in(side, "f", (0, 0), super::Escape::PromQl);
         if of(*canary) == of(*other) {
             findings
                 .error(at, "contradiction", "the query asks for the same on both sides: it names no variant")

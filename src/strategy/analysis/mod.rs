@@ -26,7 +26,7 @@ pub use self::{
     templates::{MAX_TEMPLATES, Templates},
 };
 
-use super::Strategy;
+use super::{Condition, Strategy};
 
 /// Most metrics of one block.
 pub const MAX_METRICS: usize = 32;
@@ -80,7 +80,7 @@ pub struct Analysis {
     /// As given here; see [`Strategy::alpha`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// 1 to [`MAX_METRICS`], names unique.
+    /// 1 to [`MAX_METRICS`], names unique; after them those that stand for the stage's `metrics_conditions`.
     pub metrics: Vec<Metric>,
 }
 
@@ -100,7 +100,8 @@ pub struct Metric {
     pub name: String,
     pub source: Source,
     pub rule: Rule,
-    /// So many measurements outside of the expected range, or crossings of the boundary, are borne.
+    /// So many measurements outside of the expected range, or crossings of the boundary, are borne; of a condition, so
+    /// many children.
     pub failure_limit: u32,
     /// Judged and shown, but without consequence; it has no share of alpha.
     pub dry_run: bool,
@@ -177,6 +178,8 @@ pub enum Rule {
         /// Of response times: which quantile is meant; `None`: the median.
         quantile: Option<f64>,
     },
+    /// What each child measured keeps one of the stage's `metrics_conditions`.
+    Condition(Condition),
     /// The new version is not worse than another by more than the tolerance.
     Compare(Comparison),
 }
@@ -231,22 +234,27 @@ impl Metric {
     /// Its strategy, as it is written.
     pub const fn strategy(&self) -> &'static str {
         match &self.rule {
-            Rule::Threshold { .. } => "THRESHOLD",
+            Rule::Threshold { .. } | Rule::Condition(_) => "THRESHOLD",
             Rule::Compare(Comparison { with: Reference::Baseline, .. }) => "CANARY_BASELINE",
             Rule::Compare(Comparison { with: Reference::Primary, .. }) => "CANARY_PRIMARY",
             Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }) => "PREVIOUS",
         }
     }
 
-    /// Whose numbers are judged, and with whose they are compared; twice the same for `PREVIOUS`, where the times
-    /// differ, and nobody's for a threshold.
-    pub const fn variants(&self) -> (Variant, Option<Variant>) {
+    /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for
+    /// `PREVIOUS`, where the times differ. There it is the canary, as the new version is called while it is tested; with
+    /// `primaryArgs` it is the primary, as it is called once it was rolled out.
+    pub fn variants(&self) -> (Variant, Option<Variant>) {
+        let new = match &self.source {
+            Source::Query(asked) if !asked.primary_args.is_empty() => Variant::Primary,
+            _ => Variant::Canary,
+        };
         match &self.rule {
-            Rule::Threshold { .. } => (Variant::Canary, None),
+            Rule::Threshold { .. } | Rule::Condition(_) => (Variant::Canary, None),
             Rule::Compare(Comparison { with, .. }) => match with {
                 Reference::Baseline => (Variant::Canary, Some(Variant::Baseline)),
                 Reference::Primary => (Variant::Canary, Some(Variant::Primary)),
-                Reference::Previous { .. } => (Variant::Primary, Some(Variant::Primary)),
+                Reference::Previous { .. } => (new, Some(new)),
             },
         }
     }
@@ -266,8 +274,27 @@ impl Asked {
         self.query.expand(&self.binding(variant, function), escape)
     }
 
+    /// The question about one variant in a window, whose ends are in milliseconds since 1970.
+    pub fn text_in(
+        &self,
+        variant: Variant,
+        function: &str,
+        window_ms: (i64, i64),
+        escape: Escape,
+    ) -> Result<String, Unbound> {
+        let binding = Binding { window_ms: Some(window_ms), ..self.binding(variant, function) };
+        self.query.expand(&binding, escape)
+    }
+
+    /// Whether the question names both ends of the time that it is about.
+    pub fn names_window(&self) -> bool {
+        let names = |wanted: &Variable| self.query.variables().any(|variable| variable == wanted);
+        names(&Variable::WindowStart) && names(&Variable::WindowEnd)
+    }
+
     fn binding<'a>(&'a self, variant: Variant, function: &'a str) -> Binding<'a> {
-        Binding { variant, variant_args: self.args(variant), app_name: function, app_args: &self.app_args }
+        let (variant_args, app_args) = (self.args(variant), &self.app_args);
+        Binding { variant, variant_args, app_name: function, app_args, window_ms: None }
     }
 
     const fn args(&self, variant: Variant) -> &Args {

@@ -85,8 +85,7 @@ impl Providers {
         let mut findings = Findings::new(text);
         let mut found = Self::default();
         if let Some(root) = raw::read(text, &mut findings)
-            && let Some(fields) =
-                Fields::open(&root, "the file".to_owned(), &["providers"], &[], &mut findings)
+            && let Some(fields) = Fields::open(&root, "the file".to_owned(), &["providers"], &mut findings)
             && let Some(entry) = fields.required("providers", "and below it providers by name", &mut findings)
         {
             found.take(entry, &mut findings);
@@ -145,7 +144,7 @@ impl Providers {
 }
 
 fn one(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<ProviderSettings> {
-    let fields = Fields::open(node, format!("provider {}", quoted(name)), &KEYS, &[], findings)?;
+    let fields = Fields::open(node, format!("provider {}", quoted(name)), &KEYS, findings)?;
     let kinds = [("prometheus", ProviderKind::Prometheus), ("web", ProviderKind::Web)];
     let kind = fields.required("type", "prometheus", findings);
     let kind = kind.and_then(|e| parse::word(e, "type of a provider", &kinds, findings));
@@ -202,7 +201,7 @@ fn auth(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Auth> {
     let basic = fields.filled("basic_auth", "and below it username: and password_file:", findings);
     let basic = basic.and_then(|entry| {
         let keys = ["username", "password_file"];
-        let basic = Fields::open(entry.node, "basic_auth".to_owned(), &keys, &[], findings)?;
+        let basic = Fields::open(entry.node, "basic_auth".to_owned(), &keys, findings)?;
         let username = basic.required("username", "choirmaster", findings);
         let username = username.and_then(|e| parse::name(e, findings));
         basic.required("password_file", "/etc/password", findings)?;

@@ -11,10 +11,12 @@ use crate::strategy::diagnostic::{nearest, quoted};
 pub const MAX_QUERY_BYTES: usize = 16 * 1024;
 
 /// What a query may name, besides the arguments that it is given.
-const WORDS: [(&str, Variable); 3] = [
+const WORDS: [(&str, Variable); 5] = [
     ("Variant.Name", Variable::VariantName),
     ("BuiltInArgs.Variant.Name", Variable::VariantName),
     ("BuiltInArgs.App.Name", Variable::AppName),
+    ("BuiltInArgs.Window.Start", Variable::WindowStart),
+    ("BuiltInArgs.Window.End", Variable::WindowEnd),
 ];
 
 const VARIANT_ARGS: &str = "VariantArgs.";
@@ -42,6 +44,10 @@ pub enum Variable {
     VariantName,
     /// The function.
     AppName,
+    /// The ends of the time that is asked about, in seconds since 1970 with three decimals: for providers that would
+    /// otherwise tell what is now.
+    WindowStart,
+    WindowEnd,
     VariantArg(String),
     AppArg(String),
 }
@@ -51,6 +57,8 @@ impl std::fmt::Display for Variable {
         match self {
             Self::VariantName => f.write_str(".Variant.Name"),
             Self::AppName => f.write_str(".BuiltInArgs.App.Name"),
+            Self::WindowStart => f.write_str(".BuiltInArgs.Window.Start"),
+            Self::WindowEnd => f.write_str(".BuiltInArgs.Window.End"),
             Self::VariantArg(name) => write!(f, ".VariantArgs.{name}"),
             Self::AppArg(name) => write!(f, ".AppArgs.{name}"),
         }
@@ -74,6 +82,8 @@ pub struct Binding<'a> {
     pub variant_args: &'a Args,
     pub app_name: &'a str,
     pub app_args: &'a Args,
+    /// What time is asked about: its ends, in milliseconds since 1970.
+    pub window_ms: Option<(i64, i64)>,
 }
 
 /// A variable without a value. A validated strategy has none.
@@ -150,7 +160,11 @@ impl Query {
                 }
                 Piece::Variable(variable) => variable,
             };
+            let end = |ms: i64| format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));
+            let ends = binding.window_ms.map(|(start, stop)| (end(start), end(stop)));
             let value = match variable {
+                Variable::WindowStart => ends.as_ref().map(|(start, _)| start.as_str()),
+                Variable::WindowEnd => ends.as_ref().map(|(_, stop)| stop.as_str()),
                 Variable::VariantName => Some(binding.variant.name()),
                 Variable::AppName => Some(binding.app_name),
                 Variable::VariantArg(name) => binding.variant_args.get(name).map(String::as_str),

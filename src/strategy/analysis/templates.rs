@@ -36,7 +36,7 @@ impl Templates {
         let mut findings = Findings::new(text);
         let mut found = Self::default();
         if let Some(root) = raw::read(text, &mut findings)
-            && let Some(fields) = Fields::open(&root, "the file".to_owned(), &["metrics"], &[], &mut findings)
+            && let Some(fields) = Fields::open(&root, "the file".to_owned(), &["metrics"], &mut findings)
             && let Some(entry) = fields.required("metrics", "and below it templates by name", &mut findings)
         {
             found.take(entry.node, &self.0, &mut findings);
@@ -71,7 +71,7 @@ impl Templates {
                 continue;
             };
             let what = format!("template {}", quoted(name));
-            if let Some(fields) = Fields::open(metric, what.clone(), &keys, &[], findings) {
+            if let Some(fields) = Fields::open(metric, what.clone(), &keys, findings) {
                 Values::read(&fields, findings);
             }
             if others.contains_key(name) || self.0.insert(name.clone(), metric.clone()).is_some() {
@@ -199,7 +199,7 @@ fn put_in(metric: &mut Node, shelf: &Shelf<'_>, used: &mut BTreeSet<String>, fin
 }
 
 fn wanted(node: &mut Node, findings: &mut Findings<'_>) -> Option<Wanted> {
-    let fields = Fields::open(node, "template".to_owned(), &["name", "appArgs"], &[], findings)?;
+    let fields = Fields::open(node, "template".to_owned(), &["name", "appArgs"], findings)?;
     let name = fields.required("name", "http_error_rate", findings)?.text(findings)?;
     let (name, at) = (name.value.to_owned(), name.at);
     let app_args = fields.filled("appArgs", "{job: sieve}", findings).map(|entry| entry.node.clone());

@@ -12,7 +12,7 @@ use super::{PROGRAM, Served, code, err, out, program, repository, run};
 struct Fleet(Child);
 
 impl Fleet {
-    fn start(folder: &Path, url: &str) -> Self {
+    fn of(folder: &Path, url: &str, kind: &str) -> Self {
         let args = [
             "fleet",
             "--url",
@@ -28,7 +28,16 @@ impl Fleet {
         ];
         let process = program(folder)
             .args(args)
-            .args(["--calls-per-second", "200", "--bad-errors", "80%", "--exit-after-rollback", "0"])
+            .args([
+                "--kind",
+                kind,
+                "--calls-per-second",
+                "200",
+                "--bad-errors",
+                "80%",
+                "--exit-after-rollback",
+                "0",
+            ])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -46,8 +55,12 @@ impl Drop for Fleet {
 
 /// A manager with three children that have registered.
 fn world(folder: &Path) -> (Served, Fleet) {
+    world_of(folder, "deployed")
+}
+
+fn world_of(folder: &Path, kind: &str) -> (Served, Fleet) {
     let served = Served::start(folder, &["--listen", "127.0.0.1:0"]);
-    let fleet = Fleet::start(folder, &served.url);
+    let fleet = Fleet::of(folder, &served.url, kind);
     loop {
         let list = run(folder, ["children", "list", "--json", "--url", &served.url]);
         assert_eq!(code(&list), 0, "{}", err(&list));
@@ -105,6 +118,35 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     assert!(out(&diff).ends_with("say the same\n"), "{}{}", out(&diff), err(&diff));
     let differs = run(folder.path(), ["release", "diff", "canary", "bad", "--exit-code", "--url", url]);
     assert_eq!(code(&differs), 3, "{}", err(&differs));
+}
+
+#[test]
+fn a_watcher_sees_the_verdict_and_who_looks_closer_the_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, _fleet) = world_of(folder.path(), "modern");
+    let url = served.url.as_str();
+    let text = std::fs::read_to_string(sample("canary.yml")).unwrap();
+    let even = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
+    let even = even.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n").replace("\"50\"", "\"500\"");
+    let block = "    analysis: {duration: 1s, interval: 1s, inconclusive: pass, metrics: [{name: times, provider: children, \
+        metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 100%}]}\n    end_action:";
+    std::fs::write(folder.path().join("judged.yml"), even.replace("    end_action:", block)).unwrap();
+    let file = folder.path().join("judged.yml").display().to_string();
+    let submitted = run(folder.path(), ["release", "submit", &file, "--wait", "--url", url]);
+    assert_eq!(code(&submitted), 0, "{}{}", out(&submitted), err(&submitted));
+    let watched = out(&run(folder.path(), ["release", "watch", "canary", "--url", url]));
+    assert!(watched.contains("canary analysis of stage Canary 5 Percent: pass: times: Pass:"), "{watched}");
+    let json = out(&run(folder.path(), ["release", "watch", "canary", "--json", "--url", url]));
+    let json: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&json["state"], &json["analyses"][0]["verdict"]),
+        (&"Done".into(), &"pass".into()),
+        "{json:#}"
+    );
+    let shown = out(&run(folder.path(), ["release", "show", "canary", "--url", url]));
+    assert!(shown.contains("; alpha 0.05 of 0.05 spent"), "{shown}");
+    let audit = out(&run(folder.path(), ["audit", "--release", "canary", "--json", "--url", url]));
+    assert!(audit.contains("alphaSpent"), "{audit}");
 }
 
 #[test]

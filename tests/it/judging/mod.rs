@@ -1,6 +1,8 @@
 //! Releases that are judged: fetched, looked at, and acted on, over HTTP.
 
 mod children;
+mod conditions;
+mod previous;
 mod provider;
 mod whole;
 

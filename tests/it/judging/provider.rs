@@ -1,5 +1,7 @@
 //! A stage that is judged by what a provider says.
 
+use sqlx::{Connection, SqliteConnection};
+
 use super::{Agents, Meter, events, in_state, judged, look_until, registered};
 use crate::world::World;
 
@@ -33,7 +35,7 @@ async fn a_stage_whose_measurements_are_in_range_passes_and_is_rolled_out() {
     let analysis = &shown["analyses"][0];
     let part = |name: &str| analysis[name].as_str().unwrap().to_owned();
     let seen = format!("{} {} {}: {}", part("of"), part("state"), part("verdict"), part("why"));
-    insta::assert_snapshot!(seen, @"stage Canary 5 Percent passed pass: load: 3 is at most 10; 0 of 2 measurements were outside, 0 are borne");
+    insta::assert_snapshot!(seen, @"stage Canary 5 Percent passed pass: load: 3 is at most 10; 0 of 2 measurements were outside, 0 are borne; metrics_conditions: errorRate <0.02: 2 of 2 successful children keep it; metrics_conditions: responseTime <=250 Median: 2 of 2 successful children keep it");
     assert_eq!(events(&world, "good", "looked").await.len(), 2);
     // It left memory, and is shown the same.
     assert_eq!(events(&world, "good", "verdict").await[0]["then"], "passed");
@@ -99,12 +101,21 @@ async fn a_restart_in_the_middle_loses_no_look_and_makes_none_twice() {
     world.poll(&child).await;
     world.fetch(&child, "long").await.ok();
     let before = look_until(&world, "long", |shown| shown["analyses"][0]["looks"] == 1).await;
+    // What was measured has a row of its own: the release's is written with every change of it.
+    let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
+    for (sql, is_there) in
+        [("SELECT detail FROM releases", false), ("SELECT detail FROM analysis_runs", true)]
+    {
+        let detail: String = sqlx::query_scalar(sql).fetch_one(&mut store).await.unwrap();
+        assert_eq!(detail.contains("strata"), is_there, "{detail}");
+    }
+    store.close().await.unwrap();
     let world = world.restart_with(|options| meter.known_to(options)).await;
     let after = world.get("/api/v1/releases/long").await.ok().json();
     if after["analyses"][0]["looks"] == 1 {
         assert_eq!(after["analyses"], before["analyses"]);
     }
-    look_until(&world, "long", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+    look_until(&world, "long", |shown| shown["analyses"][0]["metrics"][0]["verdict"].is_string()).await;
     let looks: Vec<u64> = events(&world, "long", "looked")
         .await
         .iter()
@@ -130,6 +141,25 @@ async fn a_canary_that_is_slower_than_the_baseline_is_stopped_and_one_that_is_no
     world.submit(&judged("fine", COMPARISON)).await.ok();
     let shown = in_state(&world, "fine", "Done").await;
     assert_eq!(shown["analyses"][0]["verdict"], "pass", "{shown:#}");
+    agents.end().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_may_demand_that_its_boundary_is_crossed_more_than_once() {
+    let meter = Meter::start().await;
+    meter.say(Ok(around(30.0)), Ok(around(20.0)));
+    let world = world(&meter).await;
+    let agents = Agents::below(&world, 1, |_| ());
+    registered(&world, 1).await;
+    let block = COMPARISON.replace("duration: 2s", "duration: 3s, failureLimit: 1");
+    world.submit(&judged("twice", &block)).await.ok();
+    let shown = in_state(&world, "twice", "RolledBack").await;
+    assert_eq!(shown["analyses"][0]["looks"], 2, "{shown:#}");
+    let looks = events(&world, "twice", "looked").await;
+    let first = looks[0]["metrics"][0]["found"].as_str().unwrap();
+    assert!(first.starts_with("the boundary was crossed 1 of 2 times: Fail:"), "{first}");
+    assert_eq!(looks[0]["metrics"][0].get("verdict"), None);
     agents.end().await;
     world.stop().await;
 }

@@ -1,5 +1,7 @@
 //! The analysis of a whole release: between its waves, and in the background.
 
+use choirmaster::fleet::Kind;
+
 use super::{Agents, Meter, events, in_state, registered};
 use crate::world::{World, strategy};
 
@@ -38,6 +40,62 @@ async fn in_the_background_a_bad_measurement_takes_everything_back() {
     world.child().await;
     world.submit(&led("behind", &rollout)).await.ok();
     in_state(&world, "behind", "RolledBack").await;
+    agents.end().await;
+    world.stop().await;
+}
+
+/// What children report, compared for as long as the release takes.
+const TIMES: &str = "analysis: {interval: 1s, metrics: [{name: times, provider: children, metric: responseTime, \
+    strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}, \
+    {name: errors, provider: children, metric: errorRate, expected: {max: 0.5}}]}";
+
+/// Half of the calls to each version, and enough of them.
+fn even(text: &str) -> String {
+    let text = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
+    text.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n").replace("\"50\"", "\"2000\"")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_background_children_that_report_a_slow_version_take_everything_back() {
+    let world = World::start().await;
+    let agents = Agents::below(&world, 3, |config| {
+        config.kind = Kind::Modern;
+        config.traffic.new.latency = "lognormal:16ms,0.3".parse().unwrap();
+    });
+    registered(&world, 3).await;
+    let rollout = format!("order: waves, waves: [1, 100%], soak: 1h, {TIMES}");
+    world.submit(&even(&led("behind", &rollout))).await.ok();
+    let shown = in_state(&world, "behind", "RolledBack").await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!(
+        (&analysis["verdict"], &analysis["state"]),
+        (&"fail".into(), &"failed".into()),
+        "{analysis:#}"
+    );
+    assert!(analysis["why"].as_str().unwrap().starts_with("times: Fail:"), "{analysis:#}");
+    agents.end().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_background_nothing_is_held_up_and_the_end_says_that_nothing_was_found() {
+    let world = World::start().await;
+    let agents = Agents::below(&world, 3, |config| {
+        config.kind = Kind::Modern;
+        config.traffic.new.latency = config.traffic.base.latency;
+    });
+    registered(&world, 3).await;
+    let rollout = format!("order: waves, waves: [1, 100%], soak: 2500ms, {TIMES}");
+    world.submit(&even(&led("behind", &rollout))).await.ok();
+    let shown = in_state(&world, "behind", "Done").await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!((&analysis["verdict"], &analysis["state"]), (&"inconclusive".into(), &"passed".into()));
+    let why = analysis["why"].as_str().unwrap();
+    assert!(why.starts_with("the release is over; times: It goes on: the canary is"), "{why}");
+    assert!(why.contains("errors: over 1 reports of children"), "{why}");
+    // The same is told by the store.
+    let metrics = analysis["metrics"].as_array().unwrap();
+    assert!(metrics[0]["evidence"]["alphaSpent"].is_number(), "{analysis:#}");
     agents.end().await;
     world.stop().await;
 }

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use choirmaster::{
-    analysis::Verdict,
+    analysis::{Sample, Stratum, Verdict},
     model::StageStatus,
     release::{
         analysis::{Look, Metered, Standing},
         command::{Command, Refusal},
     },
 };
+
+use proptest::prelude::*;
 
 use super::world::{World, canary, summary};
 
@@ -37,13 +39,17 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
     let release = world.release("7");
     let run = &release.runs[0];
     let metric = Metered { verdict, sentence: "seen".to_owned(), ..Metered::default() };
+    // Beside it the conditions of the stage are judged, which hold.
+    let (_, analysis) = release.block(0).unwrap();
+    let held = Metered { verdict: verdict.map(|_| Verdict::Pass), ..metric.clone() };
+    let held = vec![held; analysis.metrics.len() - 1];
     Look {
         release: release.key,
         block: 0,
         number: run.number,
         after: run.looks,
         elapsed_ms: release.at(world.now) - run.began,
-        metrics: vec![metric],
+        metrics: [vec![metric], held].concat(),
     }
 }
 
@@ -177,4 +183,17 @@ fn each_wave_has_a_run_of_its_own_and_a_part_of_alpha() {
     assert_eq!((run.number, run.of), (0, 2));
     let design = world.release("7").design(run, 0).unwrap();
     assert!((design.alpha - 0.025).abs() < 1e-12, "{}", design.alpha);
+}
+
+proptest! {
+    #[test]
+    fn what_was_measured_comes_back_from_the_store_bit_for_bit(
+        values in proptest::collection::vec(any::<f64>().prop_filter("finite", |value| value.is_finite()), 0..50),
+    ) {
+        let stratum = Stratum::new("Canary", 0, Sample::Values(values.clone()), Sample::Values(Vec::new()));
+        let kept = Metered { strata: vec![stratum], ..Metered::default() };
+        let back: Metered = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
+        let Sample::Values(back) = &back.strata[0].baseline else { panic!() };
+        prop_assert!(back.iter().map(|value| value.to_bits()).eq(values.iter().map(|value| value.to_bits())));
+    }
 }

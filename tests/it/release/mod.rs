@@ -5,6 +5,7 @@ mod frozen;
 mod gates;
 mod managers;
 mod model;
+mod precedent;
 mod properties;
 mod queue;
 mod replan;

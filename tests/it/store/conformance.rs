@@ -27,6 +27,7 @@ stories!(
     the_audit_trail_is_pruned_from_its_front,
     a_bad_row_is_named_with_table_key_and_column,
     a_store_of_a_newer_version_is_refused_and_not_touched,
+    a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before,
     many_rows_fit_into_one_batch,
 );
 
@@ -186,6 +187,33 @@ async fn a_store_of_a_newer_version_is_refused_and_not_touched(place: &Place) {
     }
     assert!(matches!(url::open_source(&place.url).await.unwrap_err(), StoreError::Newer { .. }));
     assert_eq!(fingerprint(place).await, before);
+}
+
+async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before(place: &Place) {
+    let (mut writer, _) = place.open().await;
+    let lease = writer.lease().clone();
+    let first =
+        Writes { children: vec![child(1)], releases: vec![release(1, "Running", "[]")], ..Writes::default() };
+    writer.commit(&batch(&lease, 0, first)).await.unwrap();
+    writer.release().await.unwrap();
+    place.sql("DROP TABLE analysis_runs; DROP TABLE precedents").await;
+    place
+        .sql(match place.kind {
+            Kind::Sqlite => "PRAGMA user_version = 1",
+            Kind::Postgres => "UPDATE store_version SET version = 1",
+        })
+        .await;
+    let error = url::open_source(&place.url).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the store refused: the store has schema version 1, this program reads 2: start `choirmaster serve` on it \
+         once, which brings it there"
+    );
+    let (mut writer, reader) = place.open().await;
+    assert_eq!(reader.release("r1").await.unwrap(), Some(release(1, "Running", "[]")));
+    assert_eq!(reader.analysis_runs(1).await.unwrap(), []);
+    writer.release().await.unwrap();
+    assert_eq!(url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version, 2);
 }
 
 /// What changes when anything in the store does: the file's bytes, or the lease and the number of transactions that

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use choirmaster::store::{
     AuditFilter, DeploymentFilter, Loader, MAX_PAGE, Reader, ReleaseFilter, ReleaseHead, StoreError, Writer,
     rows::{
-        AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow, StageResultRow,
-        Writes,
+        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow,
+        PrecedentRow, ReleaseRow, StageResultRow, Writes,
     },
 };
 
@@ -19,6 +19,8 @@ pub struct Everything {
     pub members: BTreeMap<(u32, u32), MembersRow>,
     pub assignments: BTreeMap<(u32, u32), AssignmentRow>,
     pub stage_results: BTreeMap<(u32, u32, i16, i16), StageResultRow>,
+    pub analysis_runs: BTreeMap<(u32, i16), AnalysisRunRow>,
+    pub precedents: BTreeMap<(String, u32), PrecedentRow>,
     pub deployments: BTreeMap<(String, u32), DeploymentRow>,
     pub audit: BTreeMap<(u64, u32), AuditRow>,
     pub outbox: BTreeMap<u64, OutboxRow>,
@@ -50,6 +52,11 @@ impl Everything {
                 .iter()
                 .map(|row| ((row.release_key, row.child_key, row.attempt, row.stage), row.clone())),
         );
+        self.analysis_runs
+            .extend(writes.analysis_runs.iter().map(|row| ((row.release_key, row.block), row.clone())));
+        self.precedents.extend(
+            writes.precedents.iter().map(|row| ((row.function.clone(), row.release_key), row.clone())),
+        );
         self.deployments.extend(
             writes.deployments.iter().map(|row| ((row.function.clone(), row.child_key), row.clone())),
         );
@@ -79,6 +86,7 @@ impl Everything {
                 found.archives.insert(digest.clone(), bytes);
             }
         }
+        found.read_precedents(reader, known).await;
         found.read_deployments(reader).await;
         assert_eq!(loaded.deployments, found.deployments);
         found.read_audit(reader).await;
@@ -99,9 +107,13 @@ impl Everything {
         let mut keys: BTreeSet<u32> = known.members.keys().map(|key| key.0).collect();
         keys.extend(known.assignments.keys().map(|key| key.0));
         keys.extend(known.stage_results.keys().map(|key| key.0));
+        keys.extend(known.analysis_runs.keys().map(|key| key.0));
         for release_key in keys {
             for row in reader.members(release_key).await.unwrap() {
                 self.members.insert((row.release_key, row.slice), row);
+            }
+            for row in reader.analysis_runs(release_key).await.unwrap() {
+                self.analysis_runs.insert((row.release_key, row.block), row);
             }
             let mut after = None;
             loop {
@@ -117,6 +129,29 @@ impl Everything {
             for row in reader.stage_results(release_key, 0, u32::MAX).await.unwrap() {
                 let key = (row.release_key, row.child_key, row.attempt, row.stage);
                 self.stage_results.insert(key, row);
+            }
+        }
+    }
+
+    /// Those of a function from the last to the first. Who ended at the same instant is told apart by the key, and
+    /// those that were taken back are never told: they are believed.
+    async fn read_precedents(&mut self, reader: &dyn Reader, known: &Self) {
+        for (key, row) in &known.precedents {
+            let Some(ended_ms) = row.ended_ms else {
+                self.precedents.insert(key.clone(), row.clone());
+                continue;
+            };
+            let of_function = known.precedents.values().filter(|other| other.function == row.function);
+            let until = of_function.clone().filter(|other| other.ended_ms.is_some_and(|at| at <= ended_ms));
+            let last = until.clone().max_by_key(|other| (other.ended_ms, other.release_key));
+            let told = reader.precedent(&row.function, ended_ms, u32::MAX - 1).await.unwrap();
+            assert_eq!(told.as_ref(), last);
+            let but = until.filter(|other| other.release_key != row.release_key);
+            let but = but.max_by_key(|other| (other.ended_ms, other.release_key));
+            let told_but = reader.precedent(&row.function, ended_ms, row.release_key).await.unwrap();
+            assert_eq!(told_but.as_ref(), but);
+            for found in told.into_iter().chain(told_but) {
+                self.precedents.insert((found.function.clone(), found.release_key), found);
             }
         }
     }
@@ -168,6 +203,7 @@ pub struct Loaded {
     pub members: Vec<MembersRow>,
     pub assignments: BTreeMap<(u32, u32), AssignmentRow>,
     pub stage_results: Vec<StageResultRow>,
+    pub analysis_runs: Vec<AnalysisRunRow>,
     pub deployments: BTreeMap<(String, u32), DeploymentRow>,
     pub outbox: BTreeMap<u64, OutboxRow>,
 }
@@ -184,6 +220,9 @@ impl Loaded {
         );
         assert!(
             self.stage_results.iter().eq(found.stage_results.values().filter(|row| open(&row.release_key)))
+        );
+        assert!(
+            self.analysis_runs.iter().eq(found.analysis_runs.values().filter(|row| open(&row.release_key)))
         );
     }
 }
@@ -211,6 +250,10 @@ impl Loader for Loaded {
     }
     fn stage_result(&mut self, row: StageResultRow) -> Result<(), StoreError> {
         self.stage_results.push(row);
+        Ok(())
+    }
+    fn analysis_run(&mut self, row: AnalysisRunRow) -> Result<(), StoreError> {
+        self.analysis_runs.push(row);
         Ok(())
     }
     fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError> {

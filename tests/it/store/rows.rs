@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use choirmaster::store::rows::{
-    ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-    ReleaseRow, StageResultRow, Writes,
+    AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
+    MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
 };
 use proptest::{collection, option, prelude::*};
 
@@ -118,6 +118,20 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn any_analysis_run()(release_key in key(), block in any::<i16>(), detail in text()) -> AnalysisRunRow {
+        AnalysisRunRow { release_key, block, detail }
+    }
+}
+
+prop_compose! {
+    fn any_precedent()(function in prop_oneof![Just("sieve".to_owned()), text()], release_key in key(),
+        id in text(), ended_ms in option::of(prop_oneof![-3_i64..3, any::<i64>()]), times in text())
+        -> PrecedentRow {
+        PrecedentRow { function, release_key, id, ended_ms, times }
+    }
+}
+
+prop_compose! {
     fn any_deployment()(child_key in key(), function in text(), release_key in key(), variant in text(),
         path in text(), at_ms in any::<i64>()) -> DeploymentRow {
         DeploymentRow { child_key, function, release_key, variant, path, at_ms }
@@ -155,8 +169,9 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         unique(any_release(), |row| row.release_key),
         unique((bytes(), bytes()), |(digest, _)| digest.clone()),
         unique((key(), 0_u32..3, bytes()), |(release, slice, _)| (*release, *slice)),
-        collection::vec(any_outbox(), 0..3),
-        collection::vec(0_u64..6, 0..2),
+        (collection::vec(any_outbox(), 0..3), collection::vec(0_u64..6, 0..2)),
+        unique(any_analysis_run(), |row| (row.release_key, row.block)),
+        unique(any_precedent(), |row| (row.function.clone(), row.release_key)),
     );
     let frequent = (
         unique(any_child(), |row| row.child_key),
@@ -169,7 +184,9 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         let (children, assignments, stage_results, deployments, audit) = frequent;
         let mut writes =
             Writes { children, assignments, stage_results, deployments, audit, ..Writes::default() };
-        if let Some((gone, seen, releases, archives, members, outbox, done)) = rare {
+        if let Some((gone, seen, releases, archives, members, (outbox, done), runs, precedents)) = rare {
+            writes.analysis_runs = runs;
+            writes.precedents = precedents;
             writes.children_gone = gone;
             writes.seen = seen;
             writes.releases = releases;

@@ -87,7 +87,7 @@ async fn a_file_that_was_cut_or_changed_is_refused_and_leaves_the_store_empty() 
     damaged.push(text.replace("child-2", "child-3").into_bytes());
     let without_a_row: Vec<_> = text.split_inclusive('\n').filter(|line| !line.contains("child-2")).collect();
     damaged.push(without_a_row.concat().into_bytes());
-    damaged.push(text.replace(r#""version":1"#, r#""version":2"#).into_bytes());
+    damaged.push(text.replace(r#""version":2"#, r#""version":3"#).into_bytes());
     for kind in [Kind::Sqlite, Kind::Postgres] {
         Place::with(kind, async |place| {
             for file in &damaged {
@@ -142,11 +142,12 @@ async fn the_commands_move_a_store_and_tell_of_it() {
         let (code, told) = command(&["info", "--store", &copy]).await;
         assert_eq!(code, 0);
         insta::assert_snapshot!(told, @r"
-        schema version  1
+        schema version  2
         lease held by   nobody
         epoch           2
         commits         1
         served          0 s
+        analysis_runs   0
         archives        0
         assignments     0
         audit           0
@@ -154,6 +155,7 @@ async fn the_commands_move_a_store_and_tell_of_it() {
         deployments     0
         members         0
         outbox          0
+        precedents      0
         releases        0
         stage_results   0
         ");

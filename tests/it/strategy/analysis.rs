@@ -39,8 +39,11 @@ fn metrics(metrics: &[&str]) -> String {
     format!("duration: 30m\ninterval: 5m\nmetrics:\n{}", list.join("\n"))
 }
 
+/// What is named; the conditions of the stage are judged beside it.
 fn block(text: &str) -> Analysis {
-    load(text).stages[0].analysis.clone().unwrap()
+    let mut found = load(text).stages[0].analysis.clone().unwrap();
+    found.metrics.retain(|metric| !matches!(metric.rule, Rule::Condition(_)));
+    found
 }
 
 fn site(templates: &str) -> Site {
@@ -77,7 +80,7 @@ dryRun: false
 alpha: 1%
 metrics:
   - {name: a, provider: children, metric: responseTime, strategy: CANARY_PRIMARY, deviation: HIGH, tolerance: 20ms, quantile: p99, weight: 3}
-  - {name: b, provider: children, metric: errorRate, strategy: PREVIOUS, tolerance: 10%, floor: 0.5%, runVariation: 3%, failureLimit: 2}
+  - {name: b, provider: children, metric: errorRate, strategy: PREVIOUS, tolerance: 10%, floor: 0.5%, runVariation: 3%}
   - {name: c, provider: prom, query: 'rate(x{app="{{ .BuiltInArgs.App.Name }}"}[5m])', expected: {min: -1, max: 0.1}, dryRun: true}
   - {name: d, provider: stats, strategy: CANARY_BASELINE, query: '/v?of={{ .VariantArgs.job }}', jsonPath: '$.a[*]', baselineArgs: {job: base}, canaryArgs: {job: new}, tolerance: 0.02}
 "#;
@@ -120,10 +123,11 @@ fn every_key_is_understood() {
         found.metrics.iter().map(choirmaster::strategy::analysis::Metric::strategy).collect();
     assert_eq!(strategies, ["CANARY_PRIMARY", "PREVIOUS", "THRESHOLD", "CANARY_BASELINE"]);
     let limits: Vec<u32> = found.metrics.iter().map(|metric| metric.failure_limit).collect();
-    assert_eq!(limits, [1, 2, 1, 1]);
+    // What children report is compared once.
+    assert_eq!(limits, [0, 0, 1, 1]);
     let rule = |at: usize| match &found.metrics[at].rule {
         Rule::Compare(compare) => compare.clone(),
-        rule @ Rule::Threshold { .. } => panic!("{rule:?}"),
+        rule => panic!("{rule:?}"),
     };
     assert_eq!(
         (rule(0).tolerance, rule(0).quantile, rule(0).weight),
@@ -197,22 +201,68 @@ fn values_stay_inside_of_the_string_they_are_put_into() {
 #[test]
 fn what_of_an_analysis_cannot_be_carried_out_yet_is_refused_by_name() {
     assert!(check_submission(in_stage(&metrics(&[LATENCY])).as_bytes()).strategy.is_some());
-    let previous = LATENCY.replace("CANARY_BASELINE", "PREVIOUS");
-    let crossings = format!("{LATENCY}, failureLimit: 1");
-    for (metric, message) in [
-        (previous.as_str(), "metric \"latency\": PREVIOUS is not yet available in this version"),
-        (
-            &crossings,
-            "metric \"latency\": a failureLimit of a comparison is not yet available in this version",
-        ),
-    ] {
-        let text = in_stage(&metrics(&[metric]));
-        assert!(check(&text).strategy.is_some());
-        let checked = check_submission(text.as_bytes());
-        assert!(checked.strategy.is_none());
-        let messages: Vec<&str> = checked.diagnostics.iter().map(|d| d.message.as_str()).collect();
-        assert_eq!(messages, [message]);
-    }
+    let previous =
+        "name: latency, provider: children, metric: errorRate, strategy: PREVIOUS, runVariation: 3%";
+    let text = in_stage(&metrics(&[previous]));
+    assert!(check(&text).strategy.is_some());
+    let checked = check_submission(text.as_bytes());
+    assert!(checked.strategy.is_none());
+    let messages: Vec<&str> = checked.diagnostics.iter().map(|d| d.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        ["metric \"latency\": PREVIOUS of what children report is not yet available in this version"]
+    );
+}
+
+#[test]
+fn the_conditions_of_a_stage_are_judged_beside_its_metrics() {
+    let found = load(&in_stage(&metrics(&[LATENCY]))).stages[0].analysis.clone().unwrap();
+    let names: Vec<&str> = found.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["latency", "metrics_conditions: errorRate <0.02", "metrics_conditions: responseTime <=250 Median"]
+    );
+    assert!(found.metrics[1..].iter().all(|metric| metric.strategy() == "THRESHOLD"));
+}
+
+#[test]
+fn previous_asks_for_earlier_weeks_unless_their_variation_is_given() {
+    let asks = |keys: &str| {
+        let query = r#"'x{job="{{ .VariantArgs.job }}"}'"#;
+        let metric = format!("name: q, provider: prom, strategy: PREVIOUS, query: {query}, {keys}");
+        judged(&in_stage(&metrics(&[&metric])), &site(TEMPLATES)).0
+    };
+    assert_eq!(asks("canaryArgs: {job: new}, runVariation: 3%"), [""; 0]);
+    assert_eq!(asks("primaryArgs: {job: main}, runVariation: 3%"), [""; 0]);
+    assert_eq!(asks("canaryArgs: {job: new}, baselineArgs: {job: base}"), [""; 0]);
+    let faults = asks("canaryArgs: {job: new}");
+    assert!(
+        faults[0].contains("baselineArgs has no job") && faults[0].contains("runVariation: 3%"),
+        "{faults:?}"
+    );
+}
+
+#[test]
+fn whoever_knows_no_past_is_not_asked_about_it_without_its_time() {
+    let asks = |query: &str| {
+        let metric = format!(
+            "name: q, provider: stats, jsonPath: '$.v', strategy: PREVIOUS, query: '{query}', runVariation: 3%"
+        );
+        judged(&in_stage(&metrics(&[&metric])), &site(TEMPLATES)).0
+    };
+    let window = "/v?from={{ .BuiltInArgs.Window.Start }}&to={{ .BuiltInArgs.Window.End }}";
+    assert_eq!(asks(window), [""; 0]);
+    let faults = asks("/v?of={{ .Variant.Name }}");
+    assert!(faults[0].contains("asks about an earlier time without saying which"), "{faults:?}");
+}
+
+#[test]
+fn what_is_compared_once_cannot_demand_more_crossings() {
+    let (faults, _) =
+        judged(&in_stage(&metrics(&[&format!("{LATENCY}, failureLimit: 1")])), &site(TEMPLATES));
+    assert!(faults[0].contains("failureLimit: 1 is never passed, for there is 1 look"), "{faults:?}");
+    let crossings = format!("{QUERY}, failureLimit: 1");
+    assert_eq!(judged(&in_stage(&metrics(&[&crossings])), &site(TEMPLATES)).0, [""; 0]);
 }
 
 const TEMPLATES: &str = r#"metrics:

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::analysis;
 use crate::{
-    engine::ReleaseDetail as StoredDetail,
+    engine::{self, ReleaseDetail as StoredDetail},
     http::{problem::Problem, v1::time::rfc3339},
     model::{Exclusion, Now},
     release::{
@@ -13,7 +13,7 @@ use crate::{
         state::{Counts, Release, ReleaseState, State},
         waits,
     },
-    store::rows::ReleaseRow,
+    store::rows::{AnalysisRunRow, ReleaseRow},
     strategy::{self, StageKind, Strategy},
     wire::api,
 };
@@ -64,9 +64,12 @@ pub fn from_row(row: &ReleaseRow) -> Result<api::Release, Problem> {
     Ok(with_name(row, &detail, name.unwrap_or_default()))
 }
 
-/// A release from the store, with its strategy. Where its children stood is left to the list of children.
-pub fn detail_from_row(row: &ReleaseRow) -> Result<api::ReleaseDetail, Problem> {
-    let detail = stored(row)?;
+/// A release from the store, with its strategy and the runs of its analyses. Where its children stood is left to the list of children.
+pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api::ReleaseDetail, Problem> {
+    let mut detail = stored(row)?;
+    if !runs.is_empty() {
+        detail.runs = runs.iter().map(engine::analysis_run).collect::<Result<_, _>>()?;
+    }
     let strategy = strategy::check_stored(&row.strategy).strategy;
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
     let mut stages = strategy.as_ref().map(stages).unwrap_or_default();

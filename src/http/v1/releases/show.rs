@@ -31,8 +31,9 @@ pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Pro
     if let Some(found) = found {
         return Ok(found);
     }
-    let row = ctx.engine.reader().release(id).await?;
-    form::detail_from_row(&row.ok_or_else(|| unknown(ctx, id))?)
+    let row = ctx.engine.reader().release(id).await?.ok_or_else(|| unknown(ctx, id))?;
+    let runs = ctx.engine.reader().analysis_runs(row.release_key).await?;
+    form::detail_from_row(&row, &runs)
 }
 
 /// Of a release that went up is said where it went.

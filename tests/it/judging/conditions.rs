@@ -1,0 +1,51 @@
+//! `metrics_conditions`, judged once more by the manager.
+
+use serde_json::{Value, json};
+
+use super::{Meter, judged, look_until};
+use crate::world::{World, summary};
+
+const STAGE: &str = "Canary 5 Percent";
+
+/// A query that is always good, beside the conditions of the canary.
+const BLOCK: &str = "duration: 1s, interval: 1s, \
+    metrics: [{name: load, provider: meter, query: '?v={{ .Variant.Name }}', expected: {max: 10}}]";
+
+/// What follows when the only child is ready to end its stage with such a median of the new version.
+async fn judge(median: f64) -> Value {
+    let meter = Meter::start().await;
+    meter.say(Ok(vec![3.0]), Err(500));
+    let world = World::with(|options| meter.known_to(options)).await;
+    let child = world.child().await;
+    world.submit(&judged("it", BLOCK)).await.ok();
+    let (_, offer) = world.poll(&child).await;
+    world.fetch(&child, &offer).await.ok();
+    let mut waiting = summary(STAGE, 2);
+    waiting["f2_times_summary"] = json!({"median": median, "minimum": median, "maximum": median});
+    let body = json!({"id": child, "release_id": offer, "stage_summaries": [waiting], "next_stage": ""});
+    world.post("/result", &body).await.ok();
+    let shown = look_until(&world, "it", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+    world.stop().await;
+    shown
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_reports_success_without_a_call_is_no_data() {
+    let shown = judge(-1.0).await;
+    insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: no data: metrics_conditions: errorRate <0.02: 1 of 1 successful children measured nothing");
+    // Its own word is kept beside it.
+    assert_eq!(shown["stages"][0]["children"]["SuccessWaiting"], 1, "{shown:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_reports_success_although_a_condition_fails_is_not_believed() {
+    let shown = judge(900.0).await;
+    insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: fail: metrics_conditions: responseTime <=250 Median: 1 of 1 successful children don't keep it, one has 900");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_keeps_the_conditions_passes() {
+    let shown = judge(90.0).await;
+    insta::assert_snapshot!(shown["analyses"][0]["why"].as_str().unwrap(), @"load: 3 is at most 10; 0 of 1 measurements were outside, 0 are borne; metrics_conditions: errorRate <0.02: 1 of 1 successful children keep it; metrics_conditions: responseTime <=250 Median: 1 of 1 successful children keep it");
+    assert_eq!(shown["analyses"][0]["verdict"], "pass");
+}
