@@ -2,6 +2,7 @@
 
 mod children;
 mod provider;
+mod tree;
 mod whole;
 
 use std::{
@@ -109,8 +110,13 @@ impl Agents {
     }
 
     async fn end(self) {
+        self.stopped().await;
+    }
+
+    /// What became of them.
+    async fn stopped(self) -> FleetReport {
         self.stop.cancel();
-        self.run.await.unwrap();
+        self.run.await.unwrap()
     }
 }
 
