@@ -3,6 +3,7 @@
 mod children;
 mod provider;
 mod tree;
+mod tree_children;
 mod whole;
 
 use std::{

@@ -10,5 +10,6 @@ mod queue;
 mod replan;
 mod rules;
 mod skip;
+mod strata;
 mod upstream;
 pub mod world;
