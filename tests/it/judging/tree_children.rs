@@ -14,7 +14,8 @@ use crate::{
 };
 
 const TIMES: &str = "duration: 1s, interval: 1s, metrics: [{name: times, provider: children, \
-    metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]";
+    metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}, {name: tail, \
+    provider: children, metric: responseTime, quantile: p95, expected: {max: 1000}, dryRun: true}]";
 
 const RATES: &str = "duration: 1s, interval: 1s, metrics: [{name: rates, provider: children, \
     metric: errorRate, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 50%}]";
@@ -76,6 +77,7 @@ async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_o
         .await;
         let analysis = &shown["analyses"][0];
         assert_eq!(analysis["verdict"], verdict, "{analysis:#}");
+        assert_eq!(analysis["metrics"][1]["verdict"], "pass", "{analysis:#}");
         // Each of four agents made at least 2,000 calls.
         let evidence = &analysis["metrics"][0]["evidence"];
         let count = |side: &str| evidence[side]["count"].as_u64().unwrap();
@@ -153,6 +155,9 @@ async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
         let shown = look_until(&world, "splits", is_judged).await;
         let analysis = &shown["analyses"][0];
         assert_eq!(analysis["verdict"], verdict, "{analysis:#}");
+        let sides = &analysis["metrics"][0]["evidence"];
+        let count = |side: &str| sides[side]["count"].as_u64().unwrap();
+        assert_eq!(count("baseline") + count("canary"), 16_000, "{analysis:#}");
         world.stop().await;
     }
 }

@@ -176,6 +176,18 @@ proptest! {
     }
 }
 
+#[test]
+fn buckets_of_a_childs_own_are_spread_within_their_bounds() {
+    let bounds = Bounds { bounds_ms: vec![10.0, 20.0, 40.0], counts: vec![10, 70, 15, 5] };
+    let times = Times { median: 15.0, minimum: 5.0, maximum: 80.0 };
+    let found = one_form(&Reported::Bounds(bounds), times).unwrap();
+    assert_eq!(found.count(), 100);
+    let at = |q| found.quantile(q).unwrap();
+    for (q, low, high) in [(0.001, 4.9, 10.1), (0.5, 9.9, 20.2), (0.9, 19.8, 40.4), (0.999, 39.6, 80.8)] {
+        assert!((low..high).contains(&at(q)), "{q}: {}", at(q));
+    }
+}
+
 fn counted(base: u64, new: u64) -> Summary {
     Summary {
         f1_calls: Some(base),
