@@ -41,8 +41,8 @@ fn sketch(values: &[f64]) -> Histogram {
     sketch_with(GAMMA, values)
 }
 
-fn reported(values: &[f64]) -> Box<Reported> {
-    Box::new(Reported::Sketch(sketch(values)))
+fn reported(values: &[f64]) -> Reported {
+    Reported::Sketch(sketch(values))
 }
 
 fn stratum(of: &Measured) -> Stratum {
@@ -56,8 +56,8 @@ fn stratum(of: &Measured) -> Stratum {
         f2_calls: calls(&of.new, of.errors[1]),
         f1_errors,
         f2_errors,
-        f1_histogram: Some(reported(&of.base)),
-        f2_histogram: Some(reported(&of.new)),
+        f1_histogram: Some(reported(&of.base).into()),
+        f2_histogram: Some(reported(&of.new).into()),
     }
 }
 
@@ -218,7 +218,7 @@ fn whose_calls_were_not_shared_out_as_ordered_is_apart_from_the_others() {
 
 #[test]
 fn what_is_not_known_of_both_versions_is_not_known() {
-    let times = Some(reported(&[8.0; 9]));
+    let times = Some(reported(&[8.0; 9]).into());
     for unknown in [
         summary("", StageStatus::Completed),
         // A deployed agent: its base version's errors are not 0.
@@ -251,8 +251,8 @@ fn numbers_beyond_what_is_counted_move_nothing() {
     assert!(full.iter().all(|(_, sides)| sides.counts.unwrap()[0].calls <= 1 << 48));
     // Calls that took less than light takes for a mile, and others that took years.
     let odd = |value: f64| Summary {
-        f1_histogram: Some(reported(&[value])),
-        f2_histogram: Some(reported(&[8.0])),
+        f1_histogram: Some(reported(&[value]).into()),
+        f2_histogram: Some(reported(&[8.0]).into()),
         ..counted(95, 5)
     };
     let strata = Strata::of([&odd(1e-9), &odd(1e15)], ORDERED);
@@ -263,8 +263,8 @@ fn numbers_beyond_what_is_counted_move_nothing() {
 fn a_parent_is_told_the_strata_with_the_most_calls() {
     let strata = (0..100_u32).map(|interval| Stratum {
         interval,
-        f1_histogram: Some(reported(&vec![8.0; 100 + interval as usize])),
-        f2_histogram: Some(reported(&[8.0; 5])),
+        f1_histogram: Some(reported(&vec![8.0; 100 + interval as usize]).into()),
+        f2_histogram: Some(reported(&[8.0; 5]).into()),
         ..Stratum::default()
     });
     let agent = Summary { strata: strata.collect(), ..summary("", StageStatus::Completed) };
