@@ -255,7 +255,7 @@ fn a_sketch_and_strata_must_make_sense() {
     let request = body(json!({"strata": [stratum]}));
     let request = ResultRequest::parse(request.as_bytes()).unwrap();
     let written = serde_json::to_vec(&request).unwrap();
-    assert_eq!(ResultRequest::parse(&written).unwrap(), request);
+    assert_eq!(ResultRequest::parse(&written).unwrap().stage_summaries, request.stage_summaries);
 }
 
 #[test]
