@@ -20,11 +20,12 @@ const TIMES: &str = "duration: 1s, interval: 1s, metrics: [{name: times, provide
 const RATES: &str = "duration: 1s, interval: 1s, metrics: [{name: rates, provider: children, \
     metric: errorRate, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 50%}]";
 
-/// Half of the calls to each version, and enough of them; no condition of the agents' own.
+/// Half of the calls to each version, 5,000 of each at least; no condition of the agents' own. Four agents together see 1,000
+/// errors a side where 5 % fail: what is judged lies nine standard errors off the boundary.
 fn even(text: &str) -> String {
     let text = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
     let text = text.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n");
-    text.replace("\"50\"", "\"2000\"").replace("\"<0.02\"", "\"<1\"")
+    text.replace("\"50\"", "\"10000\"").replace("\"<0.02\"", "\"<1\"")
 }
 
 /// Two managers with two agents each below a root, until a release is in a state; what is shown of it then.
@@ -36,7 +37,12 @@ async fn over_a_tree(
 ) -> (Value, [World; 3], Vec<Agents>) {
     let root = World::start().await;
     let [west, east] = [levels::below(&root).await, levels::below(&root).await];
-    let agents = vec![Agents::below(&west, 2, &change), Agents::below(&east, 2, &change)];
+    let change = |config: &mut FleetConfig| {
+        // As many as are needed: while they wait they go on, and each is drawn.
+        config.traffic.calls_per_second = 100.0;
+        change(config);
+    };
+    let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, change)];
     look_until_agents(&root, 4).await;
     root.submit(&even(&judged(id, block))).await.ok();
     let shown = in_state(&root, id, state).await;
@@ -78,10 +84,10 @@ async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_o
         let analysis = &shown["analyses"][0];
         assert_eq!(analysis["verdict"], verdict, "{analysis:#}");
         assert_eq!(analysis["metrics"][1]["verdict"], "pass", "{analysis:#}");
-        // Each of four agents made at least 2,000 calls.
+        // Each of four agents made at least 10,000 calls.
         let evidence = &analysis["metrics"][0]["evidence"];
         let count = |side: &str| evidence[side]["count"].as_u64().unwrap();
-        assert!(count("baseline") + count("canary") >= 8_000, "{analysis:#}");
+        assert!(count("baseline") + count("canary") >= 39_900, "{analysis:#}");
         end(worlds, agents).await;
     });
     futures_util::future::join_all(told).await;
