@@ -135,6 +135,11 @@ impl Histogram {
         Some(last)
     }
 
+    /// The buckets that hold something, in order: their ends, and how many values. Zeros are a bucket from 0 to 0.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, f64, u64)> {
+        self.cells().into_iter().map(|cell| (cell.lo, cell.hi, cell.mass as u64))
+    }
+
     /// The buckets that hold something, in order.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let edge = |index: i64| ((index as f64 - self.offset) * self.gamma.ln()).exp();

@@ -190,6 +190,9 @@ pub struct Upward {
     /// Under which the children's results of it are stored.
     pub slot: u8,
     pub status: StageStatus,
+    /// The percentage of the calls that the new version gets in that stage.
+    #[serde(default)]
+    pub split: u8,
     /// Of the moment in which it was over.
     #[serde(default)]
     pub agents: Agents,
@@ -204,6 +207,7 @@ impl Upward {
             release_key: 0,
             stage: Some(UNDO_STAGE.to_owned()),
             slot: 0,
+            split: 0,
             status: StageStatus::Completed,
             agents: Agents { unconfirmed, ..Agents::default() },
         }
@@ -559,12 +563,14 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
 
 /// What tells the parent how a stage of its offer ended; `None`: the release came from no parent.
 pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upward> {
+    let found = release.strategy.stages.get(usize::from(stage))?;
     Some(Upward {
         offer: release.upstream.as_ref()?.offer.clone(),
         release: Some(release.id.clone()),
         release_key: release.key.0,
-        stage: Some(release.strategy.stages.get(usize::from(stage))?.name.clone()),
+        stage: Some(found.name.clone()),
         slot: Slot::stage(usize::from(stage)).0,
+        split: found.new_traffic,
         status,
         agents: release.agents(),
     })

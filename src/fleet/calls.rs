@@ -5,7 +5,10 @@ use std::{str::FromStr, time::Duration};
 use rand::{RngExt, rngs::StdRng};
 
 use super::offer::go_duration;
-use crate::wire::{Histogram, Times};
+use crate::{
+    analysis,
+    wire::{Histogram, Times},
+};
 
 /// Most simulated calls a second at one child.
 pub const MAX_CALLS_PER_SECOND: f64 = 100_000.0;
@@ -21,6 +24,9 @@ const FIRST_BOUND_MS: f64 = 0.1;
 
 /// Each bucket is this much wider than the last one: medians are exact to 5 %, up to 80 seconds.
 const GROWTH: f64 = 1.05;
+
+/// The ratio of the ends of a bucket in the histograms that newer children report: the one in which managers keep them.
+const GAMMA: f64 = 1.01;
 
 /// Shortest simulated call, in milliseconds.
 const SHORTEST_CALL_MS: f64 = 0.001;
@@ -120,6 +126,8 @@ pub struct Tally {
     maximum_ms: f64,
     /// Successful calls by time; bucket i ends at [`bound`]`(i)`, the last has no end.
     buckets: Vec<u64>,
+    /// The same in the form in which newer children report them.
+    sketch: Option<analysis::Histogram>,
 }
 
 impl Default for Tally {
@@ -130,6 +138,7 @@ impl Default for Tally {
             minimum_ms: f64::INFINITY,
             maximum_ms: 0.0,
             buckets: vec![0; BUCKETS + 1],
+            sketch: None,
         }
     }
 }
@@ -151,6 +160,10 @@ impl Tally {
         self.maximum_ms = self.maximum_ms.max(ms);
         let bucket = ((ms / FIRST_BOUND_MS).ln() / GROWTH.ln()).ceil().max(0.0) as usize;
         self.buckets[bucket.min(BUCKETS)] += 1;
+        if let Some(sketch) = &mut self.sketch {
+            // What is longer than all there is a bucket for is none of the calls that are simulated.
+            let _ = sketch.record(ms);
+        }
     }
 
     /// Share of failed calls; 0 of no calls is 0, as agents have it.
@@ -177,15 +190,10 @@ impl Tally {
         }
     }
 
-    /// The buckets that hold anything, with one bound before them.
+    /// Of the successful calls, if they were counted for it.
     pub fn histogram(&self) -> Option<Histogram> {
-        let first = self.buckets.iter().position(|count| *count > 0)?;
-        let last = self.buckets.iter().rposition(|count| *count > 0)?.min(BUCKETS - 1);
-        let first = first.min(last);
-        Some(Histogram {
-            bounds_ms: (first..=last).map(bound).collect(),
-            counts: (first..=last).chain([BUCKETS]).map(|bucket| self.buckets[bucket]).collect(),
-        })
+        let sketch = self.sketch.as_ref().filter(|sketch| sketch.count() > 0)?;
+        Some(Histogram::Sketch(sketch.clone()))
     }
 
     fn merged(&self, other: &Self) -> Self {
@@ -195,6 +203,7 @@ impl Tally {
             minimum_ms: self.minimum_ms.min(other.minimum_ms),
             maximum_ms: self.maximum_ms.max(other.maximum_ms),
             buckets: self.buckets.iter().zip(&other.buckets).map(|(a, b)| a + b).collect(),
+            sketch: None,
         }
     }
 }
@@ -226,6 +235,14 @@ impl StageCalls {
             base: Tally::default(),
             new: Tally::default(),
         }
+    }
+
+    /// The same, with histograms.
+    #[must_use]
+    pub fn with_histograms(mut self) -> Self {
+        self.base.sketch = analysis::Histogram::new(GAMMA).ok();
+        self.new.sketch = analysis::Histogram::new(GAMMA).ok();
+        self
     }
 
     /// Lets time pass and the calls of that time happen.

@@ -110,7 +110,7 @@ async fn run_stage<'o>(
         report(child, offer, unable(stage), "").await?;
         return Ok(None);
     };
-    let mut calls = child.calls(stage, function, function);
+    let mut calls = child.calls(stage, function, function).with_histograms();
     child.machine.start_proxy(function);
     let mut told_to_roll_back = false;
     let mut announced = false;

@@ -1,27 +1,26 @@
 //! What children reported of their stages, as measurements.
 //!
-//! Each child and stage is a stratum of its own: nothing of one child is compared with anything of another. Whoever
-//! counts no calls says nothing of the base version's errors, and whoever keeps no histogram nothing of how times are
-//! spread: that is no data, and neither 0 nor a pass.
+//! Numbers are added up within a stratum (`release::strata`) and never across. Whoever counts no calls says nothing of the base
+//! version's errors, and whoever keeps no histogram nothing of how times are spread: that is no data, and neither 0 nor a
+//! pass.
 
-use std::{collections::BTreeMap, ops::Range};
-
-use serde_json::json;
+use std::{collections::BTreeMap, fmt::Write as _, ops::Range};
 
 use super::{agenda::Due, threshold};
 use crate::{
-    analysis::{Counts, Histogram, Sample, Stratum, Verdict},
+    analysis::{Sample, Stratum, Verdict},
     engine::Engine,
     model::{ChildKey, StageStatus},
     release::{
         analysis::Metered,
         assignment::Slot,
-        summary::{Histogram as Reported, Summary, Times},
+        strata::{Key, Sides, Strata},
+        summary::Summary,
         upstream::aggregate,
     },
     store::rows::StageResultRow,
     strategy::{
-        Strategy,
+        Stage, Strategy,
         analysis::{ChildMetric, Metric, Rule},
     },
 };
@@ -29,16 +28,9 @@ use crate::{
 /// Children whose results are read at once.
 const SLICE: usize = 2_000;
 
-/// The ratio of the ends of a bucket in which reported buckets are spread: values are known to half a percent.
-const GAMMA: f64 = 1.01;
-
-/// Buckets over which one reported bucket is spread at most.
-const MAX_SPREAD: i64 = 2_000;
-
 /// What one child reported of one stage.
 #[derive(Debug)]
 pub(super) struct Report {
-    child: ChildKey,
     slot: Slot,
     summary: Summary,
 }
@@ -68,77 +60,55 @@ pub(super) async fn read(
             if !is_meant || some.binary_search(&child).is_err() || !counts(&row, final_in.as_ref()) {
                 continue;
             }
-            // They come in the order of attempts.
-            if let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) {
+            let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
+            // A manager's later waves report the earlier ones once more: what is added to would count twice.
+            let says_again = summary.agents.is_some() && row.attempt > 1 && final_in.is_some();
+            if !says_again {
+                // They come in the order of attempts.
                 latest.insert((child, of), summary);
             }
         }
     }
-    let report = |((child, slot), summary)| Report { child, slot, summary };
+    let report = |((_, slot), summary)| Report { slot, summary };
     Ok(latest.into_iter().map(report).collect())
 }
 
-/// Both versions side by side, child by child.
+/// Both versions side by side, stage by stage, and under each split and in each interval that children told apart.
 pub(super) fn strata(reports: &[Report], of: ChildMetric, strategy: &Strategy) -> Vec<Stratum> {
-    reports.iter().filter_map(|report| stratum(report, of, strategy)).collect()
-}
-
-fn stratum(report: &Report, of: ChildMetric, strategy: &Strategy) -> Option<Stratum> {
-    let Report { child, slot, summary } = report;
-    let stage = slot.stage_index().and_then(|stage| strategy.stages.get(stage));
-    let (baseline, canary) = match of {
-        ChildMetric::ErrorRate => {
-            let counts = |calls: Option<u64>, events: Option<u64>| {
-                Some(Sample::Counts(Counts { calls: calls?, events: events? }))
-            };
-            let baseline = counts(summary.f1_calls, summary.f1_errors)?;
-            (baseline, counts(summary.f2_calls, summary.f2_errors)?)
-        }
-        ChildMetric::ResponseTime => (
-            Sample::Histogram(spread(summary.f1_histogram.as_deref()?, summary.f1_times_summary)?),
-            Sample::Histogram(spread(summary.f2_histogram.as_deref()?, summary.f2_times_summary)?),
-        ),
-    };
-    let name = format!("{}, child {}", stage.map_or("roll-out", |stage| stage.name.as_str()), child.0);
-    // Times are of successful calls: only where all were, their numbers are those of the split.
-    let is_whole = summary.f1_calls == Some(baseline.count()) && summary.f2_calls == Some(canary.count());
-    let found = Stratum::new(name, 0, baseline, canary);
-    let share = stage.map(|stage| f64::from(stage.new_traffic) / 100.0);
-    Some(match share.filter(|share| is_whole && *share > 0.0 && *share < 1.0) {
-        Some(share) => found.ordered(share),
-        None => found,
-    })
-}
-
-/// Reported buckets, each spread evenly over those of a form that all children share.
-fn spread(reported: &Reported, times: Times) -> Option<Histogram> {
-    let index = |value: f64| (value.ln() / GAMMA.ln()).floor() as i64;
-    let mut zeros = 0_u64;
-    let mut bins: BTreeMap<i64, u64> = BTreeMap::new();
-    let ends = reported.bounds_ms.iter().copied().chain([f64::INFINITY]);
-    let mut low = 0.0_f64;
-    for (high, count) in ends.zip(&reported.counts) {
-        let (from, to) = (low.max(times.minimum), high.min(times.maximum));
-        low = high;
-        if *count == 0 {
-            continue;
-        }
-        if !(to.is_finite() && to > 0.0) {
-            zeros += count;
-            continue;
-        }
-        let from = if from > 0.0 && from < to { from } else { to };
-        let (first, last) = (index(from), index(to));
-        let cells = (last - first + 1).clamp(1, MAX_SPREAD);
-        let part = |cell: i64| (u128::from(*count) * cell as u128 / cells as u128) as u64;
-        for cell in 0..cells {
-            *bins.entry(first + cell).or_default() += part(cell + 1) - part(cell);
+    let mut stages: BTreeMap<usize, Vec<&Summary>> = BTreeMap::new();
+    for report in reports {
+        if let Some(stage) = report.slot.stage_index() {
+            stages.entry(stage).or_default().push(&report.summary);
         }
     }
-    bins.retain(|_, count| *count > 0);
-    let form =
-        json!({"mapping": {"gamma": GAMMA}, "positiveValues": {"binCounts": bins}, "zeroCount": zeros});
-    serde_json::from_value(form).ok()
+    let stages = stages.into_iter().filter_map(|(at, summaries)| Some((strategy.stages.get(at)?, summaries)));
+    let found = stages.flat_map(|(stage, summaries)| {
+        let strata = Strata::of(summaries, stage.new_traffic);
+        strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of)).collect::<Vec<_>>()
+    });
+    // All are looked at once: their order alone counts.
+    (0..).zip(found).map(|(interval, found)| Stratum { interval, ..found }).collect()
+}
+
+fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
+    let [baseline, canary] = match of {
+        ChildMetric::ErrorRate => sides.counts?.map(Sample::Counts),
+        ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Histogram),
+    };
+    let mut name = stage.name.clone();
+    if key.split != stage.new_traffic {
+        let _ = write!(name, ", split {} %", key.split);
+    }
+    if let Some(measured) = key.measured_split {
+        let _ = write!(name, ", measured {measured} %");
+    }
+    // Times are of successful calls: only where all were, their numbers are those of the split.
+    let is_whole = sides
+        .counts
+        .is_some_and(|counts| [baseline.count(), canary.count()] == counts.map(|side| side.calls));
+    let share = f64::from(key.split) / 100.0;
+    let found = Stratum::new(name, 0, baseline, canary);
+    Some(if is_whole && share > 0.0 && share < 1.0 { found.ordered(share) } else { found })
 }
 
 /// One measurement of the new version over all children.

@@ -81,10 +81,8 @@ async fn one(
                     (Err(why), _) => Err(why),
                     (Ok(reports), Some(Ok(design))) => {
                         let strata = children::strata(&reports, *of, &due.strategy);
-                        {
-                            let (found, limit) = (before.clone(), metric.failure_limit);
-                            judged(design, None, strata, due, found, Keep::Nothing, limit).await
-                        }
+                        let (found, limit) = (before.clone(), metric.failure_limit);
+                        judged(design, None, strata, due, found, Keep::Nothing, limit).await
                     }
                     (Ok(reports), _) => Ok(match &metric.rule {
                         Rule::Condition(condition) => {

@@ -32,6 +32,7 @@ mod replan;
 pub mod settings;
 pub mod settle;
 pub mod state;
+pub mod strata;
 pub mod summary;
 pub mod takeover;
 mod text;

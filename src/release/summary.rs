@@ -1,10 +1,11 @@
 //! What a child reports of a stage.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use sha2::{Digest as _, Sha256};
 
-use super::manager::Agents;
+use super::{manager::Agents, strata::Stratum};
 use crate::{
+    analysis,
     model::StageStatus,
     strategy::{Condition, Metric, Operator, Stage, Statistic},
 };
@@ -42,6 +43,36 @@ impl Histogram {
     }
 }
 
+/// Response times in milliseconds, in one of the forms in which children count them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Reported {
+    /// In logarithmic buckets, which merge exactly.
+    Sketch(analysis::Histogram),
+    Bounds(Histogram),
+}
+
+impl<'de> Deserialize<'de> for Reported {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let found = match value.get("mapping") {
+            Some(_) => serde_json::from_value(value).map(Self::Sketch),
+            None => serde_json::from_value(value).map(Self::Bounds),
+        };
+        found.map_err(D::Error::custom)
+    }
+}
+
+impl Reported {
+    /// The quantile `q` (0 to 1) in milliseconds, as exactly as the form allows. `None` if that can't be said.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        match self {
+            Self::Sketch(sketch) => sketch.quantile(q),
+            Self::Bounds(bounds) => bounds.quantile(q),
+        }
+    }
+}
+
 /// One stage as a child reports it. The numbers are finite: they were checked at the edge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -63,9 +94,12 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_errors: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_histogram: Option<Box<Histogram>>,
+    pub f1_histogram: Option<Box<Reported>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_histogram: Option<Box<Histogram>>,
+    pub f2_histogram: Option<Box<Reported>>,
+    /// The same numbers apart by split and interval; a manager's are those of its children, merged within each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strata: Vec<Stratum>,
     /// What a manager says of its agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,

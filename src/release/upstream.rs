@@ -16,15 +16,14 @@
 //!
 //! Deliberately not here: the calls to the parent (`uplink`).
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use super::{
     change::Change,
     gate::Gate,
     state::{End, Release, ReleaseState, State},
-    summary::{Histogram, Summary, Times},
+    strata::one_form,
+    summary::{Histogram, Reported, Summary, Times},
 };
 use crate::{
     model::{Now, StageStatus},
@@ -202,8 +201,8 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
     };
     let (f1_calls, f2_calls) = (sum(|s| s.f1_calls), sum(|s| s.f2_calls));
     let (f1_errors, f2_errors) = (sum(|s| s.f1_errors), sum(|s| s.f2_errors));
-    let f1_histogram = merged(of, |s| s.f1_histogram.as_deref());
-    let f2_histogram = merged(of, |s| s.f2_histogram.as_deref());
+    let f1_histogram = merged(of, |s| s.f1_histogram.as_deref(), |s| s.f1_times_summary);
+    let f2_histogram = merged(of, |s| s.f2_histogram.as_deref(), |s| s.f2_times_summary);
     Summary {
         stage_name: None,
         status,
@@ -219,6 +218,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f2_errors,
         f1_histogram: f1_histogram.map(Box::new),
         f2_histogram: f2_histogram.map(Box::new),
+        strata: Vec::new(),
     }
 }
 
@@ -243,7 +243,7 @@ fn times(
     of: &[Summary],
     times: fn(&Summary) -> Times,
     calls: fn(&Summary) -> Option<u64>,
-    exact: Option<&Histogram>,
+    exact: Option<&Reported>,
 ) -> Times {
     let with_calls: Vec<(Times, Option<u64>)> = of
         .iter()
@@ -260,16 +260,38 @@ fn times(
     Times { median: median.unwrap_or(minimum).clamp(minimum, maximum), minimum, maximum }
 }
 
-/// `None` unless every child reports one, all with the same bounds.
-fn merged(of: &[Summary], histogram: for<'s> fn(&'s Summary) -> Option<&'s Histogram>) -> Option<Histogram> {
-    let mut all = of.iter().map(histogram);
-    let mut sum: Cow<'_, Histogram> = Cow::Borrowed(all.next()??);
+/// `None` unless every child reports one. All with the same bounds keep them, others are brought to one form.
+fn merged(
+    of: &[Summary],
+    histogram: for<'s> fn(&'s Summary) -> Option<&'s Reported>,
+    times: fn(&Summary) -> Times,
+) -> Option<Reported> {
+    let all = of.iter().map(histogram).collect::<Option<Vec<_>>>()?;
+    if let Some(sum) = same_bounds(&all) {
+        return Some(sum);
+    }
+    let mut forms = all.iter().zip(of).map(|(histogram, summary)| one_form(histogram, times(summary)));
+    let mut sum = forms.next()??;
+    for next in forms {
+        sum.merge(&next?).ok()?;
+    }
+    Some(Reported::Sketch(sum))
+}
+
+fn same_bounds(all: &[&Reported]) -> Option<Reported> {
+    let mut sum: Option<Histogram> = None;
     for next in all {
-        let next =
-            next.filter(|next| next.bounds_ms == sum.bounds_ms && next.counts.len() == sum.counts.len())?;
-        for (count, more) in sum.to_mut().counts.iter_mut().zip(&next.counts) {
+        let Reported::Bounds(next) = next else { return None };
+        let Some(sum) = &mut sum else {
+            sum = Some(next.clone());
+            continue;
+        };
+        if next.bounds_ms != sum.bounds_ms || next.counts.len() != sum.counts.len() {
+            return None;
+        }
+        for (count, more) in sum.counts.iter_mut().zip(&next.counts) {
             *count = count.saturating_add(*more);
         }
     }
-    Some(sum.into_owned())
+    sum.map(Reported::Bounds)
 }

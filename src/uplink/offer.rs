@@ -60,6 +60,7 @@ impl Caller {
             release_key: 0,
             stage: None,
             slot: 0,
+            split: 0,
             status: StageStatus::Error,
             agents: Agents::default(),
         };

@@ -9,11 +9,12 @@ use crate::{
     release::{
         assignment::Slot,
         manager::Agents,
-        summary::{self, Summary},
+        strata::{self, Strata},
+        summary::{self, Reported, Summary},
         upstream::aggregate,
     },
     store::{MAX_PAGE, StoreError},
-    wire::child::{Histogram, StageSummary, Times},
+    wire::child::{Buckets, Histogram, StageSummary, Stratum, Times},
 };
 
 impl Caller {
@@ -22,7 +23,8 @@ impl Caller {
             Some(_) => self.summaries(upward.release_key, upward.slot).await?,
             None => Vec::new(),
         };
-        let sum = Summary { agents: Some(upward.agents), ..aggregate(upward.status, &summaries) };
+        let strata = Strata::of(&summaries, upward.split).told();
+        let sum = Summary { agents: Some(upward.agents), strata, ..aggregate(upward.status, &summaries) };
         let summary = wire(sum, upward.stage.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
@@ -39,11 +41,14 @@ impl Caller {
         let release = release.to_owned();
         let found = self.engine.query(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
-            Some((release.key.0, Slot::stage(usize::from(stage)).0, release.agents()))
+            let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
+            Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents()))
         });
-        let Some((key, slot, agents)) = found.await? else { return Ok(()) };
+        let Some((key, slot, split, agents)) = found.await? else { return Ok(()) };
         let summaries = self.summaries(key, slot).await?;
-        let sum = Summary { agents: Some(agents), ..aggregate(StageStatus::SuccessWaiting, &summaries) };
+        let strata = Strata::of(&summaries, split).told();
+        let sum =
+            Summary { agents: Some(agents), strata, ..aggregate(StageStatus::SuccessWaiting, &summaries) };
         let summary = wire(sum, Some(name.to_owned()));
         Ok(self.parent.result(id, offer, summary).await?)
     }
@@ -88,6 +93,7 @@ fn wire(summary: Summary, stage_name: Option<String>) -> StageSummary {
         f2_errors: summary.f2_errors,
         f1_histogram: summary.f1_histogram.map(|histogram| self::histogram(*histogram)),
         f2_histogram: summary.f2_histogram.map(|histogram| self::histogram(*histogram)),
+        strata: summary.strata.into_iter().map(stratum).collect(),
     }
 }
 
@@ -95,6 +101,25 @@ fn times(times: summary::Times) -> Times {
     Times { median: times.median, minimum: times.minimum, maximum: times.maximum }
 }
 
-fn histogram(histogram: summary::Histogram) -> Histogram {
-    Histogram { bounds_ms: histogram.bounds_ms, counts: histogram.counts }
+fn histogram(histogram: Reported) -> Histogram {
+    match histogram {
+        Reported::Sketch(sketch) => Histogram::Sketch(sketch),
+        Reported::Bounds(kept) => {
+            Histogram::Bounds(Buckets { bounds_ms: kept.bounds_ms, counts: kept.counts })
+        }
+    }
+}
+
+fn stratum(kept: strata::Stratum) -> Stratum {
+    Stratum {
+        split: kept.split,
+        measured_split: kept.measured_split,
+        interval: kept.interval,
+        f1_calls: kept.f1_calls,
+        f2_calls: kept.f2_calls,
+        f1_errors: kept.f1_errors,
+        f2_errors: kept.f2_errors,
+        f1_histogram: kept.f1_histogram.map(|kept| histogram(*kept)),
+        f2_histogram: kept.f2_histogram.map(|kept| histogram(*kept)),
+    }
 }

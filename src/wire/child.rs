@@ -6,11 +6,14 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
 use super::{WireError, number, text};
-use crate::model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus};
+use crate::{
+    analysis,
+    model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus},
+};
 
 /// Largest body of a poll, in bytes: 1,000 vertices with room to spare.
 pub const MAX_POLL_BODY_BYTES: usize = 256 * 1024;
@@ -44,6 +47,12 @@ pub const MAX_LABEL_BYTES: usize = 128;
 
 /// Most bounds a histogram may have.
 pub const MAX_HISTOGRAM_BOUNDS: usize = 512;
+
+/// Most calls in a logarithmic histogram: so many are still counted exactly.
+pub const MAX_HISTOGRAM_CALLS: u64 = 1 << 48;
+
+/// Most strata in a summary.
+pub const MAX_STRATA: usize = 64;
 
 /// A time in a summary that stands for "no successful call".
 pub const NO_CALL: f64 = -1.0;
@@ -241,6 +250,10 @@ pub struct StageSummary {
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Histogram>,
+    /// The same numbers apart by split and interval, at most [`MAX_STRATA`]; a manager's are those of its children, merged
+    /// within each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strata: Vec<Stratum>,
     /// From a manager: the agents for whom the release was planned below it, and what became of them so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participants: Option<u32>,
@@ -275,6 +288,7 @@ impl StageSummary {
             f2_errors: None,
             f1_histogram: None,
             f2_histogram: None,
+            strata: Vec::new(),
             participants: None,
             succeeded: None,
             failed: None,
@@ -298,21 +312,71 @@ impl StageSummary {
                 return Err(WireError::new(&format!("`{at}.{field}` is {rate}: a rate is from 0 to 1")));
             }
         }
-        for (of, calls, errors, histogram) in [
-            ("f1", self.f1_calls, self.f1_errors, &self.f1_histogram),
-            ("f2", self.f2_calls, self.f2_errors, &self.f2_histogram),
-        ] {
-            if let (Some(calls), Some(errors)) = (calls, errors)
-                && errors > calls
-            {
-                let text = format!("`{at}.{of}_errors` is {errors}, more than the {calls} calls");
+        check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
+        check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())?;
+        at_most(&format!("{at}.strata"), self.strata.len(), MAX_STRATA)?;
+        self.strata
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, stratum)| stratum.validate(&format!("{at}.strata[{index}]")))
+    }
+}
+
+/// What was counted of one version.
+fn check_side(
+    at: &str,
+    of: &str,
+    calls: Option<u64>,
+    errors: Option<u64>,
+    histogram: Option<&Histogram>,
+) -> Result<(), WireError> {
+    if let (Some(calls), Some(errors)) = (calls, errors)
+        && errors > calls
+    {
+        let text = format!("`{at}.{of}_errors` is {errors}, more than the {calls} calls");
+        return Err(WireError::new(&text));
+    }
+    histogram.map_or(Ok(()), |histogram| histogram.validate(&format!("{at}.{of}_histogram")))
+}
+
+/// What was counted under one split during one interval of a stage. f1 is the base version, f2 the new one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stratum {
+    /// Percentage of the calls that the new version was to get; absent: as the stage orders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<u8>,
+    /// Percentage that it got, where that is too far off to be chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_split: Option<u8>,
+    /// Which part of the stage, from 0.
+    #[serde(default)]
+    pub interval: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_errors: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_errors: Option<u64>,
+    /// Of the successful calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_histogram: Option<Histogram>,
+    /// Of the successful calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_histogram: Option<Histogram>,
+}
+
+impl Stratum {
+    fn validate(&self, at: &str) -> Result<(), WireError> {
+        for (field, percent) in [("split", self.split), ("measured_split", self.measured_split)] {
+            if let Some(percent) = percent.filter(|percent| *percent > 100) {
+                let text = format!("`{at}.{field}` is {percent}: a percentage is from 0 to 100");
                 return Err(WireError::new(&text));
             }
-            if let Some(histogram) = histogram {
-                histogram.validate(&format!("{at}.{of}_histogram"))?;
-            }
         }
-        Ok(())
+        check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
+        check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())
     }
 }
 
@@ -352,16 +416,54 @@ impl Default for Times {
     }
 }
 
+/// Numbers of calls by their time in milliseconds, in either of two forms.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Histogram {
+    /// In logarithmic buckets, which merge exactly: `mapping`, `positiveValues`, `zeroCount`, as in the JSON of `DDSketch`.
+    Sketch(analysis::Histogram),
+    /// In buckets of the child's own.
+    Bounds(Buckets),
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let found = match value.get("mapping") {
+            Some(_) => serde_json::from_value(value).map(Self::Sketch),
+            None => serde_json::from_value(value).map(Self::Bounds),
+        };
+        found.map_err(D::Error::custom)
+    }
+}
+
+impl Histogram {
+    fn validate(&self, at: &str) -> Result<(), WireError> {
+        let sketch = match self {
+            Self::Bounds(buckets) => return buckets.validate(at),
+            Self::Sketch(sketch) => sketch,
+        };
+        if sketch.has_negative() {
+            return Err(WireError::new(&format!("`{at}` counts negative times")));
+        }
+        let calls = sketch.buckets().try_fold(0_u64, |sum, (_, _, count)| sum.checked_add(count));
+        if calls.is_none_or(|calls| calls > MAX_HISTOGRAM_CALLS) {
+            return Err(WireError::new(&format!("the counts of `{at}` add up to too much")));
+        }
+        Ok(())
+    }
+}
+
 /// Numbers of calls by their time. `counts` has one entry more than `bounds_ms`: entry i counts the calls above
 /// bound i-1 and up to bound i, the last those above every bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Histogram {
+pub struct Buckets {
     /// Ascending, in milliseconds, at most [`MAX_HISTOGRAM_BOUNDS`].
     pub bounds_ms: Vec<f64>,
     pub counts: Vec<u64>,
 }
 
-impl Histogram {
+impl Buckets {
     fn validate(&self, at: &str) -> Result<(), WireError> {
         at_most(&format!("{at}.bounds_ms"), self.bounds_ms.len(), MAX_HISTOGRAM_BOUNDS)?;
         let finite = self.bounds_ms.iter().all(|bound| bound.is_finite() && *bound >= 0.0);

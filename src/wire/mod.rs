@@ -14,8 +14,8 @@ mod text;
 
 pub use crate::model::{Capabilities, ChildKind};
 pub use child::{
-    EndStageAnswer, EndStageRequest, Histogram, PollAnswer, PollRequest, ResultRequest, StageSummary, Then,
-    Times,
+    Buckets, EndStageAnswer, EndStageRequest, Histogram, PollAnswer, PollRequest, ResultRequest,
+    StageSummary, Stratum, Then, Times,
 };
 
 /// Longest text of a refusal, in bytes: what it quotes comes from the caller.

@@ -21,9 +21,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("link", &["model", "release"]),
     ("uplink", &["model", "strategy", "functions", "release", "store", "engine", "wire", "link"]),
     ("forward", &["model", "strategy", "plan", "wire"]),
-    ("wire", &["model"]),
+    ("wire", &["model", "analysis"]),
     ("http", &["model", "strategy", "functions", "plan", "release", "store", "engine", "forward", "wire"]),
-    ("fleet", &["model", "wire"]),
+    ("fleet", &["model", "analysis", "wire"]),
     ("config", &["model", "strategy", "functions", "release", "store", "engine", "http", "app"]),
     (
         "app",

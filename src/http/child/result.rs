@@ -11,8 +11,8 @@ use super::{Refused, check_token, expect_json, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
-    release::{command::Command, manager::Agents, summary},
-    wire::{Histogram, ResultRequest, StageSummary, Times},
+    release::{command::Command, manager::Agents, strata, summary},
+    wire::{Histogram, ResultRequest, StageSummary, Stratum, Times},
 };
 
 /// What a child reports of its stages. Answered once it is stored.
@@ -67,6 +67,7 @@ fn read(sent: StageSummary) -> summary::Summary {
         f2_errors: sent.f2_errors,
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
+        strata: sent.strata.into_iter().map(stratum).collect(),
     }
 }
 
@@ -86,6 +87,25 @@ fn times(sent: Times) -> summary::Times {
     summary::Times { median: sent.median, minimum: sent.minimum, maximum: sent.maximum }
 }
 
-fn histogram(sent: Histogram) -> summary::Histogram {
-    summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts }
+fn histogram(sent: Histogram) -> summary::Reported {
+    match sent {
+        Histogram::Sketch(sketch) => summary::Reported::Sketch(sketch),
+        Histogram::Bounds(sent) => {
+            summary::Reported::Bounds(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
+        }
+    }
+}
+
+fn stratum(sent: Stratum) -> strata::Stratum {
+    strata::Stratum {
+        split: sent.split,
+        measured_split: sent.measured_split,
+        interval: sent.interval,
+        f1_calls: sent.f1_calls,
+        f2_calls: sent.f2_calls,
+        f1_errors: sent.f1_errors,
+        f2_errors: sent.f2_errors,
+        f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
+        f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
+    }
 }

@@ -405,7 +405,12 @@ fn children(
         let why = "a configured provider: children report, and take no questions";
         no_effect(key, at, why, &format!("leave {key} out"), findings);
     }
-    if let (Some(Named::Baseline | Named::Primary), Place::Stage { new_traffic: Some(share @ (0 | 100)) }) =
+    if let (Some(Named::Primary), Some(at)) = (strategy, values.strategy.at()) {
+        let message = "children report of the base version only what it did beside the new one, \
+                       which is CANARY_BASELINE; of CANARY_PRIMARY they know nothing";
+        findings.error(at, "contradiction", message).fix("write strategy: CANARY_BASELINE");
+    }
+    if let (Some(Named::Baseline), Place::Stage { new_traffic: Some(share @ (0 | 100)) }) =
         (strategy, around.place)
         && let Some(at) = values.provider.at()
     {

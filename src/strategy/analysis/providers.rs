@@ -24,6 +24,9 @@ pub const MAX_TIMEOUT: Duration = Duration::from_mins(5);
 /// Time between two points of a series, where neither a provider nor the range of a query says.
 pub const DEFAULT_STEP: Duration = Duration::from_secs(15);
 
+/// Shortest time between two points of a series: nobody measures more often.
+pub const LEAST_STEP: Duration = Duration::from_millis(100);
+
 /// Most points that an answer may have, where a provider doesn't say. Prometheus itself gives no more of a series.
 pub const DEFAULT_MAX_POINTS: usize = 11_000;
 
@@ -268,8 +271,10 @@ fn timeout(text: &str) -> Result<Duration, Fault> {
 
 fn step(text: &str) -> Result<Duration, Fault> {
     scalar::duration(text).and_then(|step| {
-        if step < Duration::from_secs(1) {
-            return Err(fault("points can't be less than 1s apart", "write a longer step, as in 15s"));
+        if step < LEAST_STEP {
+            let least = LEAST_STEP.as_millis();
+            let message = format!("points can't be less than {least}ms apart");
+            return Err(fault(message, "write a longer step, as in 15s"));
         }
         Ok(step)
     })

@@ -2,7 +2,7 @@
 
 mod boundaries;
 mod judge;
-mod random;
+pub mod random;
 mod rules;
 mod simulation;
 mod vectors;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use choirmaster::fleet::{FleetConfig, Kind, Live};
+use choirmaster::{
+    analysis::Histogram,
+    fleet::{FleetConfig, Kind, Live},
+};
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
 
@@ -38,13 +41,8 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     let summary = &final_results(&calls)[0].body["stage_summaries"][0];
     let (f1, f2) = (summary["f1_calls"].as_u64().unwrap(), summary["f2_calls"].as_u64().unwrap());
     assert_eq!(f1 + f2, 600, "12 seconds of 50 calls");
-    let counted: u64 = summary["f2_histogram"]["counts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|count| count.as_u64().unwrap())
-        .sum();
-    assert_eq!(counted, f2 - summary["f2_errors"].as_u64().unwrap());
+    let histogram: Histogram = serde_json::from_value(summary["f2_histogram"].clone()).unwrap();
+    assert_eq!(histogram.count(), f2 - summary["f2_errors"].as_u64().unwrap());
     assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });
 }
 

@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use choirmaster::fleet::{Behaviour, Bounds, Latency, Offer, StageCalls, area_of, go_duration};
+use choirmaster::{
+    fleet::{Behaviour, Bounds, Latency, Offer, StageCalls, area_of, go_duration},
+    wire::Histogram,
+};
 use rand::{SeedableRng, rngs::StdRng};
 
 const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
@@ -10,7 +13,7 @@ const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 fn stage_of(seed: u64) -> StageCalls {
     let base = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.01 };
     let new = Behaviour { latency: Latency::Uniform { from_ms: 20.0, to_ms: 40.0 }, errors: 0.25 };
-    let mut calls = StageCalls::new(base, new, 0.1, 50.0);
+    let mut calls = StageCalls::new(base, new, 0.1, 50.0).with_histograms();
     let mut rng = StdRng::seed_from_u64(seed);
     for _ in 0..400 {
         calls.advance(Duration::from_secs(1), &mut rng);
@@ -36,9 +39,10 @@ fn numbers_are_those_that_were_asked_for() {
     assert!((7.5..8.5).contains(&base.median), "{base:?}");
     assert!((27.0..33.0).contains(&new.median) && new.minimum >= 20.0 && new.maximum <= 40.0, "{new:?}");
     assert!(proxy.minimum > base.minimum && proxy.maximum > new.maximum, "{proxy:?}");
-    let histogram = calls.new.histogram().unwrap();
-    assert_eq!(histogram.counts.len(), histogram.bounds_ms.len() + 1);
-    assert_eq!(histogram.counts.iter().sum::<u64>(), calls.new.calls - calls.new.errors);
+    let Some(Histogram::Sketch(histogram)) = calls.new.histogram() else { panic!("{calls:?}") };
+    assert_eq!(histogram.count(), calls.new.calls - calls.new.errors);
+    let median = histogram.quantile(0.5).unwrap();
+    assert!((median / new.median - 1.0).abs() < 0.03, "{median} {new:?}");
 }
 
 #[test]

@@ -4,6 +4,8 @@ mod children;
 mod conditions;
 mod previous;
 mod provider;
+mod tree;
+mod tree_children;
 mod whole;
 
 use std::{
@@ -111,8 +113,13 @@ impl Agents {
     }
 
     async fn end(self) {
+        self.stopped().await;
+    }
+
+    /// What became of them.
+    async fn stopped(self) -> FleetReport {
         self.stop.cancel();
-        self.run.await.unwrap();
+        self.run.await.unwrap()
     }
 }
 

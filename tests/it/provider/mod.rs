@@ -3,9 +3,10 @@
 mod answers;
 mod prometheus;
 mod range;
-mod real;
+pub mod real;
 mod stub;
 mod web;
+pub mod written;
 
 use std::sync::Arc;
 

@@ -30,27 +30,29 @@ impl Server {
     /// Prometheus over these samples (`OpenMetrics`, without its end), with a web configuration if there is one.
     pub fn start(samples: &str, web: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| -> PathBuf {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let samples = file("samples.txt", &format!("{samples}# EOF\n"));
-        let data = folder.path().join("data");
+        let samples = file(&folder, "samples.txt", &format!("{samples}# EOF\n"));
         let made = program("promtool")
             .args(["tsdb", "create-blocks-from", "openmetrics"])
-            .args([&samples, &data])
+            .args([&samples, &folder.path().join("data")])
             .output()
             .unwrap_or_else(|error| missing(&error));
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let web = web.map(|web| format!("--web.config.file={}", file(&folder, "web.yml", web).display()));
+        Self::run(folder, web)
+    }
+
+    /// An empty one that takes what is written to it.
+    pub fn receiving() -> Self {
+        Self::run(tempfile::tempdir().unwrap(), Some("--web.enable-remote-write-receiver".to_owned()))
+    }
+
+    fn run(folder: tempfile::TempDir, flag: Option<String>) -> Self {
         let mut command = program("prometheus");
         command
-            .arg(format!("--config.file={}", file("prometheus.yml", "{}").display()))
-            .arg(format!("--storage.tsdb.path={}", data.display()))
-            .args(["--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0"]);
-        if let Some(web) = web {
-            command.arg(format!("--web.config.file={}", file("web.yml", web).display()));
-        }
+            .arg(format!("--config.file={}", file(&folder, "prometheus.yml", "{}").display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .args(["--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0"])
+            .args(flag);
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut process = process.unwrap_or_else(|error| missing(&error));
         let mut log = BufReader::new(process.stderr.take().unwrap());
@@ -66,6 +68,12 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
 }
 
 fn program(name: &str) -> Command {

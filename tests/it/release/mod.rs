@@ -11,5 +11,6 @@ mod queue;
 mod replan;
 mod rules;
 mod skip;
+mod strata;
 mod upstream;
 pub mod world;

@@ -7,7 +7,7 @@ use choirmaster::{
     release::{
         change::Change,
         command::{Command, Reply},
-        summary::{Histogram, Summary, Times},
+        summary::{Histogram, Reported, Summary, Times},
         upstream::{Upstream, aggregate, led},
     },
     strategy,
@@ -302,9 +302,13 @@ proptest! {
             prop_assert_eq!(times.maximum, with_calls.iter().map(|t| t.maximum).fold(0.0, f64::max));
             prop_assert!(times.minimum <= times.median && times.median <= times.maximum);
         }
-        let Histogram { counts, .. } = *sum.f2_histogram.unwrap();
+        let counts_of = |summary: &Summary| match summary.f2_histogram.as_deref() {
+            Some(Reported::Bounds(Histogram { counts, .. })) => counts.clone(),
+            other => panic!("{other:?}"),
+        };
+        let counts = counts_of(&sum);
         for (at, count) in counts.iter().enumerate() {
-            let of = |child: &Summary| child.f2_histogram.as_ref().unwrap().counts[at];
+            let of = |child: &Summary| counts_of(child)[at];
             prop_assert_eq!(*count, children.iter().map(of).sum::<u64>());
         }
     }

@@ -15,7 +15,7 @@ use choirmaster::{
         command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
         settings::Settings,
         state::{Profile, Release, State},
-        summary::{Histogram, Summary, Times},
+        summary::{Histogram, Reported, Summary, Times},
         waits::{self, Look},
     },
     strategy::{self, Strategy},
@@ -331,6 +331,7 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f2_errors: None,
         f1_histogram: None,
         f2_histogram: None,
+        strata: Vec::new(),
     }
 }
 
@@ -341,8 +342,8 @@ pub fn numbered(stage: &str, status: StageStatus, median: f64) -> Summary {
     summary
 }
 
-pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Histogram {
-    Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() }
+pub fn histogram(bounds_ms: &[f64], counts: &[u64]) -> Reported {
+    Reported::Bounds(Histogram { bounds_ms: bounds_ms.to_vec(), counts: counts.to_vec() })
 }
 
 /// A strategy: `stages` are (name, type, function, onSuccess, onFailure).

@@ -562,6 +562,7 @@ fn refused(offer: &str) -> Upward {
         release_key: 0,
         stage: None,
         slot: 0,
+        split: 0,
         status: StageStatus::Error,
         agents: Agents::default(),
     }

@@ -79,7 +79,7 @@ inconclusive: pass
 dryRun: false
 alpha: 1%
 metrics:
-  - {name: a, provider: children, metric: responseTime, strategy: CANARY_PRIMARY, deviation: HIGH, tolerance: 20ms, quantile: p99, weight: 3}
+  - {name: a, provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 20ms, quantile: p99, weight: 3}
   - {name: b, provider: children, metric: errorRate, strategy: PREVIOUS, tolerance: 10%, floor: 0.5%, runVariation: 3%}
   - {name: c, provider: prom, query: 'rate(x{app="{{ .BuiltInArgs.App.Name }}"}[5m])', expected: {min: -1, max: 0.1}, dryRun: true}
   - {name: d, provider: stats, strategy: CANARY_BASELINE, query: '/v?of={{ .VariantArgs.job }}', jsonPath: '$.a[*]', baselineArgs: {job: base}, canaryArgs: {job: new}, tolerance: 0.02}
@@ -121,7 +121,7 @@ fn every_key_is_understood() {
     assert_eq!(found.alpha, Some(0.01));
     let strategies: Vec<&str> =
         found.metrics.iter().map(choirmaster::strategy::analysis::Metric::strategy).collect();
-    assert_eq!(strategies, ["CANARY_PRIMARY", "PREVIOUS", "THRESHOLD", "CANARY_BASELINE"]);
+    assert_eq!(strategies, ["CANARY_BASELINE", "PREVIOUS", "THRESHOLD", "CANARY_BASELINE"]);
     let limits: Vec<u32> = found.metrics.iter().map(|metric| metric.failure_limit).collect();
     // What children report is compared once.
     assert_eq!(limits, [0, 0, 1, 1]);
@@ -438,6 +438,10 @@ fn every_fault_of_a_block_says_what_to_write() {
             one(&format!("{LATENCY}, query: up, canaryArgs: {{a: b}}, floor: 1%, runVariation: 3%")),
         ),
         ("children without a metric", one("name: a, provider: children, strategy: CANARY_BASELINE")),
+        (
+            "children of what they do not see",
+            one("name: a, provider: children, metric: errorRate, strategy: CANARY_PRIMARY"),
+        ),
         ("a provider without a query", one("name: a, provider: prom, metric: errorRate, expected: {max: 1}")),
         ("nobody is asked", one("name: a, expected: {max: 1}")),
         (
@@ -679,6 +683,12 @@ fn every_fault_of_a_block_says_what_to_write() {
      36 |         - {name: a, provider: children, strategy: CANARY_BASELINE}
         |           ^
       help: write metric: responseTime or metric: errorRate
+
+    ## children of what they do not see
+    36:70: error: children report of the base version only what it did beside the new one, which is CANARY_BASELINE; of CANARY_PRIMARY they know nothing
+     36 |         - {name: a, provider: children, metric: errorRate, strategy: CANARY_PRIMARY}
+        |                                                                      ^
+      help: write strategy: CANARY_BASELINE
 
     ## a provider without a query
     36:11: error: metric "a" lacks query

@@ -1,7 +1,7 @@
 //! A tree of managers in one process, with simulated agents at its leaves.
 
 mod above;
-mod levels;
+pub mod levels;
 mod offers;
 mod plain;
 mod processes;

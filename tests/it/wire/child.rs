@@ -9,7 +9,7 @@ use choirmaster::{
         StageSummary, Then, Times,
         child::{
             MAX_CHILD_NAME_BYTES, MAX_HISTOGRAM_BOUNDS, MAX_LABELS, MAX_RUNTIMES, MAX_STAGE_NAME_BYTES,
-            MAX_SUMMARIES,
+            MAX_STRATA, MAX_SUMMARIES,
         },
     },
 };
@@ -197,6 +197,65 @@ fn a_result_with_impossible_numbers_is_refused_by_the_name_of_its_field() {
 
 fn refused<T>(parsed: Result<T, choirmaster::wire::WireError>) -> String {
     parsed.err().map_or("accepted".into(), |error| error.to_string()) + "\n"
+}
+
+#[test]
+fn a_sketch_and_strata_must_make_sense() {
+    let body = |more: serde_json::Value| {
+        let mut summary = json!({"status": 4});
+        summary.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"id": "a", "release_id": "1", "stage_summaries": [summary]}).to_string()
+    };
+    let sketch = |buckets: serde_json::Value| {
+        json!({"mapping": {"gamma": 1.02, "indexOffset": 0.0, "interpolation": "NONE"},
+            "positiveValues": {"binCounts": buckets}, "zeroCount": 1.0})
+    };
+    let stratum =
+        json!({"split": 50, "interval": 3, "f1_calls": 9, "f2_histogram": sketch(json!({"-5": 2, "7": 1}))});
+    let with = |key: &str, value: serde_json::Value| {
+        let mut stratum = stratum.clone();
+        stratum[key] = value;
+        body(json!({"strata": [stratum]}))
+    };
+    let cubic = json!({"mapping": {"gamma": 1.02, "interpolation": "CUBIC"}});
+    let negative = json!({"mapping": {"gamma": 1.02}, "negativeValues": {"binCounts": {"1": 1}}});
+    let most = 1_u64 << 48;
+    let said: String = [
+        body(json!({"f1_histogram": sketch(json!({"3": 4})), "strata": [stratum, {}]})),
+        with("f2_histogram", json!({"bounds_ms": [1.0], "counts": [3, 4]})),
+        with("split", json!(101)),
+        with("measured_split", json!(200)),
+        with("interval", json!(-1)),
+        with("f1_errors", json!(10)),
+        with("f2_histogram", sketch(json!({"1": most, "2": 1}))),
+        with("f2_histogram", sketch(json!({"1": 0.5}))),
+        with("f2_histogram", negative),
+        with("f2_histogram", cubic),
+        with("f2_histogram", json!({"counts": [1]})),
+        body(json!({"strata": vec![stratum.clone(); MAX_STRATA + 1]})),
+    ]
+    .iter()
+    .map(|body| refused(ResultRequest::parse(body.as_bytes())))
+    .collect();
+    insta::assert_snapshot!(said, @r#"
+    accepted
+    accepted
+    `stage_summaries[0].strata[0].split` is 101: a percentage is from 0 to 100
+    `stage_summaries[0].strata[0].measured_split` is 200: a percentage is from 0 to 100
+    the body can't be read: invalid value: integer `-1`, expected u32 at line 1 column 240
+    `stage_summaries[0].strata[0].f1_errors` is 10, more than the 9 calls
+    the counts of `stage_summaries[0].strata[0].f2_histogram` add up to too much
+    the body can't be read: a count of 0.5 is no whole number from 0 to 2^53 at line 1 column 221
+    `stage_summaries[0].strata[0].f2_histogram` counts negative times
+    the body can't be read: interpolation "CUBIC" isn't supported: only NONE, the logarithmic mapping, merges here at line 1 column 147
+    the body can't be read: missing field `bounds_ms` at line 1 column 111
+    `stage_summaries[0].strata` holds at most 64 entries, this one has 65
+    "#);
+    // What is written is read as the same.
+    let request = body(json!({"strata": [stratum]}));
+    let request = ResultRequest::parse(request.as_bytes()).unwrap();
+    let written = serde_json::to_vec(&request).unwrap();
+    assert_eq!(ResultRequest::parse(&written).unwrap().stage_summaries, request.stage_summaries);
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! Releases over a tree, judged where they were planned by what the agents two levels below report.
+
+use choirmaster::{
+    analysis::Histogram,
+    fleet::{Behaviour, FleetConfig, Kind},
+};
+use serde_json::{Value, json};
+
+use super::{Agents, in_state, judged, look_until, registered};
+use crate::{
+    analysis::random::Random,
+    tree::levels,
+    world::{AREA, STAGE, World},
+};
+
+const TIMES: &str = "duration: 1s, interval: 1s, metrics: [{name: times, provider: children, \
+    metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}, {name: tail, \
+    provider: children, metric: responseTime, quantile: p95, expected: {max: 1000}, dryRun: true}]";
+
+const RATES: &str = "duration: 1s, interval: 1s, metrics: [{name: rates, provider: children, \
+    metric: errorRate, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 50%}]";
+
+/// Half of the calls to each version, 5,000 of each at least; no condition of the agents' own. Four agents together see 1,000
+/// errors a side where 5 % fail: what is judged lies nine standard errors off the boundary.
+fn even(text: &str) -> String {
+    let text = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
+    let text = text.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n");
+    text.replace("\"50\"", "\"10000\"").replace("\"<0.02\"", "\"<1\"")
+}
+
+/// Two managers with two agents each below a root, until a release is in a state; what is shown of it then.
+async fn over_a_tree(
+    id: &str,
+    block: &str,
+    state: &str,
+    change: impl Fn(&mut FleetConfig),
+) -> (Value, [World; 3], Vec<Agents>) {
+    let root = World::start().await;
+    let [west, east] = [levels::below(&root).await, levels::below(&root).await];
+    let change = |config: &mut FleetConfig| {
+        // As many as are needed: while they wait they go on, and each is drawn.
+        config.traffic.calls_per_second = 100.0;
+        change(config);
+    };
+    let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, change)];
+    look_until_agents(&root, 4).await;
+    root.submit(&even(&judged(id, block))).await.ok();
+    let shown = in_state(&root, id, state).await;
+    (shown, [root, west, east], agents)
+}
+
+async fn look_until_agents(root: &World, agents: u64) {
+    let all_there = async {
+        loop {
+            let children = root.get("/api/v1/children").await.ok().json();
+            let children = children["items"].as_array().unwrap();
+            if children.iter().map(|child| child["agents"].as_u64().unwrap_or(0)).sum::<u64>() == agents {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, all_there).await.unwrap();
+}
+
+async fn end(worlds: [World; 3], agents: Vec<Agents>) {
+    for agents in agents {
+        agents.end().await;
+    }
+    for world in worlds {
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_one() {
+    let told = [("12ms", "RolledBack", "fail"), ("8ms", "Done", "pass")];
+    let told = told.map(|(median, state, verdict)| async move {
+        let (shown, worlds, agents) = over_a_tree(verdict, TIMES, state, |config| {
+            config.kind = Kind::Modern;
+            config.traffic.new.latency = format!("lognormal:{median},0.3").parse().unwrap();
+        })
+        .await;
+        let analysis = &shown["analyses"][0];
+        assert_eq!(analysis["verdict"], verdict, "{analysis:#}");
+        assert_eq!(analysis["metrics"][1]["verdict"], "pass", "{analysis:#}");
+        // Each of four agents made at least 10,000 calls.
+        let evidence = &analysis["metrics"][0]["evidence"];
+        let count = |side: &str| evidence[side]["count"].as_u64().unwrap();
+        assert!(count("baseline") + count("canary") >= 39_900, "{analysis:#}");
+        end(worlds, agents).await;
+    });
+    futures_util::future::join_all(told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_that_agents_count_are_compared_and_those_of_agents_that_count_none_are_not() {
+    let told = [
+        (Kind::Modern, 0.2, "RolledBack", "fail"),
+        (Kind::Modern, 0.05, "Done", "pass"),
+        (Kind::Deployed, 0.05, "Paused", "no data"),
+    ];
+    let told = told.map(|(kind, errors, state, verdict)| async move {
+        let id = state.to_lowercase();
+        let (shown, worlds, agents) = over_a_tree(&id, RATES, state, |config| {
+            config.kind = kind;
+            let behaviour = |errors| Behaviour { errors, ..config.traffic.base };
+            (config.traffic.base, config.traffic.new) = (behaviour(0.05), behaviour(errors));
+        })
+        .await;
+        assert_eq!(shown["analyses"][0]["verdict"], verdict, "{shown:#}");
+        end(worlds, agents).await;
+    });
+    futures_util::future::join_all(told).await;
+}
+
+/// An agent's numbers of a stage: `calls` in all, of which `split` percent go to the new version.
+fn numbers(split: u8, calls: usize, base_ms: f64, slower: f64, seed: u64) -> Value {
+    let mut random = Random::new(seed);
+    let mut sides = [Histogram::new(1.01).unwrap(), Histogram::new(1.01).unwrap()];
+    for _ in 0..calls {
+        let is_new = random.chance(f64::from(split) / 100.0);
+        let ms = base_ms * if is_new { slower } else { 1.0 } * random.log_normal(0.3);
+        sides[usize::from(is_new)].record(ms).unwrap();
+    }
+    let [base, new] = sides;
+    json!([{"split": split, "f1_calls": base.count(), "f1_errors": 0, "f2_calls": new.count(), "f2_errors": 0,
+        "f1_histogram": base, "f2_histogram": new}])
+}
+
+async fn tell(world: &World, child: &str, offer: &str, status: u8, strata: &Value) {
+    let times = json!({"median": 20, "minimum": 1, "maximum": 400});
+    let summary = json!({"stage_name": STAGE, "proxy_times": times, "f1_times_summary": times,
+        "f2_times_summary": times, "f1_err_rate": 0, "f2_err_rate": 0, "status": status, "strata": strata});
+    let body = json!({"id": child, "release_id": offer, "stage_summaries": [summary], "next_stage": ""});
+    world.post("/result", &body).await.ok();
+}
+
+/// Pooled, the new version would be the faster one: it has most calls where calls are fast.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
+    for (slower, verdict) in [(1.2, "fail"), (1.0, "pass")] {
+        let world = World::start().await;
+        let area: Value = serde_json::from_str(AREA).unwrap();
+        let mut children = Vec::new();
+        for _ in 0..2 {
+            let body = json!({"id": "", "geographic_area": area, "number_of_children": 0});
+            let id = world.post("/poll", &body).await.ok().json()["id"].as_str().unwrap().to_owned();
+            world.poll(&id).await;
+            children.push(id);
+        }
+        registered(&world, 2).await;
+        world.submit(&judged("splits", TIMES)).await.ok();
+        let told = [numbers(50, 8_000, 40.0, slower, 1), numbers(95, 8_000, 10.0, slower, 2)];
+        for (child, strata) in children.iter().zip(&told) {
+            world.poll(child).await;
+            world.fetch(child, "splits").await.ok();
+            tell(&world, child, "splits", 2, strata).await;
+        }
+        let is_judged = |shown: &Value| shown["analyses"][0]["verdict"].is_string();
+        let shown = look_until(&world, "splits", is_judged).await;
+        let analysis = &shown["analyses"][0];
+        assert_eq!(analysis["verdict"], verdict, "{analysis:#}");
+        let sides = &analysis["metrics"][0]["evidence"];
+        let count = |side: &str| sides[side]["count"].as_u64().unwrap();
+        assert_eq!(count("baseline") + count("canary"), 16_000, "{analysis:#}");
+        world.stop().await;
+    }
+}

@@ -1,0 +1,276 @@
+//! What children measured, merged within strata: exactly, whichever way it goes up.
+
+use std::collections::BTreeMap;
+
+use choirmaster::{
+    analysis::{Counts, Design, Finding, Histogram, Judgement, Occasion, Sample, Tolerance},
+    model::StageStatus,
+    release::{
+        manager::Agents,
+        strata::{GAMMA, Key, MAX_STRATA, Strata, Stratum, one_form},
+        summary::{Histogram as Bounds, Reported, Summary, Times},
+    },
+};
+use proptest::prelude::*;
+
+use super::world::summary;
+
+/// The split of the stage, in percent.
+const ORDERED: u8 = 5;
+
+/// What an agent measured under one split in one interval.
+#[derive(Debug, Clone)]
+struct Measured {
+    split: Option<u8>,
+    interval: u32,
+    is_counted: bool,
+    base: Vec<f64>,
+    new: Vec<f64>,
+    errors: [u64; 2],
+}
+
+fn sketch_with(gamma: f64, values: &[f64]) -> Histogram {
+    let mut sketch = Histogram::new(gamma).unwrap();
+    for value in values {
+        sketch.record(*value).unwrap();
+    }
+    sketch
+}
+
+fn sketch(values: &[f64]) -> Histogram {
+    sketch_with(GAMMA, values)
+}
+
+fn reported(values: &[f64]) -> Reported {
+    Reported::Sketch(sketch(values))
+}
+
+fn stratum(of: &Measured) -> Stratum {
+    let calls = |values: &[f64], errors: u64| of.is_counted.then_some(values.len() as u64 + errors);
+    let [f1_errors, f2_errors] = of.errors.map(|errors| of.is_counted.then_some(errors));
+    Stratum {
+        split: of.split,
+        measured_split: None,
+        interval: of.interval,
+        f1_calls: calls(&of.base, of.errors[0]),
+        f2_calls: calls(&of.new, of.errors[1]),
+        f1_errors,
+        f2_errors,
+        f1_histogram: Some(reported(&of.base).into()),
+        f2_histogram: Some(reported(&of.new).into()),
+    }
+}
+
+/// An agent that tells its intervals apart, or, if there is but one of the stage's split, one that knows of none.
+fn agent(measured: &[Measured]) -> Summary {
+    let strata: Vec<Stratum> = measured.iter().map(stratum).collect();
+    let plain = summary("", StageStatus::Completed);
+    match &strata[..] {
+        [Stratum { split: None, interval: 0, .. }] => {
+            let lone = strata.into_iter().next().unwrap();
+            Summary {
+                f1_calls: lone.f1_calls,
+                f2_calls: lone.f2_calls,
+                f1_errors: lone.f1_errors,
+                f2_errors: lone.f2_errors,
+                f1_histogram: lone.f1_histogram,
+                f2_histogram: lone.f2_histogram,
+                ..plain
+            }
+        }
+        _ => Summary { strata, ..plain },
+    }
+}
+
+/// What a manager tells of its children, as it is written and read.
+fn manager(children: &[Summary]) -> Summary {
+    let strata = Strata::of(children, ORDERED).told();
+    let sum = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
+    serde_json::from_str(&sum.keep().json).unwrap()
+}
+
+fn values() -> impl Strategy<Value = Vec<f64>> {
+    proptest::collection::vec(
+        prop_oneof![4 => 1.0..100.0_f64, 1 => 0.001..100_000.0_f64, 1 => Just(0.0)],
+        0..30,
+    )
+}
+
+fn measured() -> impl Strategy<Value = Measured> {
+    let split = prop_oneof![2 => Just(None), 1 => Just(Some(ORDERED)), 1 => Just(Some(50))];
+    (split, 0_u32..3, any::<bool>(), values(), values(), [0_u64..5, 0_u64..5]).prop_map(
+        |(split, interval, is_counted, base, new, errors)| Measured {
+            split,
+            interval,
+            is_counted,
+            base,
+            new,
+            errors,
+        },
+    )
+}
+
+fn judge(strata: &BTreeMap<(u8, u32), [Histogram; 2]>) -> Finding {
+    let mut judgement = Judgement::new(Design::new(Tolerance::Ratio(0.05))).unwrap();
+    let strata: Vec<_> = (0..)
+        .zip(strata)
+        .map(|(interval, ((split, _), [base, new]))| {
+            let side = |side: &Histogram| Sample::Histogram(side.clone());
+            choirmaster::analysis::Stratum::new(format!("split {split}"), interval, side(base), side(new))
+        })
+        .collect();
+    judgement.look(&strata, 0, Occasion::Last)
+}
+
+proptest! {
+    #[test]
+    fn a_tree_of_any_shape_and_a_flat_fleet_have_the_same_strata(
+        fleet in proptest::collection::vec(proptest::collection::vec(measured(), 1..4), 1..12),
+        (wide, narrow) in (1_usize..6, 1_usize..4),
+    ) {
+        let agents: Vec<Summary> = fleet.iter().map(|measured| agent(measured)).collect();
+        let flat = Strata::of(&agents, ORDERED);
+        let managers: Vec<Summary> = agents.chunks(wide).map(manager).collect();
+        prop_assert_eq!(&Strata::of(&managers, ORDERED), &flat);
+        let higher: Vec<Summary> = managers.chunks(narrow).map(manager).collect();
+        prop_assert_eq!(&Strata::of(higher.iter().rev(), ORDERED), &flat);
+        // Agents and managers beside each other.
+        let (some, others) = agents.split_at(agents.len() / 2);
+        let mixed = [some, &[manager(others)]].concat();
+        prop_assert_eq!(&Strata::of(&mixed, ORDERED), &flat);
+    }
+
+    #[test]
+    fn what_is_merged_is_judged_as_the_pooled_samples_bit_for_bit(
+        fleet in proptest::collection::vec(proptest::collection::vec(measured(), 1..4), 1..12),
+    ) {
+        // Whose split is off by chance is apart, and would be here.
+        let fleet: Vec<Vec<Measured>> = fleet.into_iter().map(|agent| {
+            agent.into_iter().map(|measured| Measured { is_counted: false, ..measured }).collect()
+        }).collect();
+        let mut pooled: BTreeMap<(u8, u32), [Vec<f64>; 2]> = BTreeMap::new();
+        for measured in fleet.iter().flatten() {
+            let [base, new] = pooled.entry((measured.split.unwrap_or(ORDERED), measured.interval)).or_default();
+            base.extend(&measured.base);
+            new.extend(&measured.new);
+        }
+        let pooled = pooled.into_iter().map(|(key, sides)| (key, sides.map(|side| sketch(&side)))).collect();
+        let managers: Vec<Summary> =
+            fleet.chunks(3).map(|some| manager(&some.iter().map(|of| agent(of)).collect::<Vec<_>>())).collect();
+        let strata = Strata::of(&managers, ORDERED);
+        let merged = strata.iter().map(|(key, sides)| ((key.split, key.interval), sides.times.clone().unwrap())).collect();
+        prop_assert_eq!(&merged, &pooled);
+        prop_assert_eq!(judge(&merged), judge(&pooled));
+    }
+
+    #[test]
+    fn another_form_keeps_every_call_within_its_bucket(values in proptest::collection::vec(0.01..1e5_f64, 1..100), gamma in 1.001..1.5_f64) {
+        let sketch = sketch_with(gamma, &values);
+        let times = Times { median: 1.0, minimum: 0.01, maximum: 1e5 };
+        let found = one_form(&Reported::Sketch(sketch.clone()), times).unwrap();
+        prop_assert_eq!((found.count(), found.gamma()), (sketch.count(), GAMMA));
+        for q in [0.1, 0.5, 0.9] {
+            let (before, after) = (sketch.quantile(q).unwrap(), found.quantile(q).unwrap());
+            prop_assert!((after / before).ln().abs() <= gamma.ln() + 2.0 * GAMMA.ln(), "{} {}", before, after);
+        }
+    }
+}
+
+#[test]
+fn buckets_of_a_childs_own_are_spread_within_their_bounds() {
+    let bounds = Bounds { bounds_ms: vec![10.0, 20.0, 40.0], counts: vec![10, 70, 15, 5] };
+    let times = Times { median: 15.0, minimum: 5.0, maximum: 80.0 };
+    let found = one_form(&Reported::Bounds(bounds), times).unwrap();
+    assert_eq!(found.count(), 100);
+    let at = |q| found.quantile(q).unwrap();
+    for (q, low, high) in [(0.001, 4.9, 10.1), (0.5, 9.9, 20.2), (0.9, 19.8, 40.4), (0.999, 39.6, 80.8)] {
+        assert!((low..high).contains(&at(q)), "{q}: {}", at(q));
+    }
+}
+
+fn counted(base: u64, new: u64) -> Summary {
+    Summary {
+        f1_calls: Some(base),
+        f2_calls: Some(new),
+        f1_errors: Some(1),
+        f2_errors: Some(1),
+        ..summary("", StageStatus::Completed)
+    }
+}
+
+fn keys(strata: &Strata) -> Vec<(u8, Option<u8>)> {
+    strata.iter().map(|(key, _)| (key.split, key.measured_split)).collect()
+}
+
+#[test]
+fn whose_calls_were_not_shared_out_as_ordered_is_apart_from_the_others() {
+    let agents = [counted(9_500, 500), counted(9_470, 530), counted(5_000, 5_000), counted(0, 0)];
+    let strata = Strata::of(&agents, ORDERED);
+    assert_eq!(keys(&strata), [(5, None), (5, Some(50))]);
+    let first = strata.iter().next().unwrap().1;
+    let side = |calls| Counts { calls, events: 2 };
+    assert_eq!(first.counts, Some([side(18_970), side(1_030)]));
+    // Many that are off a little, each by chance, are no stray together.
+    let alike = vec![counted(9_450, 550); 40];
+    let alike: Vec<Summary> = alike.chunks(20).map(manager).collect();
+    assert_eq!(keys(&Strata::of(&alike, ORDERED)), [(5, None)]);
+}
+
+#[test]
+fn what_is_not_known_of_both_versions_is_not_known() {
+    let times = Some(reported(&[8.0; 9]).into());
+    for unknown in [
+        summary("", StageStatus::Completed),
+        // A deployed agent: its base version's errors are not 0.
+        Summary {
+            f1_err_rate: 0.0,
+            f2_calls: Some(90),
+            f2_errors: Some(1),
+            ..summary("", StageStatus::Completed)
+        },
+        Summary { f1_errors: None, ..counted(95, 5) },
+        Summary { f2_histogram: times.clone(), ..summary("", StageStatus::Completed) },
+        // A manager that says nothing of strata pooled its children across them.
+        Summary { agents: Some(Agents::default()), f1_histogram: times.clone(), ..counted(95, 5) },
+    ] {
+        assert_eq!(Strata::of([&unknown], ORDERED), Strata::default(), "{unknown:?}");
+    }
+}
+
+#[test]
+fn numbers_beyond_what_is_counted_move_nothing() {
+    let huge =
+        |count| Some(Box::new(Reported::Bounds(Bounds { bounds_ms: vec![10.0], counts: vec![count, 0] })));
+    let good = Summary { f1_histogram: huge(20), f2_histogram: huge(30), ..counted(9_500, 500) };
+    let alone = Strata::of([&good], ORDERED);
+    let huge = Summary { f1_histogram: huge(u64::MAX), f2_histogram: huge(u64::MAX), ..counted(u64::MAX, 1) };
+    let large = Summary { agents: None, ..counted((1 << 48) / 20 * 19, (1 << 48) / 20) };
+    assert_eq!(keys(&Strata::of([&huge], ORDERED)), []);
+    assert_eq!(Strata::of([&good, &huge], ORDERED), alone);
+    let full = Strata::of(vec![&large; 30], ORDERED);
+    assert!(full.iter().all(|(_, sides)| sides.counts.unwrap()[0].calls <= 1 << 48));
+    // Calls that took less than light takes for a mile, and others that took years.
+    let odd = |value: f64| Summary {
+        f1_histogram: Some(reported(&[value]).into()),
+        f2_histogram: Some(reported(&[8.0]).into()),
+        ..counted(95, 5)
+    };
+    let strata = Strata::of([&odd(1e-9), &odd(1e15)], ORDERED);
+    assert!(strata.iter().all(|(_, sides)| sides.times.is_none()));
+}
+
+#[test]
+fn a_parent_is_told_the_strata_with_the_most_calls() {
+    let strata = (0..100_u32).map(|interval| Stratum {
+        interval,
+        f1_histogram: Some(reported(&vec![8.0; 100 + interval as usize]).into()),
+        f2_histogram: Some(reported(&[8.0; 5]).into()),
+        ..Stratum::default()
+    });
+    let agent = Summary { strata: strata.collect(), ..summary("", StageStatus::Completed) };
+    let told = Strata::of([&agent], ORDERED).told();
+    let intervals: Vec<u32> = told.iter().map(|stratum| stratum.interval).collect();
+    assert_eq!(intervals, (100 - MAX_STRATA as u32..100).collect::<Vec<_>>());
+    let all = Strata::of([&agent], ORDERED);
+    assert!(all.iter().any(|(key, _)| *key == Key { split: ORDERED, measured_split: None, interval: 0 }));
+}
