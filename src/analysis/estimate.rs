@@ -5,9 +5,12 @@
 //! crossings are searched for instead of selected among the mn quotients (Monahan 1984): each step costs O(n) on sorted
 //! values, and the same search serves strata, histograms, tails and rates.
 
+use std::cell::RefCell;
+
 use super::{
     data::{Counts, Stratum},
     dist::normal_z,
+    exact::Distributions,
     group::Group,
     hypothesis::{Hypothesis, Inflation, Kind},
     rank::{Map, rank_sum},
@@ -56,8 +59,8 @@ pub struct Search<'a> {
     pub compared: Compared<'a>,
     pub inflation: Inflation,
     pub relative: bool,
-    /// One look: exact distributions as far as they go.
-    pub once: bool,
+    /// Where samples are small.
+    pub exact: RefCell<Distributions>,
 }
 
 impl Search<'_> {
@@ -67,7 +70,7 @@ impl Search<'_> {
         match &self.compared {
             Compared::Groups(groups) => {
                 for group in *groups {
-                    trial.take(group, self.map(x), self.once);
+                    trial.take(group, self.map(x), &mut self.exact.borrow_mut());
                 }
             }
             Compared::Counts(pairs) => trial.take_counts(pairs, x.exp()),

@@ -1,10 +1,13 @@
 //! A decision with everything it rests on, and in one sentence.
 
+use std::cell::RefCell;
+
 use super::{
     data::{Counts, Sample, Stratum},
     design::{Design, End, Question, Tolerance},
     estimate::{Compared, Estimate, Search, quantile, superiority},
     evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    exact::Distributions,
     group::Group,
     hypothesis::{Hypothesis, Inflation, Kind},
     judge::{Decision, Judgement, Obstacle},
@@ -72,7 +75,8 @@ fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Opt
     let counted = matches!(hypothesis.kind, Kind::Rate);
     let compared = if counted { Compared::counts(hypothesis, strata) } else { Compared::Groups(&groups) };
     let once = judgement.design.end == End::Once;
-    let search = Search { hypothesis, compared, inflation, relative, once };
+    let exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
+    let search = Search { hypothesis, compared, inflation, relative, exact: RefCell::new(exact) };
     let alpha = judgement.design.alpha;
     let estimate = search.estimate(alpha)?;
     let out = |x: f64| if relative { x.exp() } else { x };

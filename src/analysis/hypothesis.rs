@@ -6,7 +6,7 @@ use super::{
     data::{Counts, Sample, Stratum},
     design::Tolerance,
     dist::{Lattice, student_sf},
-    exact::{MAX_TOTAL, exact_tails},
+    exact::Distributions,
     group::{Group, Rule, interval_from, next_group},
     mixture::ln_mixture,
     rank::{Map, walk, weighted_rank_sums},
@@ -16,9 +16,6 @@ use super::{
     sums::{Sums, Tails},
     tail::tail_sums,
 };
-
-/// A group of fewer values is judged exactly between looks too; at a single look as far as it is feasible.
-const EXACT_BETWEEN_LOOKS: f64 = 40.0;
 
 /// Least values beyond the pooled quantile in a group.
 const LEAST_BEYOND: f64 = 5.0;
@@ -130,9 +127,10 @@ impl Hypothesis {
             self.take_counts(&pairs, self.map().scale);
             return;
         }
+        let mut exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
         while let Some(range) = next_group(strata, self.taken, self.rule(), end) {
             self.taken = range.end;
-            self.take(&Group::of(&strata[range], self.rule(), steps), self.map(), once);
+            self.take(&Group::of(&strata[range], self.rule(), steps), self.map(), &mut exact);
         }
     }
 
@@ -178,7 +176,7 @@ impl Hypothesis {
     }
 
     /// Adds a group, with the baseline mapped.
-    pub fn take(&mut self, group: &Group, map: Map, once: bool) {
+    pub fn take(&mut self, group: &Group, map: Map, exact: &mut Distributions) {
         let sums = match self.kind {
             Kind::Tail { q } => {
                 let (sums, beyond) = tail_sums(&group.baseline, &group.canary, map, q, &mut self.lattice);
@@ -196,11 +194,10 @@ impl Hypothesis {
         self.ln_ways += libm::lgamma(m + n + 1.0) - libm::lgamma(m + 1.0) - libm::lgamma(n + 1.0);
         let ranks = matches!(self.kind, Kind::Rank | Kind::Rest);
         self.exact = None;
-        let most = if once { MAX_TOTAL } else { EXACT_BETWEEN_LOOKS };
-        if ranks && self.groups == 1 && m + n <= most {
+        if ranks && self.groups == 1 && exact.reaches(m + n) {
             let mut order = Vec::new();
             walk(&group.baseline, &group.canary, map, |element| order.push(element));
-            self.exact = exact_tails(&order);
+            self.exact = exact.tails(&order);
         }
     }
 

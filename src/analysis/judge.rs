@@ -18,6 +18,7 @@ use super::{
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
     evidence::{Evidence, Verdict},
+    exact::Distributions,
     explain,
     group::{Group, next_group},
     hypothesis::{Hypothesis, Inflation, Kind},
@@ -306,7 +307,7 @@ impl Judgement {
         let at = |map: Map| {
             let mut trial = hypothesis.blank();
             for group in &groups {
-                trial.take(group, map, false);
+                trial.take(group, map, &mut Distributions::none());
             }
             trial.sums().s
         };

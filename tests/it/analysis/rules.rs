@@ -178,11 +178,6 @@ proptest! {
     fn no_histogram_makes_it_panic(json in "[{\\[\":,a-zA-Z0-9.}\\]-]{0,80}") {
         let _ = serde_json::from_str::<Histogram>(&json);
     }
-}
-
-proptest! {
-    // Each case searches for two bounds and tests four times: few are enough, and more take minutes.
-    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn intervals_invert_the_test(seed in 0..10_000_u64) {
