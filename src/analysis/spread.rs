@@ -3,6 +3,8 @@
 //! A clock that counts in milliseconds makes 15 of 15.4. Scaled by 1.05, all fifteens become 15.75 and lie above every
 //! fifteen of the canary: identical versions then differ. Spread evenly over 14.5 to 15.5 they don't.
 
+use super::order;
+
 /// Values closer than this, relatively, are ties: 0.15 × 1.05 and 0.1575 are one value.
 pub const TIE: f64 = 1e-9;
 
@@ -68,7 +70,7 @@ pub enum Side {
 impl Side {
     /// Finite values, sorted, spread over `step` if there is one. Zeros stay zero.
     pub fn of_values(mut values: Vec<f64>, step: Option<f64>) -> Self {
-        values.sort_unstable_by(f64::total_cmp);
+        order::sort(&mut values);
         match step {
             None => Self::Points(values),
             Some(step) => Self::Cells(cells(&values, Some(step))),
@@ -137,7 +139,7 @@ impl Step {
         }
         if !self.fine {
             let mut sorted = values.to_vec();
-            sorted.sort_unstable_by(f64::total_cmp);
+            order::sort(&mut sorted);
             self.see(&sorted);
         }
     }

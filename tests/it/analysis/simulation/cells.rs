@@ -106,7 +106,7 @@ impl Cell {
         design.end = End::After {
             duration_ms: self.looks * INTERVAL_MS,
             interval_ms: INTERVAL_MS,
-            spending: Spending::Linear,
+            spending: Spending::default(),
         };
         match self.story {
             Story::Metrics(count) => design.alpha /= count as f64,
@@ -235,7 +235,7 @@ impl Source {
             return Stratum::new(stage, interval, baseline, canary);
         }
         let shape = if let Story::Plain(shape) = cell.story { shape } else { Shape::Continuous };
-        let [mut baseline, mut canary] = [Vec::new(), Vec::new()];
+        let [mut baseline, mut canary] = [(); 2].map(|()| Vec::with_capacity(cell.values as usize));
         for _ in 0..cell.values {
             if random.chance(share) {
                 canary.push(cell.canary_value(shape, drift * self.run_effect, random));
