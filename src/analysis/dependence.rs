@@ -1,6 +1,6 @@
 //! Points of a time series know of each other: how many independent ones they are worth.
 
-use super::spread::tied;
+use super::{order::places_in_order, spread::tied};
 
 /// Fewer effective points on a side decide nothing.
 pub const LEAST_EFFECTIVE_POINTS: f64 = 20.0;
@@ -59,8 +59,7 @@ fn positive_sequence(length: usize, correlation: impl Fn(usize) -> f64) -> f64 {
 }
 
 fn centred_midranks(series: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..series.len()).collect();
-    order.sort_unstable_by(|a, b| series[*a].total_cmp(&series[*b]));
+    let order = places_in_order(series);
     let mut ranks = vec![0.0; series.len()];
     let middle = (series.len() as f64 - 1.0) / 2.0;
     let mut start = 0;

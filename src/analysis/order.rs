@@ -1,12 +1,18 @@
 //! Sorting numbers: as whole numbers that have the same order, which are compared in one step.
 
-/// Sorts as [`f64::total_cmp`] does.
-pub fn sort(values: &mut [f64]) {
-    let mut keys: Vec<u64> = values.iter().map(|value| key(*value)).collect();
+/// In the order of [`f64::total_cmp`].
+pub fn sorted(values: Vec<f64>) -> Vec<f64> {
+    // Both conversions happen in place.
+    let mut keys: Vec<u64> = values.into_iter().map(key).collect();
     keys.sort_unstable();
-    for (value, key) in values.iter_mut().zip(keys) {
-        *value = from_key(key);
-    }
+    keys.into_iter().map(from_key).collect()
+}
+
+/// Where the lowest value stands, the next one, and so on.
+pub fn places_in_order(values: &[f64]) -> Vec<usize> {
+    let mut keys: Vec<(u64, usize)> = values.iter().map(|value| key(*value)).zip(0..).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|(_, at)| at).collect()
 }
 
 const SIGN: u64 = 1 << 63;

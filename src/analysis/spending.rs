@@ -82,6 +82,7 @@ struct WorkedOut {
     looks: usize,
     information: f64,
     spent: f64,
+    z: f64,
     density: Density,
     /// The smallest standard deviation of an increment that the grid is fine enough for.
     finest: f64,
@@ -152,7 +153,10 @@ impl Bounds {
             let c = z.map_or_else(
                 || match &known {
                     None => normal_z(increment) * root,
-                    Some(known) => known.density.solve(step, increment, spent, root),
+                    Some(known) => {
+                        let guess = known.z * root;
+                        known.density.solve(step, increment, spent, root, guess)
+                    }
                 },
                 |z| z * root,
             );
@@ -162,7 +166,7 @@ impl Bounds {
             // Somewhat finer than this look needs: the next may have less to add.
             let finest = next.min(FINER * step);
             let density = Density::after(known.as_ref().map(|known| &known.density), c, step, root, finest);
-            known = Some(WorkedOut { looks: at + 1, information, spent, density, finest });
+            known = Some(WorkedOut { looks: at + 1, information, spent, z: c / root, density, finest });
         }
         self.worked_out = known;
         self.last().and_then(|bound| bound.z).unwrap_or(f64::INFINITY)
@@ -220,13 +224,19 @@ impl Density {
 
     fn convolved_at(&self, place: f64, step: f64) -> f64 {
         let near = self.near(place, step);
-        let sum: f64 = near
-            .map(|j| {
-                let from = self.top - j as f64 * self.h;
-                Self::weight(j) * self.values[j] * normal_pdf((place - from) / step)
-            })
-            .sum();
-        sum * self.h / step
+        // The normal density at equal distances, each from the one before: far fewer powers than places.
+        let apart = self.h / step;
+        let z = (place - self.top + near.start as f64 * self.h) / step;
+        let mut density = normal_pdf(z);
+        let mut factor = (-apart * (z + 0.5 * apart)).exp();
+        let shrink = (-apart * apart).exp();
+        let mut sum = 0.0;
+        for j in near {
+            sum += Self::weight(j) * self.values[j] * density;
+            density *= factor;
+            factor *= shrink;
+        }
+        sum * apart
     }
 
     /// The same for a grid of the same step: the kernel depends on the difference of places alone.
@@ -252,54 +262,42 @@ impl Density {
         values
     }
 
-    /// The probability to cross `c` at the next look for the first time.
-    fn crossing(&self, c: f64, step: f64) -> f64 {
+    /// The probability to cross `c` at the next look for the first time, and how fast it falls with `c`.
+    fn crossing(&self, c: f64, step: f64) -> (f64, f64) {
         let end = ((self.top - c + REACH * step) / self.h).ceil().max(0.0) as usize + 1;
-        let sum: f64 = (0..end.min(self.values.len()))
-            .map(|j| {
-                let from = self.top - j as f64 * self.h;
-                Self::weight(j) * self.values[j] * normal_sf((c - from) / step)
-            })
-            .sum();
-        sum * self.h
+        let (mut sum, mut fall) = (0.0, 0.0);
+        for (j, value) in self.values.iter().enumerate().take(end) {
+            let value = Self::weight(j) * value;
+            let z = (c - (self.top - j as f64 * self.h)) / step;
+            sum += value * normal_sf(z);
+            fall += value * normal_pdf(z);
+        }
+        (sum * self.h, fall * self.h / step)
     }
 
-    /// The boundary that is crossed with the probability `increment`: regula falsi (Illinois) on its logarithm.
-    fn solve(&self, step: f64, increment: f64, spent: f64, root: f64) -> f64 {
+    /// The boundary that is crossed with the probability `increment`: Newton's method on its logarithm, which is concave,
+    /// from the boundary before on; bisection where a step leaves what is known.
+    fn solve(&self, step: f64, increment: f64, spent: f64, root: f64, guess: f64) -> f64 {
         if increment <= 0.0 {
             return f64::INFINITY;
         }
         let target = increment.ln();
-        let f = |c: f64| self.crossing(c, step).max(f64::MIN_POSITIVE).ln() - target;
         let (mut low, mut high) = (normal_z(spent) * root, normal_z(increment) * root);
-        let (mut f_low, mut f_high) = (f(low), f(high));
-        if f_low <= 0.0 {
-            return low;
-        }
-        if f_high >= 0.0 {
-            return high;
-        }
-        let mut side = 0;
+        let mut c = if guess > low && guess < high { guess } else { 0.5 * (low + high) };
         for _ in 0..60 {
-            let c = (low * f_high - high * f_low) / (f_high - f_low);
-            let value = f(c);
-            if value.abs() < 1e-10 || (high - low) < 1e-12 * root {
-                return c;
-            }
+            let (crossing, fall) = self.crossing(c, step);
+            let value = crossing.max(f64::MIN_POSITIVE).ln() - target;
             if value > 0.0 {
-                (low, f_low) = (c, value);
-                if side == 1 {
-                    f_high *= 0.5;
-                }
-                side = 1;
+                low = c;
             } else {
-                (high, f_high) = (c, value);
-                if side == -1 {
-                    f_low *= 0.5;
-                }
-                side = -1;
+                high = c;
             }
+            if value.abs() < 1e-10 || (high - low) < 1e-12 * root {
+                break;
+            }
+            let newton = c + value * crossing / fall;
+            c = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
         }
-        0.5 * (low + high)
+        c
     }
 }

@@ -69,8 +69,8 @@ pub enum Side {
 
 impl Side {
     /// Finite values, sorted, spread over `step` if there is one. Zeros stay zero.
-    pub fn of_values(mut values: Vec<f64>, step: Option<f64>) -> Self {
-        order::sort(&mut values);
+    pub fn of_values(values: Vec<f64>, step: Option<f64>) -> Self {
+        let values = order::sorted(values);
         match step {
             None => Self::Points(values),
             Some(step) => Self::Cells(cells(&values, Some(step))),
@@ -138,9 +138,7 @@ impl Step {
             self.see(&[least, most]);
         }
         if !self.fine {
-            let mut sorted = values.to_vec();
-            order::sort(&mut sorted);
-            self.see(&sorted);
+            self.see(&order::sorted(values.to_vec()));
         }
     }
 

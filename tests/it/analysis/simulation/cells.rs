@@ -7,7 +7,7 @@ use choirmaster::analysis::{
 
 use super::{
     ALPHA, Ending, TOLERANCE,
-    shapes::{Autoregression, SD, Shape, Windows},
+    shapes::{Autoregression, SD, Shape, Windows, latency},
 };
 use crate::analysis::random::Random;
 
@@ -254,7 +254,7 @@ impl Cell {
             Story::Lower => shape.draw(random, scale * (2.0 - self.ratio)),
             Story::Shift if on_boundary => shape.draw(random, scale) + 1.0,
             Story::Shift => shape.draw(random, scale),
-            Story::DoubleSpread => 20.0 * scale * self.ratio * random.log_normal(2.0 * SD),
+            Story::DoubleSpread => 20.0 * scale * self.ratio * latency(random).powi(2),
             _ => shape.draw(random, scale * self.ratio),
         }
     }
