@@ -29,6 +29,8 @@ pub struct Cell {
     /// Most false alarms, and most false passes.
     pub limit: f64,
     pub pass_limit: f64,
+    /// Its random numbers, the same whichever cells are run with it.
+    pub seed: u64,
 }
 
 /// What happens in a cell.
@@ -97,6 +99,7 @@ impl Cell {
             ratio: 1.0 + TOLERANCE,
             limit,
             pass_limit: limit,
+            seed: 0,
         }
     }
 
@@ -302,6 +305,13 @@ pub fn all() -> Vec<Cell> {
         cells.push(Cell::new(1, values, 0.5, Story::Previous(0.03)));
     }
     cells.push(Cell::new(12, 100, 0.5, Story::Previous(0.03)));
+    seeded(cells)
+}
+
+fn seeded(mut cells: Vec<Cell>) -> Vec<Cell> {
+    for (cell, seed) in cells.iter_mut().zip(0..) {
+        cell.seed = seed;
+    }
     cells
 }
 
@@ -329,5 +339,5 @@ pub fn thin() -> Vec<Cell> {
     );
     cells.extend([0.01, 0.1].map(|rate| Cell::new(6, 100, 0.5, Story::Rates(rate))));
     cells.push(Cell::new(6, 100, 0.5, Story::RampedRates(0.05)));
-    cells
+    seeded(cells)
 }

@@ -13,6 +13,7 @@
 //! in its own column. What it said is in `src/analysis/SIMULATION.md`.
 
 mod cells;
+mod kept;
 mod mutants;
 mod power;
 mod shapes;
@@ -24,9 +25,10 @@ use std::sync::{
 };
 
 use choirmaster::analysis::{Verdict, dist::binomial_sf};
+use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant};
 
-use self::cells::Cell;
+use self::{cells::Cell, kept::Kept};
 use super::random::Random;
 
 /// Of every metric in the simulation.
@@ -50,7 +52,7 @@ pub struct Ending {
 }
 
 /// What many runs of a cell came to.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     pub runs: u64,
     pub failed: u64,
@@ -145,17 +147,33 @@ fn tally(seed: u64, runs: u64, one: &impl Fn(&mut Random) -> Ending) -> Tally {
 }
 
 /// All cells, in their order.
-fn run_all(cells: &[Cell], runs: u64) -> Vec<Tally> {
-    in_portions(cells.len(), runs, |cell, seed, count| run(&cells[cell], seed, count))
+fn run_all(cells: &[Cell], runs: u64, kept: Kept) -> Vec<Tally> {
+    let mut tallies: Vec<Option<Tally>> = cells.iter().map(|cell| kept.get(&cell.name, runs)).collect();
+    let left: Vec<&Cell> =
+        cells.iter().zip(&tallies).filter(|(_, known)| known.is_none()).map(|(cell, _)| cell).collect();
+    let kept = Mutex::new(kept);
+    let found = in_portions(
+        left.len(),
+        runs,
+        |cell, portion, count| run(left[cell], left[cell].seed << 20 | portion, count),
+        |cell, tally| kept.lock().unwrap().add(&left[cell].name, tally),
+    );
+    let mut found = found.into_iter();
+    tallies.iter_mut().filter_map(|tally| tally.or_else(|| found.next())).collect()
 }
 
 /// One kind of run, so many times.
 fn run_with(runs: u64, one: impl Fn(&mut Random) -> Ending + Sync) -> Tally {
-    in_portions(1, runs, |_, seed, count| tally(seed, count, &one))[0]
+    in_portions(1, runs, |_, portion, count| tally(portion, count, &one), |_, _| ())[0]
 }
 
-/// Work on all processors, a portion of a cell at a time: cell, seed, runs.
-fn in_portions(cells: usize, runs: u64, work: impl Fn(usize, u64, u64) -> Tally + Sync) -> Vec<Tally> {
+/// Work on all processors, a portion of a cell at a time: cell, portion, runs. `done` hears of cells that are finished.
+fn in_portions(
+    cells: usize,
+    runs: u64,
+    work: impl Fn(usize, u64, u64) -> Tally + Sync,
+    done: impl Fn(usize, Tally) + Sync,
+) -> Vec<Tally> {
     /// Runs that a thread takes at once.
     const PORTION: u64 = 500;
     let portions = runs.div_ceil(PORTION);
@@ -172,8 +190,13 @@ fn in_portions(cells: usize, runs: u64, work: impl Fn(usize, u64, u64) -> Tally 
                         break;
                     }
                     let count = PORTION.min(runs - portion * PORTION);
-                    let tally = work(cell, (cell as u64) << 20 | portion, count);
-                    tallies.lock().unwrap()[cell].merge(tally);
+                    let tally = work(cell, portion, count);
+                    let mut tallies = tallies.lock().unwrap();
+                    tallies[cell].merge(tally);
+                    if tallies[cell].runs == runs {
+                        done(cell, tallies[cell]);
+                    }
+                    drop(tallies);
                     progress.lock().unwrap().portion_done();
                 }
             });
@@ -229,7 +252,7 @@ fn faults(cells: &[Cell], tallies: &[Tally]) -> Vec<String> {
 #[test]
 fn a_thin_cut_of_the_simulation_keeps_alpha() {
     let cells = cells::thin();
-    let tallies = run_all(&cells, 400);
+    let tallies = run_all(&cells, 400, Kept::default());
     let faults = faults(&cells, &tallies);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     // Nor does it keep alpha by doing nothing.
@@ -254,7 +277,8 @@ fn the_whole_simulation_keeps_what_it_promises() {
         faults.extend(found);
     }
     if !cells.is_empty() {
-        let tallies = run_all(&cells, runs);
+        let kept = std::env::var("CHOIRMASTER_ANALYSIS_KEPT").map(|path| Kept::in_file(&path));
+        let tallies = run_all(&cells, runs, kept.unwrap_or_default());
         println!("{}", table::nulls(&cells, &tallies));
         faults.extend(self::faults(&cells, &tallies));
     }
