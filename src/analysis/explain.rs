@@ -1,6 +1,6 @@
 //! A decision with everything it rests on, and in one sentence.
 
-use std::cell::RefCell;
+use std::{borrow::Cow, cell::RefCell};
 
 use super::{
     data::{Counts, Sample, Stratum},
@@ -71,7 +71,8 @@ fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Opt
     let (at, hypothesis) = judgement.hypotheses.iter().enumerate().find(|(_, h)| h.kind != Kind::NonZero)?;
     let inflation = decision.inflations.get(at).copied().unwrap_or(Inflation::NONE);
     let relative = matches!(judgement.design.tolerance, Tolerance::Ratio(_));
-    let groups = judgement.groups(hypothesis, strata);
+    let at_hand = decision.groups.get(at).filter(|groups| !groups.is_empty());
+    let groups = at_hand.map_or_else(|| judgement.groups(hypothesis, strata).into(), Cow::from);
     let counted = matches!(hypothesis.kind, Kind::Rate);
     let compared = if counted { Compared::counts(hypothesis, strata) } else { Compared::Groups(&groups) };
     let once = judgement.design.end == End::Once;

@@ -101,6 +101,13 @@ impl Hypothesis {
         Self::new(self.kind, self.high, self.tolerance, self.alpha)
     }
 
+    /// The same with another statistic.
+    #[must_use]
+    pub fn with_statistic(mut self, s: f64) -> Self {
+        self.sums.s = s;
+        self
+    }
+
     /// What the baseline is compared as: at the boundary of the hypothesis.
     pub fn map(&self) -> Map {
         match (self.tolerance, self.high) {
@@ -119,19 +126,24 @@ impl Hypothesis {
         Rule { least_total, zero_free: self.kind == Kind::Rest }
     }
 
-    /// Takes in the strata that are complete; at the end whatever there is.
-    pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) {
+    /// Takes in the strata that are complete; at the end whatever there is. Gives the groups back if they are all that
+    /// there is to the hypothesis: an estimate needs them again.
+    pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) -> Vec<Group> {
         if matches!(self.kind, Kind::Rate | Kind::NonZero) {
             let pairs = self.pairs(&strata[self.taken.min(strata.len())..]);
             self.taken = self.taken.max(strata.len());
             self.take_counts(&pairs, self.map().scale);
-            return;
+            return Vec::new();
         }
+        let (first, mut groups) = (self.taken == 0, Vec::new());
         let mut exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
         while let Some(range) = next_group(strata, self.taken, self.rule(), end) {
             self.taken = range.end;
-            self.take(&Group::of(&strata[range], self.rule(), steps), self.map(), &mut exact);
+            let group = Group::of(&strata[range], self.rule(), steps);
+            self.take(&group, self.map(), &mut exact);
+            groups.push(group);
         }
+        if first && self.taken == strata.len() { groups } else { Vec::new() }
     }
 
     /// What a rate sees of strata, an interval each.
