@@ -18,7 +18,7 @@ use crate::{
     },
     release::{
         analysis::Run,
-        assignment::{Assignment, Dated, FunctionSet, ReleaseMs, Slot, StageSet, Step, Undo},
+        assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         gate::Stand,
         manager::{Agents, Manager, Planned},
@@ -376,8 +376,13 @@ impl Touched {
         kept: &Kept,
         now: Now,
     ) {
-        let assignment = state.find(release).and_then(|found| found.assignments.get(&child));
-        let Some(attempt) = assignment.map(|assignment| assignment.attempt) else { return };
+        let Some(assignment) = state.find(release).and_then(|found| found.assignments.get(&child)) else {
+            return;
+        };
+        // What follows from a result may have begun the next attempt already.
+        let is_of = |mark: &&Mark| mark.slot == slot && mark.digest == kept.digest;
+        let mark = assignment.marks().iter().rev().find(is_of);
+        let attempt = mark.map_or(assignment.attempt, |mark| mark.attempt);
         let row = StageResultRow {
             release_key: release.0,
             child_key: child.0,

@@ -3,13 +3,16 @@
 //! What a child has in hand comes first, then undos, oldest release first, then a release between two of whose
 //! offers it is, then the others in order of submission. A child has one thing in hand at a time; a release that is
 //! paused before the child began, or whose wave of this child is not open, lets the next one pass.
+//!
+//! A manager carries out several things beside each other, so an undo waits for nothing there: what it has in hand may
+//! be paused for as long as somebody likes.
 
 use super::{
     assignment::Assignment,
     offer::OfferName,
     state::{Release, State},
 };
-use crate::model::{ChildKey, ChildStatus, ReleaseKey};
+use crate::model::{ChildKey, ChildKind, ChildStatus, ReleaseKey};
 
 /// What a child should do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,18 +36,27 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
             Some((release, release.assignments.get(&child)?))
         })
     };
+    let undos = || open().filter_map(|(release, a)| Some((release.key, a.pending_undo()?)));
+    let new_undo = || {
+        let (release, undo) = undos().find(|(_, undo)| !undo.fetched)?;
+        Some(Turn::Offer { release, name: OfferName::undo(undo.number) })
+    };
+    if record.kind() == ChildKind::Rm
+        && let Some(undo) = new_undo()
+    {
+        return undo;
+    }
     // What is in hand is finished first: an agent takes nothing else meanwhile.
     for (release, assignment) in open() {
         if is_in_hand(assignment) {
             return Turn::Busy { release: release.key, undo: false };
         }
     }
-    let undos = || open().filter_map(|(release, a)| Some((release.key, a.pending_undo()?)));
     if let Some((release, _)) = undos().find(|(_, undo)| undo.fetched) {
         return Turn::Busy { release, undo: true };
     }
-    if let Some((release, undo)) = undos().next() {
-        return Turn::Offer { release, name: OfferName::undo(undo.number) };
+    if let Some(undo) = new_undo() {
+        return undo;
     }
     let offer = |(release, assignment): (&Release, &Assignment)| {
         if release.gates.queues(assignment) {
@@ -63,6 +75,17 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
             assignment.status == ChildStatus::Todo && may
         })
         .map_or(Turn::Idle, offer)
+}
+
+/// The offers that a child has in hand and whose release is paused.
+pub fn held(state: &State, child: ChildKey) -> Vec<String> {
+    let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+    let paused = open.iter().filter_map(|key| state.release(*key)).filter(|release| release.is_paused());
+    let in_hand = paused.filter_map(|release| {
+        let assignment = release.assignments.get(&child).filter(|assignment| is_in_hand(assignment))?;
+        Some(assignment.offer_name().id(release.id.as_str()))
+    });
+    in_hand.collect()
 }
 
 fn is_in_hand(assignment: &Assignment) -> bool {

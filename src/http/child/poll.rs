@@ -27,6 +27,7 @@ use crate::{
         command::{Command, Poll, Reply},
         offer::OfferKind,
         state::Profile,
+        turn,
     },
     wire::{
         PollRequest,
@@ -95,7 +96,7 @@ pub(super) async fn handle(
         _ => answered.body,
     };
     Ok(json(match manager {
-        Some(_) => for_manager(&ctx, &body)?,
+        Some(_) => for_manager(&ctx, &body).await?,
         None => body,
     }))
 }
@@ -135,7 +136,7 @@ fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
 }
 
 /// The plain answer, with what only managers understand.
-fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+async fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "an answer could not be written");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
@@ -144,7 +145,15 @@ fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let (own, above) = (ctx.view().manager_id(), ctx.view().lineage.above());
     let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
     let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
-    let hold = held(ctx, &answer.id);
+    let shows_undo = ctx.view().with_child(&answer.id, |child| {
+        let turn = child.turn();
+        (child.key, turn.mode == Mode::Offer && matches!(turn.name.kind, OfferKind::Undo(_)))
+    });
+    let hold = match shows_undo {
+        // Its turn is that of the undo, and says nothing of what it has in hand beside it.
+        Some((key, true)) => ctx.engine.query(PATIENCE, move |state| turn::held(state, key)).await?,
+        _ => held(ctx, &answer.id),
+    };
     serde_json::to_vec(&PollAnswer { rm_ids, hold, ..answer }).map_err(|error| failed(&error))
 }
 

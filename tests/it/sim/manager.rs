@@ -17,12 +17,10 @@ use choirmaster::{
         change::Change,
         command::{Command, Refusal, Reply, Seen},
         decide,
-        offer::OfferName,
         settings::{GHOST_AFTER, Settings},
-        state::{Release, ReleaseState, State},
+        state::{Release, State},
         summary::Summary,
-        turn::{Turn, turn},
-        waiting_offer,
+        turn, waiting_offer,
     },
 };
 
@@ -216,7 +214,7 @@ impl Manager {
             (Command::Poll(poll), None) => {
                 let child = poll.child.as_ref().and_then(|id| state.children.key(id.as_str()));
                 child.is_none_or(|child| {
-                    waiting_offer(state, child).is_some() || held(state, child) != patient.held
+                    waiting_offer(state, child).is_some() || turn::held(state, child) != patient.held
                 })
             }
             (command, None) => {
@@ -230,7 +228,7 @@ impl Manager {
 
     /// Offers that a child has in hand and whose release is paused.
     pub fn held(&self, child: ChildKey) -> Vec<String> {
-        held(&self.state, child)
+        turn::held(&self.state, child)
     }
 
     /// Who waits is not silent.
@@ -426,16 +424,6 @@ impl Manager {
         self.served_before = self.served_stored;
         self.calls = Calls { listening_since: self.served_before, last: HashMap::new() };
     }
-}
-
-fn held(state: &State, child: ChildKey) -> Vec<String> {
-    let Turn::Busy { release, undo } = turn(state, child) else { return Vec::new() };
-    let Some(found) = state.release(release) else { return Vec::new() };
-    let Some(part) = found.assignments.get(&child) else { return Vec::new() };
-    let undo = part.undo.as_deref().filter(|_| undo).map(|undo| OfferName::undo(undo.number));
-    let name = undo.unwrap_or_else(|| part.offer_name());
-    let is_paused = matches!(found.state, ReleaseState::Paused { .. });
-    is_paused.then(|| name.id(found.id.as_str())).into_iter().collect()
 }
 
 /// Whose sign of life a command is, polls aside.

@@ -375,9 +375,6 @@ impl Overseer {
                 root.id
             )
         };
-        if is_taken_back(root) && self.waits_behind_a_pause(view, manager, machine.release) {
-            return;
-        }
         if is_taken_back(root) {
             return self.wrong(6, what("it was taken back"));
         }
@@ -398,25 +395,6 @@ impl Overseer {
             let Some(id) = self.id_at(parent, child.0, view, above) else { return };
             (child, key) = ((parent, id), above);
         }
-    }
-
-    /// A manager fetches no undo while it has something else in hand, and what is paused may stay there for long.
-    fn waits_behind_a_pause(&mut self, view: View<'_>, manager: usize, key: ReleaseKey) -> bool {
-        let is_paused = |release: &Release| matches!(release.state, ReleaseState::Paused { .. });
-        if !view.managers.iter().any(|manager| manager.state.releases.values().any(is_paused)) {
-            return false;
-        }
-        let (mut manager, mut key) = (manager, key);
-        while let Some((parent, above)) = self.origin(view.managers, manager, key).and_then(|o| o.above) {
-            let at = &view.managers[parent];
-            let child = self.id_at(parent, manager, view, above).and_then(|id| at.state.children.key(&id));
-            let part = child.and_then(|child| at.release(above)?.assignments.get(&child));
-            if part.and_then(|part| part.pending_undo()).is_some_and(|undo| !undo.fetched) {
-                return true;
-            }
-            (manager, key) = (parent, above);
-        }
-        false
     }
 
     /// At rest: what a parent knows of the agents below a manager is what is there; nobody remembers too much.

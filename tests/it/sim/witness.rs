@@ -438,8 +438,9 @@ impl Witness {
         }
         self.opened.insert((release.key, wave, stage));
         if approved {
-            let gates =
-                self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages).count();
+            // Who begins anew comes to the same barrier as the wave that is under way.
+            let waves = self.opened.iter().filter(|(of, _, at)| *of == release.key && *at == planned.stages);
+            let gates = if self.retried.contains(&release.key) { 1 } else { waves.count() };
             self.check_approvals(release, gates);
         }
     }

@@ -98,9 +98,19 @@ impl Place {
 
     /// Runs a story on a fresh place and removes the place, however the story ends.
     pub async fn with<T>(kind: Kind, story: impl AsyncFnOnce(&Place) -> T) -> T {
-        let place = Place::new(kind).await;
-        let ended = AssertUnwindSafe(story(&place)).catch_unwind().await;
-        place.remove().await;
+        Self::several(kind, 1, async |places: &[Self]| story(&places[0]).await).await
+    }
+
+    /// As [`Place::with`], on so many places of their own.
+    pub async fn several<T>(kind: Kind, count: usize, story: impl AsyncFnOnce(&[Place]) -> T) -> T {
+        let mut places = Vec::new();
+        for _ in 0..count {
+            places.push(Self::new(kind).await);
+        }
+        let ended = AssertUnwindSafe(story(&places)).catch_unwind().await;
+        for place in places {
+            place.remove().await;
+        }
         ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }

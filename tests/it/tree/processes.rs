@@ -33,15 +33,14 @@ struct Node {
 
 impl Node {
     /// On a store of its own, below another one.
-    async fn below(parent: Option<&Self>, store: Option<String>) -> Self {
+    async fn below(parent: Option<&Self>, place: &Place) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let log: PathBuf = folder.path().join("manager.log");
-        let embedded = || format!("sqlite://{}", folder.path().join("choir.db").display());
         let mut set = vec!["parent.poll=50ms".to_owned()];
         set.extend(parent.map(|parent| format!("parent.url={}", parent.url())));
         let mut start = Start {
-            store: store.unwrap_or_else(embedded),
+            store: place.url.clone(),
             log,
             listen: "127.0.0.1:0".parse().unwrap(),
             set,
@@ -144,10 +143,10 @@ fn on_new(report: &FleetReport) -> usize {
     report.agents.iter().filter(|agent| !is_base(&format!("{:?}", agent.live))).count()
 }
 
-async fn killed_at_a_barrier(place: &Place) {
-    let root = Node::below(None, None).await;
-    let mut middle = Node::below(Some(&root), Some(place.url.clone())).await;
-    let lower = Node::below(Some(&middle), None).await;
+async fn killed_at_a_barrier(places: &[Place]) {
+    let root = Node::below(None, &places[0]).await;
+    let mut middle = Node::below(Some(&root), &places[1]).await;
+    let lower = Node::below(Some(&middle), &places[2]).await;
     let agents = Agents::below(&lower);
     root.knows(1, AGENTS).await;
     let led = strategy("41") + "rollout:\n  order: global_incremental\n  approval: before_rollout\n";
@@ -171,19 +170,20 @@ async fn killed_at_a_barrier(place: &Place) {
     root.knows(1, AGENTS).await;
 }
 
-async fn killed_in_a_roll_back(place: &Place) {
-    let root = Node::below(None, None).await;
-    let mut nodes = vec![Node::below(Some(&root), Some(place.url.clone())).await];
+const WAVES: &str = "rollout:\n  order: waves\n  waves: [33%, 100%]\n  approval: before_each_wave\n";
+
+async fn killed_in_a_roll_back(places: &[Place]) {
+    let root = Node::below(None, &places[0]).await;
+    let mut nodes = vec![Node::below(Some(&root), &places[1]).await];
     let mut agents = vec![Agents::below(&nodes[0])];
-    // The one on this store is the first to register, and so the first wave.
+    // The one that will be killed is the first to register, and so the first wave.
     root.knows(1, AGENTS).await;
-    for _ in 0..2 {
-        nodes.push(Node::below(Some(&root), None).await);
+    for place in &places[2..4] {
+        nodes.push(Node::below(Some(&root), place).await);
         agents.extend(nodes.last().map(Agents::below));
     }
     root.knows(3, 3 * AGENTS).await;
-    let waves = "rollout:\n  order: waves\n  waves: [33%, 100%]\n  approval: before_each_wave\n";
-    root.post("/release", strategy("42") + waves).await;
+    root.post("/release", strategy("42") + WAVES).await;
     // A third is done, and the others wait.
     root.is("42", &["AwaitingApproval"]).await;
     for (place, node) in nodes.iter().enumerate() {
@@ -204,22 +204,72 @@ async fn killed_in_a_roll_back(place: &Place) {
     assert_eq!(rolled_out, AGENTS, "a third had it");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_ends_well_although_the_manager_in_the_middle_is_killed_at_a_barrier_on_sqlite() {
-    Place::with(Kind::Sqlite, killed_at_a_barrier).await;
+async fn killed_between_waves_and_in_an_undo(places: &[Place]) {
+    let root = Node::below(None, &places[0]).await;
+    let mut middle = Node::below(Some(&root), &places[1]).await;
+    let mut lower = Node::below(Some(&middle), &places[2]).await;
+    let agents = Agents::below(&lower);
+    root.knows(1, AGENTS).await;
+    // One child here, whose agents have their turns in both waves.
+    root.post("/release", strategy("43") + WAVES).await;
+    root.is("43", &["AwaitingApproval"]).await;
+    let first = lower.get("/api/v1/releases/43").await.unwrap();
+    let (done, todo) = (&first["counts"]["done"], &first["counts"]["todo"]);
+    assert!(done.as_u64() > Some(0) && todo.as_u64() > Some(0), "some wait: {first:#}");
+
+    // The wave goes on below: both are away as it is opened, and one is killed again when it has heard of it.
+    middle.kill();
+    lower.kill();
+    root.post("/api/v1/releases/43/approve", String::new()).await;
+    middle.come_back().await;
+    lower.come_back().await;
+    middle.until("/api/v1/releases/43/children", |shown| shown["items"][0]["offer"] == "43.r2").await;
+    middle.kill();
+    middle.come_back().await;
+    root.is("43", &["Done"]).await;
+    lower.is("43", &["Done"]).await;
+
+    // The next one is taken back when its first wave has rolled out.
+    root.post("/release", strategy("44") + WAVES).await;
+    root.is("44", &["AwaitingApproval"]).await;
+    let first = lower.get("/api/v1/releases/44").await.unwrap();
+    let first = first["counts"]["done"].as_u64().unwrap() as usize;
+    root.post("/api/v1/releases/44/abort", String::new()).await;
+    // The undo is on its way: below it has begun, and above nobody knows that it is over. An agent whose own manager is
+    // gone at that moment dies with the undo in its hand, so that one stays.
+    lower.is("44", &["RollingBack", "Aborted", "RolledBack"]).await;
+    middle.kill();
+    middle.come_back().await;
+    let shown = root.is("44", &["Aborted", "RolledBack"]).await;
+    assert_eq!(shown["unconfirmed"].as_u64().unwrap_or_default(), 0, "{shown:#}");
+    let report = agents.end().await;
+    assert_eq!(
+        on_new(&report),
+        AGENTS - first,
+        "44 is gone where it was, 43 stays where it was not: {report:?}"
+    );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_ends_well_although_the_manager_in_the_middle_is_killed_at_a_barrier_on_postgres() {
-    Place::with(Kind::Postgres, killed_at_a_barrier).await;
+/// Each story on either store: every manager of it has one of its own.
+macro_rules! stories {
+    ($($name:ident: $story:ident on $places:literal),* $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::Place::several(super::Kind::Sqlite, $places, super::$story).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::Place::several(super::Kind::Postgres, $places, super::$story).await;
+            })*
+        }
+    };
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everybody_is_rolled_back_although_a_manager_is_killed_with_a_third_done_on_sqlite() {
-    Place::with(Kind::Sqlite, killed_in_a_roll_back).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everybody_is_rolled_back_although_a_manager_is_killed_with_a_third_done_on_postgres() {
-    Place::with(Kind::Postgres, killed_in_a_roll_back).await;
+stories! {
+    a_release_ends_well_although_the_manager_in_the_middle_is_killed_at_a_barrier: killed_at_a_barrier on 3,
+    everybody_is_rolled_back_although_a_manager_is_killed_with_a_third_done: killed_in_a_roll_back on 4,
+    waves_go_on_and_undos_arrive_although_managers_are_killed_meanwhile: killed_between_waves_and_in_an_undo on 3,
 }
