@@ -28,7 +28,7 @@ pub(super) fn rank_sum(baseline: &[f64], canary: &[f64], map: Map) -> f64 {
     }
     let sides = (baseline, canary);
     if let Ok([mut a, mut b, mut c, mut d]) = <[Stretch; STRETCHES]>::try_from(stretches.as_slice()) {
-        while a.goes_on() & b.goes_on() & c.goes_on() & d.goes_on() {
+        while a.goes_on() && b.goes_on() && c.goes_on() && d.goes_on() {
             a.step(sides, map);
             b.step(sides, map);
             c.step(sides, map);
@@ -60,7 +60,7 @@ impl Stretch {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "its numbers stay in registers")]
     fn goes_on(&self) -> bool {
-        (self.i < self.end.0) & (self.j < self.end.1)
+        self.i < self.end.0 && self.j < self.end.1
     }
 
     /// Takes the lower one of both sides' next values.

@@ -238,7 +238,7 @@ fn the_rank_sum_alone_is_that_of_the_whole_order() {
             let (x, y) = (draw(m, 20.0, unit), draw(n, 21.0, unit));
             for map in [Map::IDENTITY, Map::scale(1.05), Map::shift(-5.0)] {
                 let (alone, whole) = (rank_sum(&x, &y, map), rank_sums(&x, &y, map).s);
-                assert!((alone - whole).abs() <= 1e-9 * (m * n) as f64, "{m} {n} {unit}: {alone} {whole}");
+                assert!((alone - whole).abs() <= 1e-9 * f64::from(m * n), "{m} {n} {unit}: {alone} {whole}");
             }
         }
     }
