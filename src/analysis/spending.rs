@@ -27,8 +27,9 @@ const REACH: f64 = 7.5;
 /// Gregory's weights at the end of a sum over equal steps.
 const END_WEIGHTS: [f64; 3] = [3.0 / 8.0, 7.0 / 6.0, 23.0 / 24.0];
 
-/// What is kept for the last look. With 100 looks, data for power 0.8 are 1.13 × those of one look and a strong effect is
-/// found in 1.23 × the time of a test that is told the shift; linear spending has 1.21 and 1.25.
+/// What is kept for the last look. Worked out for 100 looks at a normal statistic, data for power 0.8 are 1.13 × those of
+/// one look and a strong effect is found in 1.23 × the time of a test that is told the shift; linear spending has 1.21
+/// and 1.25. `SIMULATION.md` says what was measured.
 const RESERVE: f64 = 0.3;
 
 /// The power of time by which the rest is spent (Kim and `DeMets` 1987).

@@ -61,8 +61,8 @@ impl Random {
         if (p - 0.5).abs() < f64::EPSILON {
             let ones = |bits: u64| u64::from(bits.count_ones());
             let whole: u64 = (0..n / 64).map(|_| ones(self.rng.random())).sum();
-            return whole
-                + if !n.is_multiple_of(64) { ones(self.rng.random::<u64>() >> (64 - n % 64)) } else { 0 };
+            let rest = 64 - n % 64;
+            return if rest == 64 { whole } else { whole + ones(self.rng.random::<u64>() >> rest) };
         }
         if p > 0.2 {
             return (0..n).filter(|_| self.chance(p)).count() as u64;

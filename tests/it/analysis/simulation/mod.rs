@@ -7,6 +7,9 @@
 //! cargo test --release --test it analysis::simulation -- --ignored --nocapture
 //! ```
 //!
+//! `CHOIRMASTER_ANALYSIS_RUNS` (20000), `CHOIRMASTER_ANALYSIS_CELLS` (a part of their names, or `power`) and
+//! `CHOIRMASTER_ANALYSIS_KEPT` (a file, to go on behind the cells that are finished there) change what is run.
+//!
 //! A thin cut runs with all other tests. **Null cells lie on the boundary**: the canary is the baseline × (1 +
 //! tolerance). A cell fails when its false alarms or false passes exceed the binomial quantile for its alpha at
 //! 1 − 0.001/cells, so that the whole table is wrong by chance once in a thousand seeds. What is declared weaker says so
