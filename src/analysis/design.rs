@@ -76,8 +76,11 @@ pub enum End {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Spending {
-    /// alpha · t (Kim and `DeMets` 1987, exponent 1).
+    /// Most of it on the way, a little more of that early than late, and a reserve for the last look. A large change is
+    /// found as soon as with `Linear`; a small one, which takes all the data anyway, with less of them.
     #[default]
+    Reserve,
+    /// alpha · t (Kim and `DeMets` 1987, exponent 1).
     Linear,
     /// 2 − 2 Φ(z₁₋α/₂ / √t), like O'Brien and Fleming's bounds (Lan and `DeMets` 1983).
     OBrienFleming,

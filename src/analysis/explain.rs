@@ -1,10 +1,13 @@
 //! A decision with everything it rests on, and in one sentence.
 
+use std::{borrow::Cow, cell::RefCell};
+
 use super::{
     data::{Counts, Sample, Stratum},
     design::{Design, End, Question, Tolerance},
     estimate::{Compared, Estimate, Search, quantile, superiority},
     evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    exact::Distributions,
     group::Group,
     hypothesis::{Hypothesis, Inflation, Kind},
     judge::{Decision, Judgement, Obstacle},
@@ -68,11 +71,13 @@ fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Opt
     let (at, hypothesis) = judgement.hypotheses.iter().enumerate().find(|(_, h)| h.kind != Kind::NonZero)?;
     let inflation = decision.inflations.get(at).copied().unwrap_or(Inflation::NONE);
     let relative = matches!(judgement.design.tolerance, Tolerance::Ratio(_));
-    let groups = judgement.groups(hypothesis, strata);
+    let at_hand = decision.groups.get(at).filter(|groups| !groups.is_empty());
+    let groups = at_hand.map_or_else(|| judgement.groups(hypothesis, strata).into(), Cow::from);
     let counted = matches!(hypothesis.kind, Kind::Rate);
     let compared = if counted { Compared::counts(hypothesis, strata) } else { Compared::Groups(&groups) };
     let once = judgement.design.end == End::Once;
-    let search = Search { hypothesis, compared, inflation, relative, once };
+    let exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
+    let search = Search { hypothesis, compared, inflation, relative, exact: RefCell::new(exact) };
     let alpha = judgement.design.alpha;
     let estimate = search.estimate(alpha)?;
     let out = |x: f64| if relative { x.exp() } else { x };

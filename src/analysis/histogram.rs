@@ -21,6 +21,8 @@ const MAX_COUNT: u64 = 1 << 53;
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Histogram {
     gamma: f64,
+    /// Of γ; every value recorded needs it.
+    ln_gamma: f64,
     offset: f64,
     zero: u64,
     positive: Buckets,
@@ -66,7 +68,8 @@ impl Histogram {
         if !offset.is_finite() || offset.abs() > MAX_INDEX as f64 {
             return Err(HistogramFault::Value(offset));
         }
-        Ok(Self { gamma, offset, zero: 0, positive: Buckets::default(), negative: Buckets::default() })
+        let (positive, negative) = (Buckets::default(), Buckets::default());
+        Ok(Self { gamma, ln_gamma: gamma.ln(), offset, zero: 0, positive, negative })
     }
 
     /// Counts a value.
@@ -78,7 +81,7 @@ impl Histogram {
             self.zero += 1;
             return Ok(());
         }
-        let index = (value.abs().ln() / self.gamma.ln() + self.offset).floor() as i64;
+        let index = (value.abs().ln() / self.ln_gamma + self.offset).floor() as i64;
         let side = if value > 0.0 { &mut self.positive } else { &mut self.negative };
         side.add(index, 1)
     }
@@ -142,7 +145,7 @@ impl Histogram {
 
     /// The buckets that hold something, in order.
     pub(super) fn cells(&self) -> Vec<Cell> {
-        let edge = |index: i64| ((index as f64 - self.offset) * self.gamma.ln()).exp();
+        let edge = |index: i64| ((index as f64 - self.offset) * self.ln_gamma).exp();
         let negative = self.negative.filled().rev();
         let negative = negative.map(|(i, count)| Cell::new(-edge(i + 1), -edge(i), count, Axis::Log));
         let zero = (self.zero > 0).then(|| Cell::new(0.0, 0.0, self.zero, Axis::Linear));

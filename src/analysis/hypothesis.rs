@@ -6,7 +6,7 @@ use super::{
     data::{Counts, Sample, Stratum},
     design::Tolerance,
     dist::{Lattice, student_sf},
-    exact::{MAX_TOTAL, exact_tails},
+    exact::Distributions,
     group::{Group, Rule, interval_from, next_group},
     mixture::ln_mixture,
     rank::{Map, walk, weighted_rank_sums},
@@ -16,9 +16,6 @@ use super::{
     sums::{Sums, Tails},
     tail::tail_sums,
 };
-
-/// A group of fewer values is judged exactly between looks too; at a single look as far as it is feasible.
-const EXACT_BETWEEN_LOOKS: f64 = 40.0;
 
 /// Least values beyond the pooled quantile in a group.
 const LEAST_BEYOND: f64 = 5.0;
@@ -104,6 +101,13 @@ impl Hypothesis {
         Self::new(self.kind, self.high, self.tolerance, self.alpha)
     }
 
+    /// The same with another statistic.
+    #[must_use]
+    pub fn with_statistic(mut self, s: f64) -> Self {
+        self.sums.s = s;
+        self
+    }
+
     /// What the baseline is compared as: at the boundary of the hypothesis.
     pub fn map(&self) -> Map {
         match (self.tolerance, self.high) {
@@ -122,18 +126,24 @@ impl Hypothesis {
         Rule { least_total, zero_free: self.kind == Kind::Rest }
     }
 
-    /// Takes in the strata that are complete; at the end whatever there is.
-    pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) {
+    /// Takes in the strata that are complete; at the end whatever there is. Gives the groups back if they are all that
+    /// there is to the hypothesis: an estimate needs them again.
+    pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) -> Vec<Group> {
         if matches!(self.kind, Kind::Rate | Kind::NonZero) {
             let pairs = self.pairs(&strata[self.taken.min(strata.len())..]);
             self.taken = self.taken.max(strata.len());
             self.take_counts(&pairs, self.map().scale);
-            return;
+            return Vec::new();
         }
+        let (first, mut groups) = (self.taken == 0, Vec::new());
+        let mut exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
         while let Some(range) = next_group(strata, self.taken, self.rule(), end) {
             self.taken = range.end;
-            self.take(&Group::of(&strata[range], self.rule(), steps), self.map(), once);
+            let group = Group::of(&strata[range], self.rule(), steps);
+            self.take(&group, self.map(), &mut exact);
+            groups.push(group);
         }
+        if first && self.taken == strata.len() { groups } else { Vec::new() }
     }
 
     /// What a rate sees of strata, an interval each.
@@ -178,7 +188,7 @@ impl Hypothesis {
     }
 
     /// Adds a group, with the baseline mapped.
-    pub fn take(&mut self, group: &Group, map: Map, once: bool) {
+    pub fn take(&mut self, group: &Group, map: Map, exact: &mut Distributions) {
         let sums = match self.kind {
             Kind::Tail { q } => {
                 let (sums, beyond) = tail_sums(&group.baseline, &group.canary, map, q, &mut self.lattice);
@@ -196,11 +206,10 @@ impl Hypothesis {
         self.ln_ways += libm::lgamma(m + n + 1.0) - libm::lgamma(m + 1.0) - libm::lgamma(n + 1.0);
         let ranks = matches!(self.kind, Kind::Rank | Kind::Rest);
         self.exact = None;
-        let most = if once { MAX_TOTAL } else { EXACT_BETWEEN_LOOKS };
-        if ranks && self.groups == 1 && m + n <= most {
+        if ranks && self.groups == 1 && exact.reaches(m + n) {
             let mut order = Vec::new();
             walk(&group.baseline, &group.canary, map, |element| order.push(element));
-            self.exact = exact_tails(&order);
+            self.exact = exact.tails(&order);
         }
     }
 

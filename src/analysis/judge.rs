@@ -18,6 +18,7 @@ use super::{
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
     evidence::{Evidence, Verdict},
+    exact::Distributions,
     explain,
     group::{Group, next_group},
     hypothesis::{Hypothesis, Inflation, Kind},
@@ -101,6 +102,8 @@ pub struct Decision {
     pub verdict: Option<Verdict>,
     pub(super) obstacle: Option<Obstacle>,
     pub(super) inflations: Vec<Inflation>,
+    /// Of each hypothesis, where they are at hand.
+    pub(super) groups: Vec<Vec<Group>>,
     /// Strata that were complete.
     pub(super) visible: usize,
 }
@@ -156,6 +159,7 @@ impl Judgement {
             verdict: self.verdict,
             obstacle: None,
             inflations: Vec::new(),
+            groups: Vec::new(),
             visible,
         };
         if let Err(fault) = data::check(strata, self.seen, &self.design) {
@@ -169,12 +173,12 @@ impl Judgement {
         if self.verdict.is_some() || !moment.counts {
             // It only shows: nothing of it is kept.
             let mut copy = self.clone();
-            copy.take(strata, moment.last);
+            decision.groups = copy.take(strata, moment.last);
             decision.inflations = copy.inflations(strata).unwrap_or_default();
             decision.obstacle = copy.obstacle(strata);
             return decision;
         }
-        self.take(strata, moment.last);
+        decision.groups = self.take(strata, moment.last);
         self.intervals = moment.intervals.min(self.design.looks().unwrap_or(u64::MAX));
         decision.counted = true;
         decision.obstacle = self.obstacle(strata);
@@ -212,7 +216,7 @@ impl Judgement {
     }
 
     /// Takes in what is complete.
-    fn take(&mut self, strata: &[Stratum], last: bool) {
+    fn take(&mut self, strata: &[Stratum], last: bool) -> Vec<Vec<Group>> {
         for stratum in &strata[self.seen.min(strata.len())..] {
             self.note_split(stratum);
             if self.design.sampling == Sampling::Calls {
@@ -227,14 +231,13 @@ impl Judgement {
         if self.hypotheses.is_empty() {
             let values: u64 = strata.iter().map(|s| s.baseline.count() + s.canary.count()).sum();
             if values < ENOUGH_TO_TELL_ZEROS && !last {
-                return;
+                return Vec::new();
             }
             self.hypotheses = hypotheses(&self.design, mostly_zero(strata));
         }
         let once = self.design.end == End::Once;
-        for hypothesis in &mut self.hypotheses {
-            hypothesis.advance(strata, &self.steps, last, once);
-        }
+        let advance = |hypothesis: &mut Hypothesis| hypothesis.advance(strata, &self.steps, last, once);
+        self.hypotheses.iter_mut().map(advance).collect()
     }
 
     fn note_split(&mut self, stratum: &Stratum) {
@@ -315,7 +318,7 @@ impl Judgement {
         let at = |map: Map| {
             let mut trial = hypothesis.blank();
             for group in &groups {
-                trial.take(group, map, false);
+                trial.take(group, map, &mut Distributions::none());
             }
             trial.sums().s
         };

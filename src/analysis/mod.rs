@@ -54,6 +54,7 @@ pub mod histogram;
 pub mod hypothesis;
 pub mod judge;
 pub mod mixture;
+pub mod order;
 pub mod previous;
 pub mod rank;
 pub mod rate;

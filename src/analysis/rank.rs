@@ -10,6 +10,8 @@
 //! Strata are weighted with 1/(N + 1) (van Elteren 1960). Values that were spread over a cell enter with the mean of S
 //! over all ways they may lie; V and K are those of values without ties then, which is no less than the truth.
 
+mod pairs;
+
 use super::{
     dist::normal_sf,
     spread::{Cell, Side, TIE, tied},
@@ -156,13 +158,10 @@ pub fn weighted_rank_sums(baseline: &Side, canary: &Side, map: Map) -> Sums {
 
 /// S alone: what an estimate needs.
 pub fn rank_sum(baseline: &Side, canary: &Side, map: Map) -> f64 {
-    let m = baseline.count();
-    let (mut below, mut s) = (0.0, 0.0);
-    walk(baseline, canary, map, |element| {
-        s += element.canary * (below + 0.5 * element.baseline - 0.5 * m);
-        below += element.baseline;
-    });
-    s
+    match (baseline, canary) {
+        (Side::Points(baseline), Side::Points(canary)) => pairs::rank_sum(baseline, canary, map),
+        _ => rank_sums(baseline, canary, map).s,
+    }
 }
 
 /// Sums while going through the order.

@@ -10,10 +10,10 @@ const MAX_DOUBLINGS: u32 = 60;
 const MAX_STEPS: u32 = 100;
 
 /// Where `f`, which falls, goes from above 0 to 0 or below. The search begins at `start` with steps of `step` and gives
-/// up beyond `limit`.
-pub fn falling(f: impl Fn(f64) -> f64, start: f64, step: f64, limit: f64) -> Option<f64> {
+/// up beyond `limit`; the place is known to `width`, or to the last digits.
+pub fn falling(f: impl Fn(f64) -> f64, start: f64, step: f64, limit: f64, width: f64) -> Option<f64> {
     let ((a, fa), (b, fb)) = bracket(&f, start, step, limit)?;
-    Some(chandrupatla(&f, (a, fa), (b, fb), step))
+    Some(chandrupatla(&f, (a, fa), (b, fb), step, width))
 }
 
 type Point = (f64, f64);
@@ -41,7 +41,7 @@ fn bracket(f: &impl Fn(f64) -> f64, start: f64, step: f64, limit: f64) -> Option
 
 /// Chandrupatla 1997: inverse quadratic interpolation where it is trustworthy, else bisection. Ends beside the crossing
 /// also of functions that jump.
-fn chandrupatla(f: &impl Fn(f64) -> f64, above: Point, below: Point, scale: f64) -> f64 {
+fn chandrupatla(f: &impl Fn(f64) -> f64, above: Point, below: Point, scale: f64, least: f64) -> f64 {
     let (mut a, mut b) = (above, below);
     let mut c;
     let mut t = 0.5;
@@ -55,7 +55,7 @@ fn chandrupatla(f: &impl Fn(f64) -> f64, above: Point, below: Point, scale: f64)
         }
         a = new;
         let width = (b.0 - a.0).abs();
-        let wanted = WIDTH * scale.abs().max(a.0.abs()).max(f64::MIN_POSITIVE);
+        let wanted = (WIDTH * scale.abs().max(a.0.abs()).max(f64::MIN_POSITIVE)).max(least);
         if width <= wanted {
             break;
         }

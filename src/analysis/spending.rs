@@ -27,10 +27,20 @@ const REACH: f64 = 7.5;
 /// Gregory's weights at the end of a sum over equal steps.
 const END_WEIGHTS: [f64; 3] = [3.0 / 8.0, 7.0 / 6.0, 23.0 / 24.0];
 
+/// What is kept for the last look. Worked out for 100 looks at a normal statistic, data for power 0.8 are 1.13 × those of
+/// one look and a strong effect is found in 1.23 × the time of a test that is told the shift; linear spending has 1.21
+/// and 1.25. `SIMULATION.md` says what was measured.
+const RESERVE: f64 = 0.3;
+
+/// The power of time by which the rest is spent (Kim and `DeMets` 1987).
+const ON_THE_WAY: f64 = 0.7;
+
 /// Alpha spent when the share `t` of the duration has gone by.
 pub fn spent(spending: Spending, alpha: f64, t: f64) -> f64 {
     let t = t.clamp(0.0, 1.0);
     match spending {
+        Spending::Reserve if t < 1.0 => alpha * (1.0 - RESERVE) * t.powf(ON_THE_WAY),
+        Spending::Reserve => alpha,
         Spending::Linear => alpha * t,
         Spending::OBrienFleming if t <= 0.0 => 0.0,
         Spending::OBrienFleming => (2.0 * normal_sf(normal_z(0.5 * alpha) / t.sqrt())).min(alpha),
@@ -73,6 +83,7 @@ struct WorkedOut {
     looks: usize,
     information: f64,
     spent: f64,
+    z: f64,
     density: Density,
     /// The smallest standard deviation of an increment that the grid is fine enough for.
     finest: f64,
@@ -143,7 +154,10 @@ impl Bounds {
             let c = z.map_or_else(
                 || match &known {
                     None => normal_z(increment) * root,
-                    Some(known) => known.density.solve(step, increment, spent, root),
+                    Some(known) => {
+                        let guess = known.z * root;
+                        known.density.solve(step, increment, spent, root, guess)
+                    }
                 },
                 |z| z * root,
             );
@@ -153,7 +167,7 @@ impl Bounds {
             // Somewhat finer than this look needs: the next may have less to add.
             let finest = next.min(FINER * step);
             let density = Density::after(known.as_ref().map(|known| &known.density), c, step, root, finest);
-            known = Some(WorkedOut { looks: at + 1, information, spent, density, finest });
+            known = Some(WorkedOut { looks: at + 1, information, spent, z: c / root, density, finest });
         }
         self.worked_out = known;
         self.last().and_then(|bound| bound.z).unwrap_or(f64::INFINITY)
@@ -211,13 +225,19 @@ impl Density {
 
     fn convolved_at(&self, place: f64, step: f64) -> f64 {
         let near = self.near(place, step);
-        let sum: f64 = near
-            .map(|j| {
-                let from = self.top - j as f64 * self.h;
-                Self::weight(j) * self.values[j] * normal_pdf((place - from) / step)
-            })
-            .sum();
-        sum * self.h / step
+        // The normal density at equal distances, each from the one before: far fewer powers than places.
+        let apart = self.h / step;
+        let z = (place - self.top + near.start as f64 * self.h) / step;
+        let mut density = normal_pdf(z);
+        let mut factor = (-apart * (z + 0.5 * apart)).exp();
+        let shrink = (-apart * apart).exp();
+        let mut sum = 0.0;
+        for j in near {
+            sum += Self::weight(j) * self.values[j] * density;
+            density *= factor;
+            factor *= shrink;
+        }
+        sum * apart
     }
 
     /// The same for a grid of the same step: the kernel depends on the difference of places alone.
@@ -231,67 +251,54 @@ impl Density {
         let kernel: Vec<f64> = (lowest..=highest)
             .map(|d| normal_pdf((offset + d as f64) * self.h / step) * self.h / step)
             .collect();
-        (0..=count as i64)
-            .map(|i| {
-                let first = i + lowest;
-                let skip = (-first).max(0) as usize;
-                let from = first.max(0) as usize;
-                if from >= weighted.len() || skip >= kernel.len() {
-                    return 0.0;
-                }
-                weighted[from..].iter().zip(&kernel[skip..]).map(|(value, weight)| value * weight).sum()
-            })
-            .collect()
+        // Weight by weight over all places: the same sums in the same order, several places at a time.
+        let mut values = vec![0.0; count + 1];
+        for (weight, d) in kernel.iter().zip(lowest..) {
+            let (skip, from) = ((-d).max(0) as usize, d.max(0) as usize);
+            let (Some(places), Some(from)) = (values.get_mut(skip..), weighted.get(from..)) else { continue };
+            for (place, value) in places.iter_mut().zip(from) {
+                *place += value * weight;
+            }
+        }
+        values
     }
 
-    /// The probability to cross `c` at the next look for the first time.
-    fn crossing(&self, c: f64, step: f64) -> f64 {
+    /// The probability to cross `c` at the next look for the first time, and how fast it falls with `c`.
+    fn crossing(&self, c: f64, step: f64) -> (f64, f64) {
         let end = ((self.top - c + REACH * step) / self.h).ceil().max(0.0) as usize + 1;
-        let sum: f64 = (0..end.min(self.values.len()))
-            .map(|j| {
-                let from = self.top - j as f64 * self.h;
-                Self::weight(j) * self.values[j] * normal_sf((c - from) / step)
-            })
-            .sum();
-        sum * self.h
+        let (mut sum, mut fall) = (0.0, 0.0);
+        for (j, value) in self.values.iter().enumerate().take(end) {
+            let value = Self::weight(j) * value;
+            let z = (c - (self.top - j as f64 * self.h)) / step;
+            sum += value * normal_sf(z);
+            fall += value * normal_pdf(z);
+        }
+        (sum * self.h, fall * self.h / step)
     }
 
-    /// The boundary that is crossed with the probability `increment`: regula falsi (Illinois) on its logarithm.
-    fn solve(&self, step: f64, increment: f64, spent: f64, root: f64) -> f64 {
+    /// The boundary that is crossed with the probability `increment`: Newton's method on its logarithm, which is concave,
+    /// from the boundary before on; bisection where a step leaves what is known.
+    fn solve(&self, step: f64, increment: f64, spent: f64, root: f64, guess: f64) -> f64 {
         if increment <= 0.0 {
             return f64::INFINITY;
         }
         let target = increment.ln();
-        let f = |c: f64| self.crossing(c, step).max(f64::MIN_POSITIVE).ln() - target;
         let (mut low, mut high) = (normal_z(spent) * root, normal_z(increment) * root);
-        let (mut f_low, mut f_high) = (f(low), f(high));
-        if f_low <= 0.0 {
-            return low;
-        }
-        if f_high >= 0.0 {
-            return high;
-        }
-        let mut side = 0;
+        let mut c = if guess > low && guess < high { guess } else { 0.5 * (low + high) };
         for _ in 0..60 {
-            let c = (low * f_high - high * f_low) / (f_high - f_low);
-            let value = f(c);
-            if value.abs() < 1e-10 || (high - low) < 1e-12 * root {
-                return c;
-            }
+            let (crossing, fall) = self.crossing(c, step);
+            let value = crossing.max(f64::MIN_POSITIVE).ln() - target;
             if value > 0.0 {
-                (low, f_low) = (c, value);
-                if side == 1 {
-                    f_high *= 0.5;
-                }
-                side = 1;
+                low = c;
             } else {
-                (high, f_high) = (c, value);
-                if side == -1 {
-                    f_low *= 0.5;
-                }
-                side = -1;
+                high = c;
             }
+            if value.abs() < 1e-10 || (high - low) < 1e-12 * root {
+                break;
+            }
+            let newton = c + value * crossing / fall;
+            c = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
         }
-        0.5 * (low + high)
+        c
     }
 }

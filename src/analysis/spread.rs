@@ -3,6 +3,8 @@
 //! A clock that counts in milliseconds makes 15 of 15.4. Scaled by 1.05, all fifteens become 15.75 and lie above every
 //! fifteen of the canary: identical versions then differ. Spread evenly over 14.5 to 15.5 they don't.
 
+use super::order;
+
 /// Values closer than this, relatively, are ties: 0.15 × 1.05 and 0.1575 are one value.
 pub const TIE: f64 = 1e-9;
 
@@ -67,8 +69,8 @@ pub enum Side {
 
 impl Side {
     /// Finite values, sorted, spread over `step` if there is one. Zeros stay zero.
-    pub fn of_values(mut values: Vec<f64>, step: Option<f64>) -> Self {
-        values.sort_unstable_by(f64::total_cmp);
+    pub fn of_values(values: Vec<f64>, step: Option<f64>) -> Self {
+        let values = order::sorted(values);
         match step {
             None => Self::Points(values),
             Some(step) => Self::Cells(cells(&values, Some(step))),
@@ -136,9 +138,7 @@ impl Step {
             self.see(&[least, most]);
         }
         if !self.fine {
-            let mut sorted = values.to_vec();
-            sorted.sort_unstable_by(f64::total_cmp);
-            self.see(&sorted);
+            self.see(&order::sorted(values.to_vec()));
         }
     }
 

@@ -39,7 +39,7 @@ fn the_first_look_spends_what_it_spends() {
 
 #[test]
 fn alpha_is_spent_whole_at_the_end_and_never_taken_back() {
-    for spending in [Spending::Linear, Spending::OBrienFleming, Spending::Pocock] {
+    for spending in [Spending::Reserve, Spending::Linear, Spending::OBrienFleming, Spending::Pocock] {
         assert!((spent(spending, 0.05, 1.0) - 0.05).abs() < 1e-12, "{spending:?}");
         assert!(spent(spending, 0.05, 0.0).abs() < 1e-12);
         let steps: Vec<f64> = (0..=100).map(|t| spent(spending, 0.05, f64::from(t) / 100.0)).collect();
@@ -50,7 +50,7 @@ fn alpha_is_spent_whole_at_the_end_and_never_taken_back() {
 #[test]
 fn a_hundred_looks_cross_with_the_alpha_they_spend() {
     // Checked by simulation with increments of another kind than the recursion integrates.
-    let boundaries = boundaries(Spending::Linear, 0.05, 100);
+    let boundaries = boundaries(Spending::Reserve, 0.05, 100);
     let mut random = super::random::Random::new(1);
     let runs = 40_000;
     let mut crossed = 0;

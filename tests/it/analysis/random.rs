@@ -55,6 +55,15 @@ impl Random {
     }
 
     pub fn binomial(&mut self, n: u64, p: f64) -> u64 {
+        if p > 0.5 {
+            return n - self.binomial(n, 1.0 - p);
+        }
+        if (p - 0.5).abs() < f64::EPSILON {
+            let ones = |bits: u64| u64::from(bits.count_ones());
+            let whole: u64 = (0..n / 64).map(|_| ones(self.rng.random())).sum();
+            let rest = 64 - n % 64;
+            return if rest == 64 { whole } else { whole + ones(self.rng.random::<u64>() >> rest) };
+        }
         if p > 0.2 {
             return (0..n).filter(|_| self.chance(p)).count() as u64;
         }

@@ -7,7 +7,7 @@ use choirmaster::analysis::{
 
 use super::{
     ALPHA, Ending, TOLERANCE,
-    shapes::{Autoregression, SD, Shape, Windows},
+    shapes::{Autoregression, SD, Shape, Windows, latency},
 };
 use crate::analysis::random::Random;
 
@@ -29,6 +29,8 @@ pub struct Cell {
     /// Most false alarms, and most false passes.
     pub limit: f64,
     pub pass_limit: f64,
+    /// Its random numbers, the same whichever cells are run with it.
+    pub seed: u64,
 }
 
 /// What happens in a cell.
@@ -97,6 +99,7 @@ impl Cell {
             ratio: 1.0 + TOLERANCE,
             limit,
             pass_limit: limit,
+            seed: 0,
         }
     }
 
@@ -106,7 +109,7 @@ impl Cell {
         design.end = End::After {
             duration_ms: self.looks * INTERVAL_MS,
             interval_ms: INTERVAL_MS,
-            spending: Spending::Linear,
+            spending: Spending::default(),
         };
         match self.story {
             Story::Metrics(count) => design.alpha /= count as f64,
@@ -235,7 +238,7 @@ impl Source {
             return Stratum::new(stage, interval, baseline, canary);
         }
         let shape = if let Story::Plain(shape) = cell.story { shape } else { Shape::Continuous };
-        let [mut baseline, mut canary] = [Vec::new(), Vec::new()];
+        let [mut baseline, mut canary] = [(); 2].map(|()| Vec::with_capacity(cell.values as usize));
         for _ in 0..cell.values {
             if random.chance(share) {
                 canary.push(cell.canary_value(shape, drift * self.run_effect, random));
@@ -254,7 +257,7 @@ impl Cell {
             Story::Lower => shape.draw(random, scale * (2.0 - self.ratio)),
             Story::Shift if on_boundary => shape.draw(random, scale) + 1.0,
             Story::Shift => shape.draw(random, scale),
-            Story::DoubleSpread => 20.0 * scale * self.ratio * random.log_normal(2.0 * SD),
+            Story::DoubleSpread => 20.0 * scale * self.ratio * latency(random).powi(2),
             _ => shape.draw(random, scale * self.ratio),
         }
     }
@@ -302,6 +305,13 @@ pub fn all() -> Vec<Cell> {
         cells.push(Cell::new(1, values, 0.5, Story::Previous(0.03)));
     }
     cells.push(Cell::new(12, 100, 0.5, Story::Previous(0.03)));
+    seeded(cells)
+}
+
+fn seeded(mut cells: Vec<Cell>) -> Vec<Cell> {
+    for (cell, seed) in cells.iter_mut().zip(0..) {
+        cell.seed = seed;
+    }
     cells
 }
 
@@ -329,5 +339,5 @@ pub fn thin() -> Vec<Cell> {
     );
     cells.extend([0.01, 0.1].map(|rate| Cell::new(6, 100, 0.5, Story::Rates(rate))));
     cells.push(Cell::new(6, 100, 0.5, Story::RampedRates(0.05)));
-    cells
+    seeded(cells)
 }

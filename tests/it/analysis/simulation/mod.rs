@@ -7,12 +7,16 @@
 //! cargo test --release --test it analysis::simulation -- --ignored --nocapture
 //! ```
 //!
+//! `CHOIRMASTER_ANALYSIS_RUNS` (20000), `CHOIRMASTER_ANALYSIS_CELLS` (a part of their names, or `power`) and
+//! `CHOIRMASTER_ANALYSIS_KEPT` (a file, to go on behind the cells that are finished there) change what is run.
+//!
 //! A thin cut runs with all other tests. **Null cells lie on the boundary**: the canary is the baseline × (1 +
 //! tolerance). A cell fails when its false alarms or false passes exceed the binomial quantile for its alpha at
 //! 1 − 0.001/cells, so that the whole table is wrong by chance once in a thousand seeds. What is declared weaker says so
 //! in its own column. What it said is in `src/analysis/SIMULATION.md`.
 
 mod cells;
+mod kept;
 mod mutants;
 mod power;
 mod shapes;
@@ -24,8 +28,10 @@ use std::sync::{
 };
 
 use choirmaster::analysis::{Verdict, dist::binomial_sf};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Duration, Instant};
 
-use self::cells::Cell;
+use self::{cells::Cell, kept::Kept};
 use super::random::Random;
 
 /// Of every metric in the simulation.
@@ -37,6 +43,9 @@ pub const TOLERANCE: f64 = 0.05;
 /// How often a right table may be refused.
 const CHANCE: f64 = 0.001;
 
+/// Instead of the name of cells: only what is bad, and how soon it is found.
+const POWER: &str = "power";
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ending {
@@ -46,13 +55,15 @@ pub struct Ending {
 }
 
 /// What many runs of a cell came to.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     pub runs: u64,
     pub failed: u64,
     pub passed: u64,
     pub undecided: u64,
     pub looks_to_fail: u64,
+    /// Sum of their squares.
+    squared_looks: u64,
 }
 
 impl Tally {
@@ -62,6 +73,7 @@ impl Tally {
             Verdict::Fail => {
                 self.failed += 1;
                 self.looks_to_fail += ending.look;
+                self.squared_looks += ending.look * ending.look;
             }
             Verdict::Pass => self.passed += 1,
             Verdict::Inconclusive | Verdict::NoData => self.undecided += 1,
@@ -75,6 +87,7 @@ impl Tally {
         self.passed += other.passed;
         self.undecided += other.undecided;
         self.looks_to_fail += other.looks_to_fail;
+        self.squared_looks += other.squared_looks;
     }
 
     pub fn share_failed(&self) -> f64 {
@@ -83,6 +96,38 @@ impl Tally {
 
     pub fn share_passed(&self) -> f64 {
         self.passed as f64 / self.runs as f64
+    }
+}
+
+impl Tally {
+    /// Looks until a fail, in the mean.
+    pub fn mean_looks(&self) -> Measured {
+        let count = self.failed as f64;
+        let value = self.looks_to_fail as f64 / count;
+        let variance = (self.squared_looks as f64 / count - value * value).max(0.0);
+        Measured { value, relative_error: (variance / count).sqrt() / value }
+    }
+}
+
+/// A number with its relative standard error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    pub value: f64,
+    pub relative_error: f64,
+}
+
+impl Measured {
+    /// Of two that were measured apart.
+    pub fn against(self, other: Self) -> Self {
+        Self {
+            value: self.value / other.value,
+            relative_error: self.relative_error.hypot(other.relative_error),
+        }
+    }
+
+    /// No more than it seems by chance: 2 standard errors above what was found.
+    pub fn at_most(self) -> f64 {
+        self.value * (1.0 + 2.0 * self.relative_error)
     }
 }
 
@@ -105,22 +150,39 @@ fn tally(seed: u64, runs: u64, one: &impl Fn(&mut Random) -> Ending) -> Tally {
 }
 
 /// All cells, in their order.
-fn run_all(cells: &[Cell], runs: u64) -> Vec<Tally> {
-    in_portions(cells.len(), runs, |cell, seed, count| run(&cells[cell], seed, count))
+fn run_all(cells: &[Cell], runs: u64, kept: Kept) -> Vec<Tally> {
+    let mut tallies: Vec<Option<Tally>> = cells.iter().map(|cell| kept.get(&cell.name, runs)).collect();
+    let left: Vec<&Cell> =
+        cells.iter().zip(&tallies).filter(|(_, known)| known.is_none()).map(|(cell, _)| cell).collect();
+    let kept = Mutex::new(kept);
+    let found = in_portions(
+        left.len(),
+        runs,
+        |cell, portion, count| run(left[cell], left[cell].seed << 20 | portion, count),
+        |cell, tally| kept.lock().unwrap().add(&left[cell].name, tally),
+    );
+    let mut found = found.into_iter();
+    tallies.iter_mut().filter_map(|tally| tally.or_else(|| found.next())).collect()
 }
 
 /// One kind of run, so many times.
 fn run_with(runs: u64, one: impl Fn(&mut Random) -> Ending + Sync) -> Tally {
-    in_portions(1, runs, |_, seed, count| tally(seed, count, &one))[0]
+    in_portions(1, runs, |_, portion, count| tally(portion, count, &one), |_, _| ())[0]
 }
 
-/// Work on all processors, a portion of a cell at a time: cell, seed, runs.
-fn in_portions(cells: usize, runs: u64, work: impl Fn(usize, u64, u64) -> Tally + Sync) -> Vec<Tally> {
+/// Work on all processors, a portion of a cell at a time: cell, portion, runs. `done` hears of cells that are finished.
+fn in_portions(
+    cells: usize,
+    runs: u64,
+    work: impl Fn(usize, u64, u64) -> Tally + Sync,
+    done: impl Fn(usize, Tally) + Sync,
+) -> Vec<Tally> {
     /// Runs that a thread takes at once.
     const PORTION: u64 = 500;
     let portions = runs.div_ceil(PORTION);
     let next = AtomicU64::new(0);
     let tallies = Mutex::new(vec![Tally::default(); cells]);
+    let progress = Mutex::new(Progress::of(portions * cells as u64));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
             scope.spawn(|| {
@@ -131,13 +193,47 @@ fn in_portions(cells: usize, runs: u64, work: impl Fn(usize, u64, u64) -> Tally 
                         break;
                     }
                     let count = PORTION.min(runs - portion * PORTION);
-                    let tally = work(cell, (cell as u64) << 20 | portion, count);
-                    tallies.lock().unwrap()[cell].merge(tally);
+                    let tally = work(cell, portion, count);
+                    let mut tallies = tallies.lock().unwrap();
+                    tallies[cell].merge(tally);
+                    if tallies[cell].runs == runs {
+                        done(cell, tallies[cell]);
+                    }
+                    drop(tallies);
+                    progress.lock().unwrap().portion_done();
                 }
             });
         }
     });
     tallies.into_inner().unwrap()
+}
+
+/// Says on stderr how far it is, where that takes long.
+struct Progress {
+    all: u64,
+    done: u64,
+    start: Instant,
+    said: Instant,
+}
+
+impl Progress {
+    const EVERY: Duration = Duration::from_secs(10);
+
+    fn of(all: u64) -> Self {
+        let start = Instant::now();
+        Self { all, done: 0, start, said: start }
+    }
+
+    fn portion_done(&mut self) {
+        self.done += 1;
+        if self.said.elapsed() < Self::EVERY {
+            return;
+        }
+        self.said = Instant::now();
+        let share = self.done as f64 / self.all as f64;
+        let left = self.start.elapsed().as_secs_f64() * (1.0 / share - 1.0);
+        eprintln!("… {:.0} %, about {:.0} min left", 100.0 * share, (left / 60.0).ceil());
+    }
 }
 
 /// What is wrong with the tallies of null cells.
@@ -159,7 +255,7 @@ fn faults(cells: &[Cell], tallies: &[Tally]) -> Vec<String> {
 #[test]
 fn a_thin_cut_of_the_simulation_keeps_alpha() {
     let cells = cells::thin();
-    let tallies = run_all(&cells, 400);
+    let tallies = run_all(&cells, 400, Kept::default());
     let faults = faults(&cells, &tallies);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     // Nor does it keep alpha by doing nothing.
@@ -175,13 +271,20 @@ fn the_whole_simulation_keeps_what_it_promises() {
     let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
     let cells: Vec<Cell> =
         cells::all().into_iter().filter(|cell| cell.name.contains(only.as_str())).collect();
-    let tallies = run_all(&cells, runs);
-    println!("{}", table::nulls(&cells, &tallies));
-    let mut faults = faults(&cells, &tallies);
-    if only.is_empty() {
-        let (text, more) = power::measure(runs);
+    let start = Instant::now();
+    let mut faults = Vec::new();
+    // What takes least comes first.
+    if only.is_empty() || only == POWER {
+        let (text, found) = power::measure(runs);
         println!("{text}");
-        faults.extend(more);
+        faults.extend(found);
     }
+    if !cells.is_empty() {
+        let kept = std::env::var("CHOIRMASTER_ANALYSIS_KEPT").map(|path| Kept::in_file(&path));
+        let tallies = run_all(&cells, runs, kept.unwrap_or_default());
+        println!("{}", table::nulls(&cells, &tallies));
+        faults.extend(self::faults(&cells, &tallies));
+    }
+    println!("{:.0} minutes.", start.elapsed().as_secs_f64() / 60.0);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -47,8 +47,11 @@ fn strata(looks: u64, each: usize, random: &mut Random) -> Vec<Stratum> {
 
 fn design(looks: u64) -> Design {
     let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-    design.end =
-        choirmaster::analysis::End::After { duration_ms: looks, interval_ms: 1, spending: Spending::Linear };
+    design.end = choirmaster::analysis::End::After {
+        duration_ms: looks,
+        interval_ms: 1,
+        spending: Spending::default(),
+    };
     design
 }
 
@@ -84,7 +87,7 @@ fn a_judge_that_assumes_equal_information_at_every_look_is_refused() {
             let information = f64::from(look).exp2();
             s += (information - v).sqrt() * random.normal();
             v = information;
-            let spent = spent(Spending::Linear, ALPHA, f64::from(look) / f64::from(LOOKS));
+            let spent = spent(Spending::default(), ALPHA, f64::from(look) / f64::from(LOOKS));
             bounds.look(assumed(look), spent, normal_sf(s / v.sqrt()))
         })
     };

@@ -1,11 +1,35 @@
 //! What is measured in the simulation.
 
-use choirmaster::analysis::{Histogram, Sample};
+use std::sync::LazyLock;
+
+use choirmaster::analysis::{Histogram, Sample, dist::normal_z};
 
 use super::super::random::Random;
 
 /// Log standard deviation of latencies.
 pub const SD: f64 = 0.5;
+
+/// Ends of stretches that log-normal values of median 1 fall into with the same probability.
+static STRETCHES: LazyLock<Vec<f64>> =
+    LazyLock::new(|| (0..=STRETCH_COUNT).map(|i| quantile(i as f64 / STRETCH_COUNT as f64)).collect());
+
+const STRETCH_COUNT: u64 = 1_024;
+
+fn quantile(p: f64) -> f64 {
+    (-SD * normal_z(p)).exp()
+}
+
+/// A log-normal value of median 1, evenly spread within its stretch, but for the first and the last: most of the time of
+/// a simulation would go into logarithms and powers else.
+pub fn latency(random: &mut Random) -> f64 {
+    let place = random.uniform() * STRETCH_COUNT as f64;
+    let stretch = place as usize;
+    if stretch == 0 || stretch + 1 == STRETCH_COUNT as usize {
+        return quantile(place / STRETCH_COUNT as f64);
+    }
+    let from = STRETCHES[stretch];
+    from + (STRETCHES[stretch + 1] - from) * place.fract()
+}
 
 /// How values are distributed, and how they are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,9 +75,9 @@ impl Shape {
     pub fn draw(self, random: &mut Random, scale: f64) -> f64 {
         match self {
             Self::Zeros(share) if random.chance(share) => 0.0,
-            Self::Continuous | Self::Buckets(_) | Self::Zeros(_) => 20.0 * scale * random.log_normal(SD),
+            Self::Continuous | Self::Buckets(_) | Self::Zeros(_) => 20.0 * scale * latency(random),
             Self::Counts => random.poisson(3.0) as f64 * scale,
-            Self::Rounded(median) => (median * scale * random.log_normal(SD)).round(),
+            Self::Rounded(median) => (median * scale * latency(random)).round(),
             Self::Constant => 5.0 * scale,
         }
     }
