@@ -159,7 +159,7 @@ impl Parent {
         wait_ms: Option<u64>,
     ) -> Result<EndStageAnswer, CallError> {
         let (id, strategy_id, stage_name) = (id.into(), offer.into(), stage.into());
-        let body = EndStageRequest { id, strategy_id, stage_name, skipped };
+        let body = EndStageRequest { id, stage_name, strategy_id, skipped };
         let request = self.http.post(self.at(&["end_stage"])).json(&body);
         let answer = self.send(waiting(request, wait_ms), MAX_ANSWER_BYTES).await?;
         read(&answer)
