@@ -3,12 +3,18 @@
 //! A root, two managers below it, agents below these. Each agent takes one call of either version every tenth of a second;
 //! what it measures is written to Prometheus, and the query of the strategy is the mean over the agents.
 
+use std::time::Duration;
+
 use choirmaster::{
-    analysis::{Design, End, Judgement, Occasion, Sample, Sampling, Spending, Stratum, Tolerance, Verdict},
+    analysis::{
+        Design, End, Judgement, Occasion, RunVariation, Sample, Sampling, Spending, Stratum, Tolerance,
+        Verdict,
+    },
     app::Options,
-    fleet::FleetReport,
+    fleet::{AgentReport, FleetReport, Live},
     strategy::analysis::providers::Providers,
 };
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -44,6 +50,13 @@ const TOLERANCE: f64 = 0.1;
 const BEFORE_MS: i64 = 2_000;
 const AFTER_MS: i64 = 120_000;
 
+/// So far ahead it is written where it depends on what becomes of a release.
+const AHEAD_MS: i64 = 1_000;
+
+/// By how much one and the same version differs from run to run, as the strategy says. What is measured here differs by
+/// less.
+const RUN_VARIATION: f64 = 0.01;
+
 /// How the new version does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Story {
@@ -68,38 +81,71 @@ impl Story {
     }
 }
 
-/// What the agents of one tree measure, whose release is called `app`: the new version, and `other` beside it.
-fn measured(app: &str, other: &str, story: Story, seed: u64) -> Vec<Series> {
-    let mut random = Random::new(seed);
-    let now = jiff::Timestamp::now().as_millisecond();
-    let start = (now - BEFORE_MS) / STEP_MS * STEP_MS;
-    let mut series = Vec::new();
-    for (variant, slower) in [("canary", story.slower()), (other, 1.0)] {
-        let agents = if story == Story::Thin { 1 } else { ALL_AGENTS };
-        let every = if story == Story::Thin { 1_000 } else { STEP_MS };
-        for agent in 0..agents {
-            let calls = (start..now + AFTER_MS).step_by(every as usize);
-            let labels = vec![
-                ("__name__", "call_ms".to_owned()),
-                ("agent", agent.to_string()),
-                ("app", app.to_owned()),
-                ("variant", variant.to_owned()),
-            ];
-            let samples = calls.map(|at| (at, 8.0 * slower * random.log_normal(SIGMA))).collect();
-            series.push(Series { labels, samples });
-        }
-    }
-    series
+/// What the agents of one tree measure, for the releases that name `app`.
+struct Meter<'a> {
+    server: &'a Server,
+    app: String,
+    story: Story,
+    random: Random,
+    /// The instant of the next measurement.
+    next_ms: i64,
 }
 
-fn block(app: &str, strategy: &str) -> String {
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+impl<'a> Meter<'a> {
+    fn new(server: &'a Server, app: &str, story: Story, seed: u64) -> Self {
+        let next_ms = (now_ms() - BEFORE_MS) / 1_000 * 1_000;
+        Self { server, app: app.to_owned(), story, random: Random::new(seed), next_ms }
+    }
+
+    /// Measures each variant, so many times as slow as the base version, up to an instant.
+    async fn measure(&mut self, variants: &[(&str, f64)], until_ms: i64) {
+        let (agents, every_ms) = if self.story == Story::Thin { (1, 1_000) } else { (ALL_AGENTS, STEP_MS) };
+        let instants: Vec<i64> = (self.next_ms..until_ms).step_by(every_ms as usize).collect();
+        let Some(last) = instants.last() else { return };
+        self.next_ms = last + every_ms;
+        let mut series = Vec::new();
+        for (variant, slower) in variants {
+            for agent in 0..agents {
+                let labels = vec![
+                    ("__name__", "call_ms".to_owned()),
+                    ("agent", agent.to_string()),
+                    ("app", self.app.clone()),
+                    ("variant", (*variant).to_owned()),
+                ];
+                let mut call = |at: &i64| (*at, 8.0 * slower * self.random.log_normal(SIGMA));
+                let samples = instants.iter().map(&mut call).collect();
+                series.push(Series { labels, samples });
+            }
+        }
+        self.server.write(&series).await;
+    }
+
+    /// Measures one variant on and on.
+    async fn go_on(&mut self, variant: &str, slower: f64) {
+        loop {
+            self.measure(&[(variant, slower)], now_ms() + AHEAD_MS).await;
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// An analysis of what `app` names; `keys` is what the metric says beside the usual.
+fn block(app: &str, keys: &str) -> String {
     let (duration, interval) = (DURATION_MS / 1_000, INTERVAL_MS / 1_000);
     format!(
-        "duration: {duration}s, interval: {interval}s, metrics: [{{name: latency, provider: prom, \
-         strategy: {strategy}, deviation: HIGH, tolerance: {}%, appArgs: {{app: {app}}}, query: \
-         'avg(avg_over_time(call_ms{{app=\"{{{{ .AppArgs.app }}}}\", variant=\"{{{{ .Variant.Name }}}}\"}}[{STEP_MS}ms]))'}}]",
-        TOLERANCE * 100.0
+        "duration: {duration}s, interval: {interval}s, metrics: [{{name: latency, provider: prom, {keys}, \
+         appArgs: {{app: {app}}}, query: 'avg(avg_over_time(call_ms{{app=\"{{{{ .AppArgs.app }}}}\", \
+         variant=\"{{{{ .Variant.Name }}}}\"}}[{STEP_MS}ms]))'}}]"
     )
+}
+
+fn comparison(app: &str, strategy: &str) -> String {
+    let tolerance = TOLERANCE * 100.0;
+    block(app, &format!("strategy: {strategy}, deviation: HIGH, tolerance: {tolerance}%"))
 }
 
 /// A root that knows the server, and two managers with agents.
@@ -140,7 +186,7 @@ impl Tree {
                 if agents == ALL_AGENTS as u64 {
                     return;
                 }
-                sleep(std::time::Duration::from_millis(20)).await;
+                sleep(Duration::from_millis(20)).await;
             }
         };
         timeout(PATIENCE, known).await.unwrap();
@@ -158,24 +204,55 @@ impl Tree {
     }
 }
 
-/// One release of one tree, from its start to what must come of it.
-async fn told(server: &Server, strategy: &str, other: &str, story: Story, seed: u64) {
+/// One release of one tree, compared with `other` beside it, from its start to what must come of it.
+async fn beside(server: &Server, strategy: &str, other: &str, story: Story, seed: u64) {
     let app = format!("{story:?}-{other}").to_lowercase();
     let tree = Tree::start(server, story).await;
-    server.write(&measured(&app, other, story, seed)).await;
-    tree.root.submit(&judged(&app, &block(&app, strategy))).await.ok();
+    let variants = [("canary", story.slower()), (other, 1.0)];
+    Meter::new(server, &app, story, seed).measure(&variants, now_ms() + AFTER_MS).await;
+    tree.root.submit(&judged(&app, &comparison(&app, strategy))).await.ok();
+    let shown = in_state(&tree.root, &app, story.expected().0).await;
+    told(tree, &app, story, &shown).await;
+}
+
+/// Two releases of one tree, the second compared with the first.
+async fn one_after_the_other(server: &Server, story: Story, seed: u64) {
+    let app = format!("{story:?}-previous").to_lowercase();
+    let (tree, before) = (Tree::start(server, story).await, format!("{app}-before"));
+    let mut meter = Meter::new(server, &app, story, seed);
+    tree.root.submit(&judged(&before, &block(&app, "expected: {max: 1000}"))).await.ok();
+    tokio::select! {
+        _ = in_state(&tree.root, &before, "Done") => {}
+        () = meter.go_on("canary", 1.0) => {}
+    }
+    // What is measured already is of the version before.
+    while now_ms() < meter.next_ms {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let previous = format!("PREVIOUS, runVariation: {}%", RUN_VARIATION * 100.0);
+    tree.root.submit(&judged(&app, &comparison(&app, &previous))).await.ok();
+    let shown = tokio::select! {
+        shown = in_state(&tree.root, &app, story.expected().0) => shown,
+        () = meter.go_on("canary", story.slower()) => return,
+    };
+    told(tree, &app, story, &shown).await;
+}
+
+/// What became of a release is what must become of it, on all levels.
+async fn told(tree: Tree, app: &str, story: Story, shown: &Value) {
     let (state, verdict) = story.expected();
-    let shown = in_state(&tree.root, &app, state).await;
     let analysis = &shown["analyses"][0];
     assert_eq!(analysis["verdict"], verdict, "{app}: {analysis:#}");
-    evidence(&tree, &app, story, analysis).await;
+    evidence(&tree, app, story, analysis).await;
     for (manager, _) in &tree.below {
-        in_state(manager, &app, state).await;
-        assert!(shows_no_analysis(manager, &app).await);
+        in_state(manager, app, state).await;
+        assert!(shows_no_analysis(manager, app).await);
     }
     for report in tree.stop().await {
-        let rolled_out = if story == Story::Good { AGENTS } else { 0 };
-        assert_eq!(report.totals.rolled_out, rolled_out, "{app}: {:?}", report.agents);
+        // Who is paused goes on testing.
+        let run_new = |agent: &&AgentReport| agent.live.values().any(|live| matches!(live, Live::New { .. }));
+        let expected = if story == Story::Good { AGENTS } else { 0 };
+        assert_eq!(report.agents.iter().filter(run_new).count(), expected, "{app}: {:?}", report.agents);
     }
 }
 
@@ -210,15 +287,14 @@ async fn shows_no_analysis(manager: &World, app: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_prometheus_lets_good_releases_through_a_tree_and_takes_slow_ones_back() {
     let server = Server::receiving();
-    // PREVIOUS: the same three stories, with what the last release of the function measured in place of `other`.
+    let stories = [Story::Good, Story::Slow, Story::Thin];
     let strategies = [("CANARY_BASELINE", "baseline"), ("CANARY_PRIMARY", "primary")];
-    let stories = strategies
-        .into_iter()
-        .flat_map(|of| [Story::Good, Story::Slow, Story::Thin].map(|story| (of, story)));
-    let all = stories
-        .enumerate()
-        .map(|(seed, ((strategy, other), story))| told(&server, strategy, other, story, seed as u64));
-    futures_util::future::join_all(all).await;
+    let beside_each_other = strategies.into_iter().flat_map(|of| stories.map(|story| (of, story)));
+    let beside_each_other = (0..).zip(beside_each_other);
+    let beside_each_other = beside_each_other
+        .map(|(seed, ((strategy, other), story))| beside(&server, strategy, other, story, seed));
+    let previous = (100..).zip(stories).map(|(seed, story)| one_after_the_other(&server, story, seed));
+    tokio::join!(join_all(beside_each_other), join_all(previous));
 }
 
 /// Points a side that the releases above are judged by at least; there are 120 where no moment is missed.
@@ -233,30 +309,38 @@ const RUNS: u64 = 5_000;
 fn a_wrong_outcome_over_the_tree_is_rarer_than_one_in_a_thousand() {
     let spending = Spending::Linear;
     let end = End::After { duration_ms: DURATION_MS, interval_ms: INTERVAL_MS, spending };
-    let design = Design { end, sampling: Sampling::Series, ..Design::new(Tolerance::Ratio(TOLERANCE)) };
+    let beside = Design { end, sampling: Sampling::Series, ..Design::new(Tolerance::Ratio(TOLERANCE)) };
+    let run_variation = Some(RunVariation::Given(RUN_VARIATION));
+    let previous = Design { run_variation, ..beside.clone() };
+    let mut random = Random::new(11);
+    for run in 0..RUNS {
+        for design in [&beside, &previous] {
+            assert_eq!(ends(design, 1.0, &mut random), Some(Verdict::Pass), "run {run}: {design:?}");
+            assert_eq!(ends(design, SLOWER, &mut random), Some(Verdict::Fail), "run {run}: {design:?}");
+        }
+    }
+}
+
+/// How a release ends whose new version is so many times as slow.
+fn ends(design: &Design, slower: f64, random: &mut Random) -> Option<Verdict> {
+    let mut judgement = Judgement::new(design.clone()).unwrap();
     let looks = DURATION_MS / INTERVAL_MS;
     let points = LEAST_POINTS / looks as usize;
-    let mut random = Random::new(11);
-    let mut point = |slower: f64| {
-        let agents = (0..ALL_AGENTS).map(|_| 8.0 * slower * random.log_normal(SIGMA));
-        agents.sum::<f64>() / ALL_AGENTS as f64
-    };
-    let mut ends = |slower: f64| {
-        let mut judgement = Judgement::new(design.clone()).unwrap();
-        let mut strata = Vec::new();
-        for look in 1..=looks {
-            let mut side = |slower| Sample::Values((0..points).map(|_| point(slower)).collect());
-            strata.push(Stratum::new("stage", look - 1, side(1.0), side(slower)));
-            let occasion = if look == looks { Occasion::Last } else { Occasion::Look };
-            let verdict = judgement.decide(&strata, look * INTERVAL_MS, occasion).verdict;
-            if verdict.is_some() {
-                return verdict;
-            }
+    let mut strata = Vec::new();
+    for look in 1..=looks {
+        let mut side = |slower: f64| {
+            let mut point = || {
+                let agents = (0..ALL_AGENTS).map(|_| 8.0 * slower * random.log_normal(SIGMA));
+                agents.sum::<f64>() / ALL_AGENTS as f64
+            };
+            Sample::Values((0..points).map(|_| point()).collect())
+        };
+        strata.push(Stratum::new("stage", look - 1, side(1.0), side(slower)));
+        let occasion = if look == looks { Occasion::Last } else { Occasion::Look };
+        let verdict = judgement.decide(&strata, look * INTERVAL_MS, occasion).verdict;
+        if verdict.is_some() {
+            return verdict;
         }
-        None
-    };
-    for run in 0..RUNS {
-        assert_eq!(ends(1.0), Some(Verdict::Pass), "run {run}");
-        assert_eq!(ends(SLOWER), Some(Verdict::Fail), "run {run}");
     }
+    None
 }
