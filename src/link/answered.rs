@@ -4,7 +4,9 @@ use super::{
     About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
-use crate::strategy::MAX_STAGES;
+
+/// Stages that one answer may skip: no strategy has more.
+const MAX_SKIPPED: usize = 64;
 
 impl Link {
     /// A call came to an end. The facts must be no older than that.
@@ -230,7 +232,7 @@ impl Link {
                 let Some(of) = self.facts.0.get(&offer) else { return };
                 // Before the stage ends: what follows may be what is skipped.
                 let news = skip.into_iter().filter(|stage| !undo && !of.skipped.contains(stage));
-                for stage in news.take(MAX_STAGES) {
+                for stage in news.take(MAX_SKIPPED) {
                     self.acts.push_back(Act::Skip { release: of.release.clone(), stage });
                 }
                 if end {
