@@ -8,6 +8,9 @@ use super::{
 /// Stages that one answer may skip: no strategy has more.
 const MAX_SKIPPED: usize = 64;
 
+/// Refusals after which a result that is old is given up.
+const BELIEVED_AFTER: u32 = 5;
+
 impl Link {
     /// A call came to an end. The facts must be no older than that.
     pub fn answered(&mut self, call: CallId, answer: Result<Answer, Trouble>, now: u64) {
@@ -172,7 +175,8 @@ impl Link {
                 self.results.succeed(now, &mut self.acts);
                 let Some(unsent) = self.unsent.get_mut(place) else { return };
                 let offer = unsent.offer.clone();
-                if unsent.give_up_at <= now {
+                // The age is told by wall clocks, and one that was wrong may make it anything.
+                if unsent.give_up_at <= now && unsent.refusals >= BELIEVED_AFTER {
                     self.unsent.remove(place);
                     self.acts.push_back(Act::Say(Said::ResultGivenUp { offer, status, text }));
                     self.acts.push_back(Act::Done(vec![row]));

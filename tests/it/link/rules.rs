@@ -142,6 +142,18 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
 }
 
 #[test]
+fn a_result_that_is_old_by_a_clock_that_was_wrong_is_not_given_up_at_the_first_refusal() {
+    let mut bench = Bench::registered();
+    let since_1970 = 1_700_000_000_000;
+    bench.link.owes(7, "21".to_owned(), since_1970, 0);
+    let calls = bench.calls();
+    let refused = Trouble::Refused { status: 403, text: "a proxy says no".to_owned() };
+    let acts = bench.fail(calls[1].0, refused);
+    assert!(matches!(acts.as_slice(), [Act::Say(Said::ResultRefused { .. })]), "{acts:?}");
+    assert_eq!(bench.link.unsent(), 1);
+}
+
+#[test]
 fn a_409_settles_a_result_for_the_parent_has_one() {
     let mut bench = Bench::registered();
     bench.link.owes(7, "21".to_owned(), 0, 0);

@@ -32,8 +32,10 @@ use super::{
 /// Serving time is stored at least this often, in milliseconds.
 const RENEWAL_MS: u64 = 3_000;
 
-/// The wall clock at the beginning, in milliseconds since 1970.
-const EPOCH_MS: i64 = 1_700_000_000_000;
+/// What wall clocks say at the beginning, in milliseconds since 1970. Each start of a manager has another one: one that knows
+/// nothing yet, one that is a day behind, one that is an hour ahead. Nothing but what people read may depend on them.
+const CLOCKS_MS: [i64; 4] =
+    [1_700_000_000_000, 0, 1_700_000_000_000 - 24 * 3_600_000, 1_700_000_000_000 + 3_600_000];
 
 #[derive(Debug, Default)]
 struct Calls {
@@ -101,6 +103,8 @@ pub struct Manager {
     /// Goes up with every start.
     pub life: u32,
     pub flaw: Option<Flaw>,
+    /// Which of the clocks it began with.
+    clock: usize,
     settings: Settings,
     calls: Calls,
     log: Vec<Entry>,
@@ -124,7 +128,7 @@ pub struct Manager {
 
 impl Manager {
     /// `below`: it has a parent, which says nothing of deadlines.
-    pub fn new(flaw: Option<Flaw>, below: bool) -> Self {
+    pub fn new(flaw: Option<Flaw>, below: bool, clock: usize) -> Self {
         let settings = if below {
             Settings {
                 offer_deadline: Duration::from_secs(40),
@@ -141,6 +145,7 @@ impl Manager {
             is_up: true,
             life: 1,
             flaw,
+            clock,
             settings,
             calls: Calls::default(),
             log: Vec::new(),
@@ -161,7 +166,8 @@ impl Manager {
     }
 
     pub fn now(&self, at: u64) -> Now {
-        Now { wall_ms: EPOCH_MS + at as i64, served_ms: self.served_before + (at - self.began) }
+        let clock = CLOCKS_MS[(self.clock + self.life as usize) % CLOCKS_MS.len()];
+        Now { wall_ms: clock + at as i64, served_ms: self.served_before + (at - self.began) }
     }
 
     /// A release, wherever it is.

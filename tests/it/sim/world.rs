@@ -162,7 +162,10 @@ impl World {
             at: 0,
             queue: BTreeMap::new(),
             events: 0,
-            managers: parents.iter().map(|parent| Manager::new(flaw, parent.is_some())).collect(),
+            managers: (seed as usize..)
+                .zip(&parents)
+                .map(|(clock, parent)| Manager::new(flaw, parent.is_some(), clock))
+                .collect(),
             links: parents
                 .iter()
                 .enumerate()
