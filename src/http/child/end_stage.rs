@@ -32,6 +32,10 @@ use crate::{
     },
 };
 
+/// The plain answers.
+const END: &[u8] = b"{\"end_stage\":true}\n";
+const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
+
 /// Whether a child may end its stage.
 #[utoipa::path(post, path = "/end_stage", operation_id = "end_stage", tag = "child protocol",
     params(("wait" = Option<String>, Query, description = "Answer as soon as it may, at the latest after this \
@@ -65,24 +69,38 @@ pub(super) async fn handle(
         child.touch(served_ms);
         from_view(&ctx, child, &request)
     });
-    let answer = match quick.flatten() {
-        Some(end) => EndStageAnswer { end_stage: end, ..EndStageAnswer::default() },
-        None => ask(&ctx, &request).await?,
-    };
-    let answer = match wait {
-        // In a box, so that calls that don't wait carry nothing of it around.
-        Some(wait) if !is_news(&answer, &request) => Box::pin(until_end(&ctx, &request, wait)).await?,
-        _ => answer,
-    };
+    let quick = quick.flatten();
+    if let Some(end) = quick.filter(|end| *end || wait.is_none()) {
+        return Ok(json(if end { END } else { NOT_YET }.to_vec()));
+    }
+    // In a box, so that calls that are answered at once carry nothing of it around.
+    let answer = Box::pin(slowly(&ctx, &request, wait)).await?;
     Ok(json(match answer {
-        EndStageAnswer { end_stage: true, then: None, skip } if skip.is_empty() => {
-            b"{\"end_stage\":true}\n".to_vec()
-        }
-        EndStageAnswer { end_stage: false, then: None, skip } if skip.is_empty() => {
-            b"{\"end_stage\":false}\n".to_vec()
+        EndStageAnswer { end_stage, then: None, skip } if skip.is_empty() => {
+            if end_stage { END } else { NOT_YET }.to_vec()
         }
         for_manager => written(&for_manager)?,
     }))
+}
+
+/// By the engine, or after a wait.
+async fn slowly(
+    ctx: &Context,
+    request: &EndStageRequest<'_>,
+    wait: Option<Duration>,
+) -> Result<EndStageAnswer, Refused> {
+    let Some(wait) = wait else { return ask(ctx, request).await };
+    let answer = look(ctx, request).await?;
+    if is_news(&answer, request) { Ok(answer) } else { until_end(ctx, request, wait).await }
+}
+
+/// What is to be said now.
+async fn look(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAnswer, Refused> {
+    let seen = ctx.view().with_child(&request.id, |child| from_view(ctx, child, request));
+    match seen.flatten() {
+        Some(end) => Ok(EndStageAnswer { end_stage: end, ..EndStageAnswer::default() }),
+        None => ask(ctx, request).await,
+    }
 }
 
 /// What only managers are told.
@@ -108,11 +126,7 @@ async fn until_end(
         return Ok(EndStageAnswer::default());
     };
     loop {
-        let seen = ctx.view().with_child(&request.id, |child| from_view(ctx, child, request));
-        let answer = match seen.flatten() {
-            Some(end) => EndStageAnswer { end_stage: end, ..EndStageAnswer::default() },
-            None => ask(ctx, request).await?,
-        };
+        let answer = look(ctx, request).await?;
         if is_news(&answer, request) || !waiting.again().await? {
             return Ok(answer);
         }

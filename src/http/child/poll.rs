@@ -81,11 +81,11 @@ pub(super) async fn handle(
     });
     let answered = match quick {
         Some(Some(answered)) => answered,
-        _ => ask(&ctx, &request, served_ms).await?,
+        // In a box, as all that is rare: most polls carry nothing of it around.
+        _ => Box::pin(ask(&ctx, &request, served_ms)).await?,
     };
     let body = match wait {
-        // Who asks for an id needs it now: a lost answer would leave a ghost. The rest is in a box, so that polls that
-        // don't wait carry nothing of it around.
+        // Who asks for an id needs it now: a lost answer would leave a ghost.
         Some(wait) if !answered.offers && !request.id().is_empty() => {
             let id = request.id().to_owned();
             drop(request);
@@ -96,7 +96,7 @@ pub(super) async fn handle(
         _ => answered.body,
     };
     Ok(json(match manager {
-        Some(_) => for_manager(&ctx, &body).await?,
+        Some(_) => Box::pin(for_manager(&ctx, &body)).await?,
         None => body,
     }))
 }

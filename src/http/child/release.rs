@@ -71,7 +71,8 @@ pub(super) async fn handle(
         return Ok(yaml(text));
     }
     let id = parameters.release.clone();
-    let offer = ask(&ctx, parameters).await?;
+    // In a box, so that repeats carry nothing of it around.
+    let offer = Box::pin(ask(&ctx, parameters)).await?;
     if offer.form == Form::Full {
         return Ok(yaml(Bytes::from(offer.text(&id))));
     }
