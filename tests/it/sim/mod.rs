@@ -37,7 +37,7 @@ use witness::Violation;
 use world::{Report, World};
 
 /// Seeds in an ordinary run of the tests.
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 500;
 
 /// Seeds among which a flaw must show.
 const SEEDS_FOR_A_FLAW: u64 = 200;
