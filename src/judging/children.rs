@@ -10,7 +10,7 @@ use super::{agenda::Due, threshold};
 use crate::{
     analysis::{Sample, Stratum, Verdict},
     engine::Engine,
-    model::{ChildKey, StageStatus},
+    model::{ChildKey, ReleaseKey, StageStatus},
     release::{
         analysis::Metered,
         assignment::Slot,
@@ -22,6 +22,7 @@ use crate::{
     strategy::{
         Stage, Strategy,
         analysis::{ChildMetric, Metric, Rule},
+        check_stored,
     },
 };
 
@@ -31,6 +32,7 @@ const SLICE: usize = 2_000;
 /// What one child reported of one stage.
 #[derive(Debug)]
 pub(super) struct Report {
+    child: ChildKey,
     slot: Slot,
     summary: Summary,
 }
@@ -44,12 +46,22 @@ pub(super) async fn read(
     slot: Option<Slot>,
     final_in: Option<Range<i64>>,
 ) -> Result<Vec<Report>, String> {
+    of_release(engine, due.release, members, slot, final_in).await
+}
+
+async fn of_release(
+    engine: &Engine,
+    release: ReleaseKey,
+    members: &[ChildKey],
+    slot: Option<Slot>,
+    final_in: Option<Range<i64>>,
+) -> Result<Vec<Report>, String> {
     let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
     for some in members.chunks(SLICE) {
         let (Some(first), Some(last)) = (some.first(), some.last()) else { continue };
-        let rows = engine.reader().stage_results(due.release.0, first.0, last.0).await;
+        let rows = engine.reader().stage_results(release.0, first.0, last.0).await;
         let rows = rows.map_err(|error| {
-            tracing::warn!(%error, release = due.id, "the results of children can't be read");
+            tracing::warn!(%error, release = release.0, "the results of children can't be read");
             "the store does not give what children reported".to_owned()
         })?;
         for row in rows {
@@ -69,7 +81,7 @@ pub(super) async fn read(
             }
         }
     }
-    let report = |((_, slot), summary)| Report { slot, summary };
+    let report = |((child, slot), summary)| Report { child, slot, summary };
     Ok(latest.into_iter().map(report).collect())
 }
 
@@ -88,6 +100,41 @@ pub(super) fn strata(reports: &[Report], of: ChildMetric, strategy: &Strategy) -
     });
     // All are looked at once: their order alone counts.
     (0..).zip(found).map(|(interval, found)| Stratum { interval, ..found }).collect()
+}
+
+/// The new version of now beside the one of an earlier release, child by child: of those who reported both times, each a
+/// stratum of its own. `Ok(None)`: the store has that release no more.
+pub(super) async fn strata_since(
+    engine: &Engine,
+    earlier: &str,
+    reports: &[Report],
+    of: ChildMetric,
+    strategy: &Strategy,
+) -> Result<Option<Vec<Stratum>>, String> {
+    let row = engine.reader().release(earlier).await.map_err(|error| {
+        tracing::warn!(%error, release = earlier, "an earlier release can't be read");
+        "the store does not give the earlier release".to_owned()
+    })?;
+    let before = row.and_then(|row| Some((row.release_key, check_stored(&row.strategy).strategy?)));
+    let Some((key, before)) = before else { return Ok(None) };
+    let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
+    members.sort_unstable();
+    members.dedup();
+    let earlier = of_release(engine, ReleaseKey(key), &members, None, None).await?;
+    let earlier: BTreeMap<(ChildKey, &str), &Report> = earlier
+        .iter()
+        .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))
+        .collect();
+    let pairs = reports.iter().filter_map(|report| {
+        let stage = report.stage(strategy)?;
+        let other = earlier.get(&(report.child, stage.name.as_str()))?;
+        let [baseline, canary] = [other.new_version(&before, of)?, report.new_version(strategy, of)?];
+        Some((format!("{}, child {}", stage.name, report.child.0), baseline, canary))
+    });
+    // All are looked at once: their order alone counts.
+    let strata =
+        (0..).zip(pairs).map(|(at, (name, baseline, canary))| Stratum::new(name, at, baseline, canary));
+    Ok(Some(strata.collect()))
 }
 
 fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
@@ -147,6 +194,19 @@ fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Optio
 impl Report {
     pub fn summary(&self) -> &Summary {
         &self.summary
+    }
+
+    fn stage<'s>(&self, strategy: &'s Strategy) -> Option<&'s Stage> {
+        strategy.stages.get(self.slot.stage_index()?)
+    }
+
+    /// What it says of the new version, if that can be compared.
+    fn new_version(&self, strategy: &Strategy, of: ChildMetric) -> Option<Sample> {
+        let total = Strata::of([&self.summary], self.stage(strategy)?.new_traffic).total();
+        match of {
+            ChildMetric::ErrorRate => total.counts.map(|[_, new]| Sample::Counts(new)),
+            ChildMetric::ResponseTime => total.times.map(|[_, new]| Sample::Histogram(new)),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     model::ChildKey,
     provider::{Registry, Samples},
     release::analysis::{Look, Metered, Previous},
-    strategy::analysis::{Analysis, Asked, ChildMetric, Comparison, Metric, Reference, Rule, Source},
+    strategy::analysis::{Analysis, Asked, ChildMetric, Metric, Rule, Source},
 };
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
@@ -79,6 +79,9 @@ async fn one(
                 let reports = children::read(engine, due, members, *slot, None).await;
                 match (reports, design) {
                     (Err(why), _) => Err(why),
+                    (Ok(reports), Some(Ok(design))) if metric.looks_back() => {
+                        since(engine, due, metric, *of, &reports, design, before.clone()).await
+                    }
                     (Ok(reports), Some(Ok(design))) => {
                         let strata = children::strata(&reports, *of, &due.strategy);
                         let (found, limit) = (before.clone(), metric.failure_limit);
@@ -174,6 +177,41 @@ async fn measure(
     Ok(found)
 }
 
+/// The look at what children reported, beside what they reported of the last release of the function that ended well.
+async fn since(
+    engine: &Engine,
+    due: &Due,
+    metric: &Metric,
+    of: ChildMetric,
+    reports: &[children::Report],
+    design: Design,
+    found: Metered,
+) -> Result<Metered, String> {
+    let previous = match previous::find(engine, due).await? {
+        Ok(previous) => previous,
+        Err(nothing) => return Ok(ended(found, Verdict::NoData, nothing)),
+    };
+    let strata = children::strata_since(engine, &previous.release, reports, of, &due.strategy).await?;
+    let Some(strata) = strata else {
+        let sentence = format!("release {} is not kept any more", previous.release);
+        return Ok(ended(found, Verdict::NoData, sentence));
+    };
+    let is_known = design.run_variation != Some(RunVariation::Unknown);
+    let limit = metric.failure_limit;
+    let mut found = judged(design, None, strata, due, found, Keep::Nothing, limit).await?;
+    let sentence = match found.verdict {
+        Some(Verdict::NoData) => "no child reported both times what can be compared".to_owned(),
+        Some(Verdict::Inconclusive) if !is_known => format!(
+            "how much {} varies from run to run isn't known: write it down, as in runVariation: 3%",
+            due.function()
+        ),
+        _ => found.sentence,
+    };
+    found.sentence = format!("against release {}: {sentence}", previous.release);
+    found.previous = Some(previous);
+    Ok(found)
+}
+
 /// With what a query is compared: the design, complete, and the earlier release of a `PREVIOUS`. What was found once
 /// stays. `Ok(Err(_))` says why there is nothing to compare with.
 #[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
@@ -187,9 +225,9 @@ async fn with(
     mut design: Design,
     before: &Metered,
 ) -> Result<Result<(Design, Option<Previous>), String>, String> {
-    let Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }) = metric.rule else {
+    if !metric.looks_back() {
         return Ok(Ok((design, None)));
-    };
+    }
     let previous = match before.previous.clone() {
         Some(previous) => previous,
         None => match previous::find(engine, due).await? {

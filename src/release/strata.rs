@@ -118,6 +118,13 @@ impl Strata {
         self.0.iter()
     }
 
+    /// All of them together: for whoever is compared with nobody but itself.
+    pub fn total(&self) -> Sides {
+        let mut total = Sides::default();
+        self.0.values().for_each(|sides| total.merge(sides));
+        total
+    }
+
     /// As they are told to a parent: at most [`MAX_STRATA`] and [`MAX_STRATA_BYTES`], those with the fewest calls left out.
     pub fn told(self) -> Vec<Stratum> {
         let mut all: Vec<(Key, Sides)> = self.0.into_iter().collect();

@@ -81,7 +81,7 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
     let Some(draft) = parse::draft(&root, author, &mut findings) else { return Checked::nothing(findings) };
-    let blocks = draft.blocks;
+    let partial = draft.partial;
     if let Some(site) = site {
         for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {
             analysis.check_providers(&site.providers, &mut findings);
@@ -90,7 +90,7 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     let strategy = validate::strategy(draft, &mut findings);
     // What can't be carried out comes last: until then every fault of it is shown, too.
     if purpose == Purpose::Submit {
-        validate::not_yet_available(blocks, strategy.as_ref(), &mut findings);
+        validate::not_yet_available(partial, &mut findings);
     }
     let strategy = strategy.filter(|_| !findings.has_errors());
     let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {

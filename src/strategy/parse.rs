@@ -75,17 +75,8 @@ pub(super) struct Draft {
     pub rollout: Option<rollout::Draft>,
     pub forward_up: bool,
     pub from_above: Option<FromAbove>,
-    /// Where the keys of the blocks stand.
-    pub blocks: Blocks,
-}
-
-/// Where what no release can be led by yet stands, if it is there.
-#[derive(Clone, Copy)]
-pub(super) struct Blocks {
-    /// The target, if it allows parts.
+    /// Where the target stands, if it allows parts.
     pub partial: Option<At>,
-    /// The first block of analysis.
-    pub analysis: Option<At>,
 }
 
 pub(super) struct DraftFunction {
@@ -135,7 +126,6 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
     let from_above = fields.optional("from_above").filter(|_| author == Author::Parent);
-    let analysis = analyses(&stages, rollout.as_ref()).map(|block| block.at).min();
     one_alpha(&stages, rollout.as_ref(), findings);
     Some(Draft {
         id,
@@ -157,7 +147,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         rollout,
         forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
         from_above: from_above.and_then(|e| from_above::read(e, findings)),
-        blocks: Blocks { partial: fields.place("target").filter(|_| allows_parts), analysis },
+        partial: fields.place("target").filter(|_| allows_parts),
     })
 }
 

@@ -4,43 +4,22 @@ use std::collections::HashMap;
 
 use super::{
     Action, Deadlines, Function, Rollout, Stage, Strategy,
-    analysis::{self, Comparison, Reference, Rule, Source},
     diagnostic::{Findings, nearest, quoted},
     fields::Located,
     graph,
-    parse::{Blocks, Draft, DraftFunction, DraftStage},
+    parse::{Draft, DraftFunction, DraftStage},
     raw::At,
     rollout,
 };
 
 /// Refuses, at the submission of a release, the blocks that are read and checked already but that no release can be
 /// led by yet.
-pub(super) fn not_yet_available(blocks: Blocks, strategy: Option<&Strategy>, findings: &mut Findings<'_>) {
-    if let Some(at) = blocks.partial {
+pub(super) fn not_yet_available(partial: Option<At>, findings: &mut Findings<'_>) {
+    if let Some(at) = partial {
         findings
             .error(at, "not-available", "partial: allow is not yet available in this version")
             .fix("leave partial: allow out");
     }
-    let metrics =
-        strategy.into_iter().flat_map(Strategy::analyses).flat_map(|(_, analysis)| &analysis.metrics);
-    for metric in metrics.filter(|metric| is_unavailable(metric)) {
-        if let Some(at) = blocks.analysis {
-            let name = quoted(&metric.name);
-            let message = format!(
-                "metric {name}: PREVIOUS of what children report is not yet available in this version"
-            );
-            findings
-                .error(at, "not-available", message)
-                .fix("compare by a query, or with strategy: CANARY_BASELINE");
-        }
-    }
-}
-
-/// Whether a metric can't be judged yet: children that were there both times would have to be told apart.
-fn is_unavailable(metric: &analysis::Metric) -> bool {
-    let looks_back =
-        matches!(metric.rule, Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }));
-    looks_back && matches!(metric.source, Source::Children(_))
 }
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.

@@ -43,7 +43,6 @@ pub(in crate::strategy) enum Place {
 pub(in crate::strategy) struct Draft {
     /// `None` where something was missing, which was reported.
     pub analysis: Option<Analysis>,
-    pub at: At,
     /// Where alpha is given, if it is.
     pub alpha: Option<At>,
     /// For what is judged without being named.
@@ -123,7 +122,7 @@ pub(in crate::strategy) fn read(
     });
     let alpha = alpha_entry.map(|e| e.at);
     let dry_run = dry_run.unwrap_or(false);
-    Some(Draft { analysis, at: entry.at, alpha, failure_limit, dry_run, providers })
+    Some(Draft { analysis, alpha, failure_limit, dry_run, providers })
 }
 
 fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> Schedule {

@@ -106,7 +106,7 @@ pub struct SharedForm {
     #[schemars(range(min = 0, max = 1000))]
     pub failure_limit: Option<u32>,
     /// Of `PREVIOUS`: how much a version differs from itself from run to run, as a relative standard deviation; if absent,
-    /// the same hours of earlier weeks tell.
+    /// the same hours of earlier weeks tell where a query is asked; of children nothing does.
     pub run_variation: Option<Scalar>,
     /// Of a provider of the type `web`: where the values stand in its answer (RFC 9535).
     pub json_path: Option<String>,

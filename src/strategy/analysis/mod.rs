@@ -241,6 +241,11 @@ impl Metric {
         }
     }
 
+    /// Whether it compares with an earlier release.
+    pub const fn looks_back(&self) -> bool {
+        matches!(self.rule, Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }))
+    }
+
     /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for
     /// `PREVIOUS`, where the times differ. There it is the canary, as the new version is called while it is tested; with
     /// `primaryArgs` it is the primary, as it is called once it was rolled out.

@@ -136,19 +136,81 @@ async fn tell(world: &World, child: &str, offer: &str, status: u8, strata: &Valu
     world.post("/result", &body).await.ok();
 }
 
+async fn child(world: &World) -> String {
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let body = json!({"id": "", "geographic_area": area, "number_of_children": 0});
+    let id = world.post("/poll", &body).await.ok().json()["id"].as_str().unwrap().to_owned();
+    world.poll(&id).await;
+    id
+}
+
+/// A stage that waits to be judged, and what came of it.
+async fn verdict_on(world: &World, id: &str, children: &[String], told: &[Value]) -> Value {
+    for (child, strata) in children.iter().zip(told) {
+        assert_eq!(world.poll(child).await.1, id);
+        world.fetch(child, id).await.ok();
+        tell(world, child, id, 2, strata).await;
+    }
+    let is_judged = |shown: &Value| shown["analyses"][0]["verdict"].is_string();
+    look_until(world, id, is_judged).await["analyses"][0].clone()
+}
+
+/// The slower child has most calls of the later release, so that all calls together would tell of a slower version. One that
+/// was not there before is compared with nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_children_report_is_compared_with_what_they_reported_of_the_release_before() {
+    let block = |with: &str| {
+        format!(
+            "duration: 1s, interval: 1s, metrics: [{{name: times, provider: children, metric: responseTime, {with}}}]"
+        )
+    };
+    let previous = "strategy: PREVIOUS, deviation: HIGH, tolerance: 10%";
+    for (slower, known, verdict) in
+        [(1.3, ", runVariation: 1%", "fail"), (1.0, ", runVariation: 1%", "pass"), (1.0, "", "inconclusive")]
+    {
+        let world = World::start().await;
+        let mut children = vec![child(&world).await, child(&world).await];
+        registered(&world, 2).await;
+        world.submit(&judged("first", &block(previous))).await.ok();
+        let told = [numbers(50, 8_000, 10.0, 1.0, 1), numbers(50, 2_000, 40.0, 1.0, 2)];
+        let analysis = verdict_on(&world, "first", &children, &told).await;
+        assert_eq!(analysis["verdict"], "no data", "the first has nothing to compare with: {analysis:#}");
+        world.call("POST", "/api/v1/releases/first/resume").await.ok();
+        for (child, strata) in children.iter().zip(&told) {
+            tell(&world, child, "first", 4, strata).await;
+            let offer = world.poll(child).await.1;
+            world.fetch(child, &offer).await.ok();
+            world.report(child, &offer, "choirmaster rollout", 4).await.ok();
+        }
+        look_until(&world, "first", |shown| shown["state"] == "Done").await;
+
+        children.push(child(&world).await);
+        registered(&world, 3).await;
+        world.submit(&judged("second", &block(&format!("{previous}{known}")))).await.ok();
+        let told = [
+            numbers(50, 2_000, 10.0, slower, 3),
+            numbers(50, 8_000, 40.0, slower, 4),
+            numbers(50, 8_000, 400.0, 3.0, 5),
+        ];
+        let analysis = verdict_on(&world, "second", &children, &told).await;
+        assert_eq!(analysis["verdict"], verdict, "{slower}{known}: {analysis:#}");
+        let why = analysis["why"].as_str().unwrap();
+        assert!(
+            why.contains("against release first") && why.contains("runVariation") == known.is_empty(),
+            "{why}"
+        );
+        let count = |side: &str| analysis["metrics"][0]["evidence"][side]["count"].as_u64().unwrap();
+        assert!((9_500..10_500).contains(&(count("baseline") + count("canary"))), "{analysis:#}");
+        world.stop().await;
+    }
+}
+
 /// Pooled, the new version would be the faster one: it has most calls where calls are fast.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
     for (slower, verdict) in [(1.2, "fail"), (1.0, "pass")] {
         let world = World::start().await;
-        let area: Value = serde_json::from_str(AREA).unwrap();
-        let mut children = Vec::new();
-        for _ in 0..2 {
-            let body = json!({"id": "", "geographic_area": area, "number_of_children": 0});
-            let id = world.post("/poll", &body).await.ok().json()["id"].as_str().unwrap().to_owned();
-            world.poll(&id).await;
-            children.push(id);
-        }
+        let children = [child(&world).await, child(&world).await];
         registered(&world, 2).await;
         world.submit(&judged("splits", TIMES)).await.ok();
         let told = [numbers(50, 8_000, 40.0, slower, 1), numbers(95, 8_000, 10.0, slower, 2)];

@@ -8,7 +8,7 @@ use choirmaster::strategy::{
         Analysis, ChildMetric, Comparison, Deviation, Escape, Reference, Rule, Source, Templates, Tolerance,
         Unclear, Variant, providers::Providers,
     },
-    check, check_at, check_submission, check_submission_at,
+    check, check_at, check_submission_at,
     schema::StrategyForm,
 };
 
@@ -196,22 +196,6 @@ fn values_stay_inside_of_the_string_they_are_put_into() {
     let Source::Query(asked) = &found.metrics[0].source else { panic!() };
     insta::assert_snapshot!(asked.text(Variant::Canary, "f", Escape::PromQl).unwrap(), @r#"x{a="1\"} or vector(0) #\\\n\'",v="canary"}"#);
     insta::assert_snapshot!(asked.text(Variant::Canary, "f", Escape::Url).unwrap(), @r#"x{a="1%22%7D%20or%20vector%280%29%20%23%5C%0A%27",v="canary"}"#);
-}
-
-#[test]
-fn what_of_an_analysis_cannot_be_carried_out_yet_is_refused_by_name() {
-    assert!(check_submission(in_stage(&metrics(&[LATENCY])).as_bytes()).strategy.is_some());
-    let previous =
-        "name: latency, provider: children, metric: errorRate, strategy: PREVIOUS, runVariation: 3%";
-    let text = in_stage(&metrics(&[previous]));
-    assert!(check(&text).strategy.is_some());
-    let checked = check_submission(text.as_bytes());
-    assert!(checked.strategy.is_none());
-    let messages: Vec<&str> = checked.diagnostics.iter().map(|d| d.message.as_str()).collect();
-    assert_eq!(
-        messages,
-        ["metric \"latency\": PREVIOUS of what children report is not yet available in this version"]
-    );
 }
 
 #[test]
