@@ -87,7 +87,7 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
 
     let manager = start(folder.path()).await;
     let again = get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
-    assert_eq!(again, (200, offer));
+    assert_eq!(again, (200, offer.clone()));
     let (status, zip) = get(&manager, "/release/functions/canary").await;
     assert_eq!(status, 200);
     assert!(zip.starts_with("PK"));
@@ -99,9 +99,18 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
     manager.stop().await.unwrap();
 
     let manager = start(folder.path()).await;
+    // What was handed out before is handed out again to the letter, now from the store.
+    let again = get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
+    assert_eq!(again, (200, offer));
     assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":true}\n".to_owned()));
     let done = json!({"id": child, "release_id": "canary", "stage_summaries": [summary(&stage, 4)], "next_stage": ""});
     assert_eq!(post(&manager, "/result", done.clone()).await, (200, String::new()));
+    assert_eq!(poll(&manager, &child).await.1, "canary.rollout");
+    let (status, text) = get(&manager, &format!("/release?childID={child}&releaseID=canary.rollout")).await;
+    assert_eq!(status, 200, "{text}");
+    let rolled = summary("choirmaster rollout", 4);
+    let rolled = json!({"id": child, "release_id": "canary.rollout", "stage_summaries": [rolled], "next_stage": ""});
+    assert_eq!(post(&manager, "/result", rolled).await, (200, String::new()));
     // Over, out of memory: repeats are answered from the store.
     assert_eq!(post(&manager, "/result", done.clone()).await, (200, String::new()));
     assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":true}\n".to_owned()));
