@@ -1,7 +1,7 @@
 //! What follows from what the parent answered.
 
 use super::{
-    About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
+    About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause, QUESTIONS_EVERY_MS,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
 
@@ -47,9 +47,12 @@ impl Link {
             Err(trouble) => return self.poll_failed(with_id, &trouble, now),
         };
         let was_troubled = self.polls.is_troubled();
-        let due = again(self.settings.poll_ms, waits, began, now);
+        // Whoever asks may have more to ask, and everything else to say.
+        let interval = if polled.questions.is_empty() { self.settings.poll_ms } else { QUESTIONS_EVERY_MS };
+        let due = again(interval, waits, began, now);
         self.polls.succeed(due, &mut self.acts);
         self.not_found = 0;
+        self.features.clone_from(&polled.features);
         if was_troubled {
             // It is back: what failed meanwhile needs not wait any longer.
             (self.offers.due, self.results.due) = (now, now);
@@ -66,6 +69,9 @@ impl Link {
         if self.bent.is_none() {
             self.paused_above = Some(polled.hold.iter().cloned().collect());
             self.hold();
+            if !polled.questions.is_empty() {
+                self.acts.push_back(Act::Answer(polled.questions));
+            }
             self.note(polled.offer, now);
         }
     }

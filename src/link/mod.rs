@@ -9,7 +9,7 @@
 //!            facts, below, rows of the outbox, answers
 //!                             │
 //!   Act::Call ◀── next(now) ◀─┴─▶ wake() ──▶ when to call next() again at the latest
-//!   Act::Enroll, Note, Done, End, Skip, Hold, Above, Say
+//!   Act::Enroll, Note, Done, End, Skip, Hold, Answer, Above, Say
 //! ```
 //!
 //! Four errands run beside each other: the poll (it may wait at the parent for half a minute), the taking over of offers,
@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::lane::{Dice, Lane};
 pub use self::{
-    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
+    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, Trouble},
     below::{Below, Look},
     facts::{Facts, FromAbove, Pause},
 };
@@ -48,6 +48,9 @@ pub const GIVE_UP_AFTER_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// How long a call may wait at a parent that can let it wait, in milliseconds.
 pub const WAIT_MS: u64 = 30_000;
+
+/// An answer with questions is followed by the next poll at once, but by no more than one in so many milliseconds.
+const QUESTIONS_EVERY_MS: u64 = 20;
 
 /// An offer that is shown again although it was taken over is looked at again after this long, in milliseconds.
 const LOOK_AGAIN_MS: u64 = 60_000;
@@ -136,6 +139,8 @@ pub struct Link {
     paused_above: Option<BTreeSet<String>>,
     /// The parent and those above it.
     above: Vec<String>,
+    /// What the parent understands beyond the plain protocol, as it said last.
+    features: Vec<String>,
     /// Why offers of the parent aren't taken.
     bent: Option<Said>,
     polls: Lane,
@@ -167,6 +172,7 @@ impl Link {
             not_found: 0,
             paused_above: None,
             above: Vec::new(),
+            features: Vec::new(),
             bent: None,
             polls: Lane::new(Errand::Poll, now),
             offers: Lane::new(Errand::Offers, now),
@@ -290,7 +296,8 @@ impl Link {
         [poll, take, ready].into_iter().flatten().chain(sendable).chain(asks).min()
     }
 
-    fn id(&self) -> Option<&str> {
+    /// The id that the parent gave.
+    pub fn id(&self) -> Option<&str> {
         self.enrolled.as_ref().map(|(_, id)| id.as_str())
     }
 
@@ -360,6 +367,7 @@ impl Link {
             rm_ids: own.chain(&self.above).take(MAX_DEPTH).cloned().collect(),
             held: self.paused_above.iter().flatten().cloned().collect(),
             understood: self.is_understood(),
+            features: self.features.clone(),
             id,
         };
         self.below_changed = false;
