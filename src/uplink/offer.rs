@@ -95,12 +95,10 @@ impl Caller {
         let zip = self.parent.functions(id, strategy.id.as_str()).await?;
         let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
         let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
-        let archive = packed
-            .map_err(|_| EngineError::Failed)?
-            .map_err(|error| Refused::Doubtful {
-                why: format!("its functions: {error}"),
-                stage: first_stage(&strategy),
-            })?;
+        let archive = packed.map_err(|_| EngineError::Failed)?.map_err(|error| Refused::Doubtful {
+            why: format!("its functions: {error}"),
+            stage: first_stage(&strategy),
+        })?;
         let submission = takeover::submission(offer, &text, strategy, archive.digest);
         self.submit(offer, submission, &archive).await
     }
