@@ -142,6 +142,11 @@ pub enum Act {
     },
     /// Answer what the parent asks; nothing depends on it here.
     Answer(Vec<Question>),
+    /// The parent refuses for good what is said of a release, so it will never be ended there.
+    Disown {
+        release: ReleaseId,
+        why: String,
+    },
     /// Who is above, nearest first.
     Above(Vec<String>),
     Say(Said),

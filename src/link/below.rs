@@ -75,7 +75,9 @@ impl SomeLabels {
 
     fn merge(&mut self, labels: &Labels) {
         for (key, values) in labels {
-            values.iter().for_each(|value| self.add(key, value));
+            for value in values {
+                self.add(key, value);
+            }
         }
     }
 }
@@ -113,7 +115,8 @@ impl Look {
             area: area::reported(&self.areas),
             agents: self.agents,
             runtimes: says_all.then_some(self.runtimes),
-            labels: (!self.labels.some_unknown && self.labels.pairs <= MAX_LABELS).then_some(self.labels.known),
+            labels: (!self.labels.some_unknown && self.labels.pairs <= MAX_LABELS)
+                .then_some(self.labels.known),
         }
     }
 }

@@ -163,14 +163,18 @@ fn sift(
     };
     let Some(area) = rules.area() else {
         for (child, entry) in areas.iter() {
-            judge(child, Place::Inside).into_iter().for_each(|judged| each(child, entry, judged));
+            if let Some(judged) = judge(child, Place::Inside) {
+                each(child, entry, judged);
+            }
         }
         return;
     };
     let text = |child| fleet.candidate(child).and_then(|candidate| candidate.area);
     areas.place(&areas.cover(&area), text, |child, entry, place| match place {
         Place::Inside | Place::Partly => {
-            judge(child, place).into_iter().for_each(|judged| each(child, entry, judged));
+            if let Some(judged) = judge(child, place) {
+                each(child, entry, judged);
+            }
         }
         Place::Outside => each(child, entry, Err(Why::Outside)),
         Place::Unknown => each(child, entry, Err(Why::NoArea)),

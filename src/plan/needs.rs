@@ -51,6 +51,6 @@ impl Needs {
         if area.0.iter().flatten().map(Vec::len).sum::<usize>() > MAX_TARGET_POSITIONS {
             return Err(format!("a target has at most {MAX_TARGET_POSITIONS} positions"));
         }
-        area.polygons().iter().try_for_each(|polygon| check_shape(polygon)).map_err(|error| error.to_string())
+        area.polygons().iter().try_for_each(check_shape).map_err(|error| error.to_string())
     }
 }

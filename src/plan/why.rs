@@ -130,6 +130,5 @@ fn may_have(child: &Candidate<'_>, key: &str, value: &String) -> bool {
         return true;
     }
     let below = child.capabilities.and_then(|capabilities| capabilities.labels_below.as_deref());
-    child.is_manager
-        && below.is_none_or(|below| below.get(key).is_some_and(|values| values.contains(value)))
+    child.is_manager && below.is_none_or(|below| below.get(key).is_some_and(|values| values.contains(value)))
 }

@@ -163,11 +163,9 @@ impl Fits {
         for below in self.managers {
             match answers.get(&below.key) {
                 Some(Ok(able)) => own.add(able.clone().within(below.agents)),
-                Some(Err(_)) => own.add(Able {
-                    not_asked: below.agents,
-                    unheard: vec![below.id],
-                    ..Able::default()
-                }),
+                Some(Err(_)) => {
+                    own.add(Able { not_asked: below.agents, unheard: vec![below.id], ..Able::default() });
+                }
                 None => {}
             }
         }

@@ -48,7 +48,8 @@ pub(super) async fn handle(
         }
     }
     if let Some(id) = unasked {
-        let text = format!("question {id} was not put to this child, or nobody waits for its answer any more");
+        let text =
+            format!("question {id} was not put to this child, or nobody waits for its answer any more");
         return Err(Refused::new(StatusCode::NOT_FOUND, text));
     }
     let mut response = Response::default();

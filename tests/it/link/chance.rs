@@ -113,6 +113,7 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
             | Act::Skip { .. }
             | Act::Hold { .. }
             | Act::Answer(_)
+            | Act::Disown { .. }
             | Act::Above(_)
             | Act::Say(_) => {}
         }

@@ -107,7 +107,8 @@ async fn a_manager_asks_its_managers_before_it_answers() {
 /// The poll of a manager that is played by the test.
 fn poll(id: &str, features: &[&str]) -> Value {
     let area: Value = serde_json::from_str(AREA).unwrap();
-    let mut body = json!({"id": id, "geographic_area": area, "number_of_children": 5, "kind": "rm", "rm_ids": ["a"]});
+    let mut body =
+        json!({"id": id, "geographic_area": area, "number_of_children": 5, "kind": "rm", "rm_ids": ["a"]});
     if !features.is_empty() {
         body["capabilities"] = json!({"features": features});
     }
@@ -149,7 +150,7 @@ async fn who_does_not_answer_costs_two_seconds_and_is_at_most_what_it_said() {
     };
     let said = able(&root, of_middle, &wanted("", NEVER_MS)).await.unwrap();
     assert_eq!((said.live, said.silent, said.not_asked), (1, 0, 5), "{said:?}");
-    assert_eq!(said.unheard, [silent.clone()], "{said:?}");
+    assert_eq!(said.unheard, std::slice::from_ref(&silent), "{said:?}");
     assert!(began.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", began.elapsed());
     let taken = taken.await.unwrap();
     assert_eq!(taken["questions"][0]["kind"], "eligible", "{taken}");
@@ -191,7 +192,8 @@ async fn an_old_manager_is_asked_nothing_and_a_plain_parent_is_told_nothing_new(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonsense_and_answers_of_others_are_not_believed() {
     let root = World::start().await;
-    let ((asked, key), (other, _)) = (played(&root, &["questions"]).await, played(&root, &["questions"]).await);
+    let ((asked, key), (other, _)) =
+        (played(&root, &["questions"]).await, played(&root, &["questions"]).await);
     let say = async |by: &str, body: Value| {
         let engine = root.manager.engine.clone();
         let asking =
