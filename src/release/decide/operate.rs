@@ -175,7 +175,10 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
         return Ok(Decision::unchanged(Reply::Done));
     }
     if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
-        return Err(wrong(release, "whoever is in this stage of type A/B waits for no signal: it ends by itself"));
+        return Err(wrong(
+            release,
+            "whoever is in this stage of type A/B waits for no signal: it ends by itself",
+        ));
     }
     another_fact(release)?;
     let stage = index as u8;

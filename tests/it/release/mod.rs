@@ -6,6 +6,7 @@ mod frozen;
 mod gates;
 mod managers;
 mod model;
+mod one_stage;
 mod precedent;
 mod properties;
 mod queue;
