@@ -190,14 +190,21 @@ impl World {
 
     /// Takes a child through the one stage of [`strategy`] and the roll-out.
     pub async fn run(&self, child: &str, offer: &str) {
-        let rollout = format!("{offer}.rollout");
-        for (offer, stage) in [(offer, STAGE), (&rollout, ROLLOUT_STAGE)] {
-            self.poll(child).await;
-            self.fetch(child, offer).await.ok();
-            self.report(child, offer, stage, 2).await.ok();
-            self.end_stage(child, offer, stage).await.ok();
-            self.report(child, offer, stage, 4).await.ok();
-        }
+        self.run_stage(child, offer, STAGE).await;
+        self.roll_out(child, offer).await;
+    }
+
+    /// Takes a child through the roll-out of this release.
+    pub async fn roll_out(&self, child: &str, release: &str) {
+        self.run_stage(child, &format!("{release}.rollout"), ROLLOUT_STAGE).await;
+    }
+
+    async fn run_stage(&self, child: &str, offer: &str, stage: &str) {
+        self.poll(child).await;
+        self.fetch(child, offer).await.ok();
+        self.report(child, offer, stage, 2).await.ok();
+        self.end_stage(child, offer, stage).await.ok();
+        self.report(child, offer, stage, 4).await.ok();
     }
 }
 
