@@ -42,7 +42,7 @@ impl Process {
         let folder = tempfile::tempdir().unwrap();
         let store = format!("sqlite://{}", folder.path().join("store.db").display());
         let mut command = Command::new(program);
-        command.env_clear().args([
+        command.current_dir(folder.path()).env_clear().args([
             "serve",
             "--listen",
             "127.0.0.1:0",
