@@ -148,8 +148,12 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exclusion {
-    /// The release was aborted before the child began.
+    /// As older stores have it: [`Self::NotReached`].
     Aborted,
+    /// The release was taken back before the child began.
+    NotReached,
+    /// It is a manager, and somebody there aborted its part: no failure of an agent.
+    AbortedBelow,
     /// The child was drained before it began.
     Drained,
     Cordoned,
@@ -172,7 +176,8 @@ pub enum Exclusion {
 impl fmt::Display for Exclusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Aborted => "the release was aborted before this child began",
+            Self::Aborted | Self::NotReached => "not reached: the release was taken back before it began",
+            Self::AbortedBelow => "its part was aborted below it",
             Self::Drained => "drained before it began",
             Self::Cordoned => "cordoned",
             Self::Runtime => "lacks a runtime that a function needs",

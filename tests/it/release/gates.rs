@@ -219,9 +219,9 @@ fn a_roll_back_that_somebody_does_not_answer_ends_unconfirmed() {
     roll_out(&mut world, &children[0]);
     world.take(&children[1]);
     world.report(&children[1], "7", summary("One", Failure)).unwrap();
-    world.pass(16 * MINUTE);
+    world.pass(31 * MINUTE);
     assert_eq!(world.ended(), ["RolledBack, 1 unconfirmed"]);
-    assert_eq!(world.state_of("7"), "RolledBack");
+    assert_eq!(world.state_of("7"), "RolledBackUnproven");
     // The undo outlives it.
     assert_eq!(world.take(&children[0]).0, "7.undo");
 }

@@ -1,6 +1,7 @@
 //! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
 mod analysis;
+mod ending;
 mod frozen;
 mod gates;
 mod managers;

@@ -182,7 +182,7 @@ fn an_aborted_release_is_undone_wherever_the_new_version_may_run() {
     world.report(&failed, "7", summary("Canary", Failure)).unwrap();
     world.abort("7");
     assert_eq!(world.state_of("7"), "RollingBack");
-    assert_eq!(world.assignment("7", &todo).outcome, Some(Outcome::Excluded(Exclusion::Aborted)));
+    assert_eq!(world.assignment("7", &todo).outcome, Some(Outcome::Excluded(Exclusion::NotReached)));
     assert_eq!(world.poll(&todo), "");
     assert_eq!(world.poll(&failed), "", "its last result proves that it runs the base version");
     for child in [&done, &doing] {
