@@ -184,6 +184,8 @@ pub enum Exclusion {
     Forgotten,
     /// An operator took it out.
     Skipped,
+    /// It has not proven that it is back from an earlier release of the function.
+    Owes,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
     Successor,
 }
@@ -201,6 +203,7 @@ impl fmt::Display for Exclusion {
             Self::Label => "has not all labels of the target",
             Self::Forgotten => "forgotten",
             Self::Skipped => "skipped by an operator",
+            Self::Owes => "has not proven that it is back from an earlier release",
             Self::Successor => "successor of a child that vanished",
         })
     }

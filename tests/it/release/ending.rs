@@ -190,3 +190,29 @@ fn agents_below_that_are_not_proven_keep_a_roll_back_unproven() {
     world.command(&force).unwrap();
     assert_eq!(world.release("7").unproven(), 0);
 }
+
+#[test]
+fn who_has_not_proven_the_way_back_takes_no_part_in_later_releases_of_that_function() {
+    let (mut world, [other, debtor]) = in_debt();
+    world.submit(&canary("8", "a"));
+    let told: Vec<(Exclusion, u32)> = world.release("8").excluded.clone();
+    assert_eq!((told, world.release("8").participants()), (vec![(Exclusion::Owes, 1)], 1));
+    // Another function is another matter.
+    world.submit(&canary("9", "b"));
+    assert_eq!(world.release("9").participants(), 2);
+    assert_eq!(world.take(&other).0, "8");
+    world.abort("8");
+    undo(&mut world, &other, "8.undo");
+    // It has paid.
+    undo(&mut world, &debtor, "7.undo");
+    world.submit(&canary("10", "a"));
+    assert_eq!(world.release("10").participants(), 2);
+}
+
+#[test]
+fn who_was_forgotten_owes_nothing_any_more() {
+    let (mut world, [_, debtor]) = in_debt();
+    world.forget(&debtor).unwrap_err();
+    world.command(&Command::Forget { child: debtor, even_if_it_owes: true }).unwrap();
+    assert_eq!(world.release("7").state.name(), "RolledBack");
+}
