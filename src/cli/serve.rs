@@ -187,6 +187,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             offer_jitter: config.limits.offer_jitter,
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
+            undo_deadline: config.deadlines.undo,
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
         },

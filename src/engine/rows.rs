@@ -20,6 +20,7 @@ use crate::{
         analysis::Run,
         assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
+        ending::Ending,
         gate::Stand,
         manager::{Agents, Manager, Planned},
         offer::Piece,
@@ -60,6 +61,10 @@ pub struct ReleaseDetail {
     pub started: Option<Now>,
     pub started_at: ReleaseMs,
     pub ended: Option<Now>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Box<Ending>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<ChildKey>,
     pub attempt: u16,
     pub participants: u32,
     pub excluded: Vec<(Exclusion, u32)>,
@@ -203,6 +208,9 @@ pub struct Upward {
     /// Of the moment in which it was over.
     #[serde(default)]
     pub agents: Agents,
+    /// Why it ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Ending>>,
 }
 
 impl Upward {
@@ -218,6 +226,7 @@ impl Upward {
             status: StageStatus::Completed,
             next: None,
             agents: Agents { unconfirmed, ..Agents::default() },
+            why: None,
         }
     }
 }
@@ -338,6 +347,8 @@ impl Touched {
             | Change::AnalysisBegan { release, .. }
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. }
+            | Change::FaultNoted { release, .. }
+            | Change::HeldAbove { release, .. }
             | Change::StageTimed { release, .. }
             | Change::ReleaseContinued { release, .. }
             | Change::UndoAwaited { release, .. }
@@ -583,6 +594,7 @@ pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upwar
         split: found.new_traffic,
         status,
         agents: release.agents(),
+        why: release.ending.clone().filter(|_| status != StageStatus::Completed),
     })
 }
 
@@ -592,6 +604,8 @@ fn ended(url: &str, release: &Release) -> (String, String) {
         "event": "release_ended",
         "release": release.id.as_str(),
         "state": release.state.name(),
+        "why": release.ending,
+        "unconfirmed": release.unproven(),
         "counts": release.counts,
         "ended_ms": release.ended.map(|now| now.wall_ms),
     });
@@ -651,6 +665,8 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         started: release.started,
         started_at: release.started_at,
         ended: release.ended,
+        ending: release.ending.clone(),
+        first_fault: release.first_fault,
         attempt: release.attempt,
         participants: release.participants(),
         excluded: release.excluded.clone(),

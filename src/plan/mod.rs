@@ -60,6 +60,12 @@ pub trait Fleet {
     /// Each of them is in there.
     fn areas(&self) -> &AreaIndex;
     fn candidate(&self, child: ChildKey) -> Option<Candidate<'_>>;
+
+    /// Whether a child has not proven that it is back from an earlier release of a function. Asked only of those that have
+    /// a part in another release.
+    fn owes(&self, _child: ChildKey, _function: &str) -> bool {
+        false
+    }
 }
 
 /// Children, agents and square kilometres of some group.
@@ -159,7 +165,7 @@ fn sift(
     let areas = fleet.areas();
     let judge = |child: ChildKey, place: Place| {
         let candidate = fleet.candidate(child)?;
-        Some(rules.part(&candidate).map(|part| (part, place, candidate.is_busy)))
+        Some(rules.judge(fleet, child, &candidate).map(|part| (part, place, candidate.is_busy)))
     };
     let Some(area) = rules.area() else {
         for (child, entry) in areas.iter() {
@@ -214,6 +220,8 @@ fn judged(
     Some(match place {
         Place::Outside => Err(Why::Outside),
         Place::Unknown => Err(Why::NoArea),
-        Place::Inside | Place::Partly => why::Rules::new(strategy).part(candidate).map(|part| (part, place)),
+        Place::Inside | Place::Partly => {
+            why::Rules::new(strategy).judge(fleet, child, candidate).map(|part| (part, place))
+        }
     })
 }

@@ -14,7 +14,7 @@ use super::{
     gate::{ALL_OPEN, Reached, Turns},
     manager::Planned,
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
-    state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
+    state::{Child, Deployment, End, Known, Profile, Release, ReleaseState, State},
 };
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, ReleaseKey},
@@ -71,16 +71,26 @@ impl State {
             Change::StageSkipped { release, stage, then, now } => {
                 self.fold(*release, Fact::StageSkipped { stage: *stage, then: *then }, *now);
             }
-            Change::ReleaseAborted { release, reason, end, now } => {
+            Change::ReleaseAborted { release, why, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
                     release.ended = None;
-                    release.state = ReleaseState::RollingBack { reason: reason.clone(), end: *end };
+                    release.state = ReleaseState::RollingBack { reason: why.text.clone(), end: *end };
+                    (release.ending, release.first_fault) = (Some(why.clone()), None);
                 });
                 self.fold(*release, Fact::Aborted, *now);
             }
+            Change::FaultNoted { release, child, ending } => self.with(*release, |release| {
+                (release.ending, release.first_fault) = (Some(ending.clone()), Some(*child));
+            }),
+            Change::HeldAbove { release, held } => self.with(*release, |release| {
+                if let Some(upstream) = &mut release.upstream {
+                    upstream.held = *held;
+                }
+            }),
             Change::ReleaseRetried { release, now } => {
                 self.with(*release, |release| {
+                    (release.ending, release.first_fault) = (None, None);
                     if release.state.is_over() {
                         // Nobody else is in it: those who get another attempt meet the barriers anew.
                         release.gates.stand.level = release.gates.levels.barrier_from(0);
@@ -92,6 +102,9 @@ impl State {
             }
             Change::ReleaseEnded { release, end, unconfirmed, now } => {
                 self.with(*release, |release| {
+                    if *end == End::Done {
+                        (release.ending, release.first_fault) = (None, None);
+                    }
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
                     release.ended = Some(*now);
                     release.end_analyses();
@@ -421,13 +434,19 @@ impl State {
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
-        if let ReleaseState::Over { unconfirmed, .. } = &mut release.state {
-            *unconfirmed = release.counts.undoing;
-        }
         let deadlines = self.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.next_deadline.min(soonest);
-        if was_doing != is_doing(assignment) {
+        let turned = was_doing != is_doing(assignment);
+        // Who tries again is no fault any more.
+        if *step == Step::Retried && release.first_fault == Some(child) {
+            (release.ending, release.first_fault) = (None, None);
+        }
+        let unproven = release.unproven();
+        if let ReleaseState::Over { unconfirmed, .. } = &mut release.state {
+            *unconfirmed = unproven;
+        }
+        if turned {
             let busy = self.is_busy(child);
             self.mark_busy(child, busy);
         }

@@ -566,6 +566,9 @@ impl Assignment {
                 if let Some(undo) = self.undo.as_deref_mut() {
                     undo.functions = FunctionSet::EMPTY;
                 }
+                if let Some(manager) = self.manager.as_deref_mut() {
+                    manager.reported.unconfirmed = 0;
+                }
                 // What it was to take back for another is nothing of its own.
                 if self.predecessor.is_some() && self.attempt == 1 && !self.has_begun() {
                     self.tainted = FunctionSet::EMPTY;
@@ -749,7 +752,7 @@ impl Assignment {
         match self.status {
             ChildStatus::Todo => {
                 self.status = ChildStatus::No;
-                self.outcome = Some(Outcome::Excluded(Exclusion::Aborted));
+                self.outcome = Some(Outcome::Excluded(Exclusion::NotReached));
             }
             ChildStatus::Doing => {
                 self.status = ChildStatus::Failed;

@@ -62,6 +62,8 @@ pub enum Command {
     Abort {
         release: String,
         reason: String,
+        /// Who says so, where the reason is theirs.
+        by: Option<String>,
     },
     /// Opens the gate that waits for somebody to say yes.
     Approve {
@@ -127,6 +129,11 @@ pub enum Command {
     UpstreamUndo {
         release: String,
         offer: String,
+    },
+    /// The parent wants a stage of the release it offered to be passed over.
+    UpstreamSkip {
+        release: String,
+        stage: String,
     },
     /// The parent paused the release it offered, or goes on with it.
     UpstreamHold {
@@ -272,6 +279,8 @@ pub enum Refusal {
     Conflict(Vec<ReleaseId>),
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
+    #[error("release {release} came from the manager above, which decides on {what}: do it there")]
+    HeldAbove { release: ReleaseId, what: String },
     #[error("child {child} has no part in release {release}")]
     NoPart { child: String, release: ReleaseId },
     #[error("child {child} could not be planned for release {release} now: {why}")]

@@ -41,6 +41,9 @@ pub struct Upstream {
     /// Orders of the parent to take it back, which are to be answered when that is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undos: Vec<String>,
+    /// The parent's own release is paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 /// The reason of a pause that the parent asked for.
@@ -73,6 +76,11 @@ impl Release {
         matches!(&self.state, ReleaseState::Paused { reason, .. } if self.upstream.is_some() && reason == HELD)
     }
 
+    /// Whether the parent's own release is paused, whatever is paused here.
+    pub fn is_held_above(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|upstream| upstream.held) || self.is_held()
+    }
+
     /// The stage of which the parent is asked.
     pub fn waits_above(&self) -> Option<Waiting> {
         let upstream = self.upstream.as_ref().filter(|_| self.may_end_well())?;
@@ -93,7 +101,8 @@ impl Release {
         }
     }
 
-    fn may_end_well(&self) -> bool {
+    /// Whether it is not over, and not taken back.
+    pub fn may_end_well(&self) -> bool {
         self.is_under_way() || self.state == ReleaseState::Planned
     }
 
@@ -114,7 +123,12 @@ impl Release {
         }
     }
 
-    fn waves_from_above(&self) -> bool {
+    /// The first closed barrier from this level on that only the parent opens.
+    pub(super) fn signalled_from(&self, level: u8) -> u8 {
+        self.gates.levels.signalled_from(level)
+    }
+
+    pub(super) fn waves_from_above(&self) -> bool {
         let said = self.strategy.from_above.as_ref().and_then(|above| above.waves);
         self.upstream.is_some() && said.is_some()
     }
@@ -181,7 +195,7 @@ pub(super) fn undone(state: &State, release: &Release) -> Vec<Change> {
 
 impl Upstream {
     pub fn new(offer: String) -> Self {
-        Self { offer, reported: 0, undos: Vec::new() }
+        Self { offer, reported: 0, undos: Vec::new(), held: false }
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
@@ -227,6 +241,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f1_histogram: f1_histogram.map(Box::new),
         f2_histogram: f2_histogram.map(Box::new),
         strata: Vec::new(),
+        why: None,
     }
 }
 

@@ -324,6 +324,9 @@ fn gates(release: &Release, now: Now) -> String {
 pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
+        ReleaseState::Planned if release.is_held_above() => {
+            "starts when the manager above goes on with it: it is paused there".to_owned()
+        }
         ReleaseState::Planned => {
             let earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)
@@ -356,6 +359,9 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
             let due = release.gate_due().saturating_sub(release.at(now));
             let asked = Span(release.at(now).saturating_sub(*since));
             format!("waits for approval of {what}: asked {asked} ago, rolls back in {}", Span(due))
+        }
+        ReleaseState::Paused { .. } if release.is_held() => {
+            "is paused by the manager above: it is resumed or aborted there".to_owned()
         }
         ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {

@@ -12,6 +12,7 @@ use crate::{
     release::{
         change::Submitted,
         command::{Command, Refusal, Reply},
+        ending::{Cause, Ending},
         manager::Agents,
         takeover::{self, BELIEVED_AFTER},
     },
@@ -66,6 +67,7 @@ impl Caller {
             split: 0,
             status: StageStatus::Error,
             agents: Agents::default(),
+            why: Some(Box::new(Ending::new(Cause::Children, why))),
         };
         self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
         Ok(())

@@ -88,6 +88,15 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         }
     };
     field("state", &super::progress::state(release));
+    if let Some(why) = &release.why {
+        let line = |text: &Option<String>| show::one_line(text.as_deref().unwrap_or_default());
+        field("cause", &why.cause);
+        field("child", &line(&why.child));
+        field("stage", &line(&why.stage));
+        field("numbers", &line(&why.numbers));
+        field("by", &line(&why.by));
+        field("note", &line(&why.note));
+    }
     field("waits for", &show::one_line(release.waits_for.as_deref().unwrap_or_default()));
     field("functions", &release.functions.join(", "));
     if release.attempt > 1 {
@@ -101,8 +110,8 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         field("agents", &super::progress::agents(agents));
     }
     if release.unconfirmed > 0 {
-        let count = show::counted(release.unconfirmed.into(), "child", "children");
-        field("unconfirmed", &format!("{count} did not confirm that the base version runs again"));
+        let count = show::counted(release.unconfirmed.into(), "agent has", "agents have");
+        field("unproven", &format!("{count} not proven that the base version runs again"));
     }
     for (reason, count) in &detail.excluded {
         field("left out", &format!("{count}: {}", show::one_line(reason)));

@@ -2,7 +2,7 @@
 
 use super::{Call, walk::Walk};
 use crate::{
-    model::{ChildStatus, Now, Outcome, StageStatus},
+    model::{ChildStatus, Exclusion, Now, Outcome, StageStatus},
     release::{
         assignment::{Assignment, FunctionSet, Shows, Slot, Step},
         change::{Change, Variant},
@@ -389,7 +389,10 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
         Shows::Nothing => {}
     }
     match piece {
-        Piece::Whole if walk.assignment.manager.is_some() => after_manager(walk, slot, success),
+        Piece::Whole if walk.assignment.manager.is_some() => {
+            let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
+            after_manager(walk, slot, success, wanted);
+        }
         Piece::Whole => after_whole(walk, slot, success, function),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
@@ -415,8 +418,13 @@ fn after_whole(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
     }
 }
 
-/// A manager below reports the stages of the success path: whatever its children went through, it succeeded or failed.
-fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool) {
+/// A manager below reports the stages of the success path: whatever its children went through, it succeeded or failed; or
+/// somebody there wanted no more of it.
+fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool, wanted: bool) {
+    if !success && wanted {
+        let outcome = Outcome::Excluded(Exclusion::AbortedBelow);
+        return walk.step(Step::Ended { status: ChildStatus::Failed, outcome });
+    }
     let next = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, true));
     match next {
         Action::Stage(next) if success => walk.step(Step::StageBegan { slot: Slot::stage(next) }),

@@ -9,6 +9,7 @@ use crate::{
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
+        ending::{Cause, Ending},
         manager::Planned,
         offer::OfferName,
         state::{End, Release, ReleaseState, State},
@@ -38,7 +39,8 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
         let reason = format!("superseded by release {}", submitted.id);
         let not_yet = |earlier: &&Release| !matches!(earlier.state, ReleaseState::RollingBack { .. });
         for earlier in state.conflicts(&submitted.strategy, key).filter(not_yet) {
-            changes.extend(roll_back(state, earlier, &reason, End::Aborted, now));
+            let ending = Ending::new(Cause::Superseded, reason.clone());
+            changes.extend(roll_back(state, earlier, ending, End::Aborted, now));
         }
     }
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });

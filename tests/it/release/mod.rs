@@ -2,6 +2,7 @@
 
 mod analysis;
 mod by_itself;
+mod ending;
 mod frozen;
 mod gates;
 mod managers;

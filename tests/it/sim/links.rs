@@ -235,7 +235,7 @@ impl World {
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::SkipStage { release, stage });
+                self.own(manager, None, Command::UpstreamSkip { release, stage });
             }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
@@ -300,7 +300,7 @@ impl World {
                     let key = ReleaseKey(upward.release_key);
                     let about = upward.release.as_ref().map(|_| (key, Slot(upward.slot)));
                     let sum = self.sum_up(manager, about, status, upward.stage);
-                    let summary = Summary { agents: Some(upward.agents), ..sum };
+                    let summary = Summary { agents: Some(upward.agents), why: upward.why, ..sum };
                     Command::Result { child: id, offer: upward.offer, summaries: vec![summary] }
                 });
                 (sent, None)
@@ -572,6 +572,7 @@ fn refused(offer: &str) -> Upward {
         split: 0,
         status: StageStatus::Error,
         agents: Agents::default(),
+        why: None,
     }
 }
 

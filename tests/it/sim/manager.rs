@@ -134,10 +134,11 @@ impl Manager {
                 offer_deadline: Duration::from_secs(40),
                 setup_grace: Duration::from_secs(45),
                 stage_deadline: Duration::from_secs(150),
+                undo_deadline: Duration::from_secs(85),
                 ..Settings::default()
             }
         } else {
-            Settings::default()
+            Settings { undo_deadline: Duration::from_secs(85), ..Settings::default() }
         };
         Self {
             state: State::new(settings.clone()),
