@@ -241,6 +241,11 @@ impl World {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamHold { release, hold });
             }
+            Act::Answer(asked) => panic!("nobody asks here: {asked:?}"),
+            Act::Disown { release, why } => {
+                let release = release.as_str().to_owned();
+                self.own(manager, None, Command::UpstreamDisowned { release, why });
+            }
             Act::Above(above) => self.links[manager].as_mut().unwrap().above = above,
             Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
         }
@@ -273,7 +278,7 @@ impl World {
         let (mut doing, mut held) = (Doing::Plain, Vec::new());
         let (command, wait_ms) = match what {
             Call::Poll(poll) => {
-                let capabilities = uplink.below.capabilities().unwrap_or_default();
+                let capabilities = uplink.below.capabilities(poll.features).unwrap_or_default();
                 let command = Command::Poll(Poll {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),
@@ -400,6 +405,7 @@ impl World {
                     offer,
                     rm_ids: beside.above,
                     hold: beside.hold,
+                    ..Polled::default()
                 })),
                 Ok(Reply::EndStage { end, rollback, skip }) => {
                     Ok(Answer::EndStage { end, undo: rollback, skip })
@@ -561,6 +567,7 @@ fn refused(offer: &str) -> Upward {
         release: None,
         release_key: 0,
         stage: None,
+        next: None,
         slot: 0,
         split: 0,
         status: StageStatus::Error,
