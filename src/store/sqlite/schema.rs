@@ -27,7 +27,8 @@ pub(super) const LOOK: &str = "SELECT user_version, application_id, (SELECT coun
     FROM pragma_user_version, pragma_application_id";
 
 /// `PRAGMA` takes no parameters, so there is one statement a version.
-const SET_VERSION: [&str; MIGRATIONS.len()] = ["PRAGMA user_version = 1", "PRAGMA user_version = 2", "PRAGMA user_version = 3"];
+const SET_VERSION: [&str; MIGRATIONS.len()] =
+    ["PRAGMA user_version = 1", "PRAGMA user_version = 2", "PRAGMA user_version = 3"];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.
 pub(super) async fn check(path: &Path) -> Result<i64, StoreError> {

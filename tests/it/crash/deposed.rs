@@ -30,7 +30,8 @@ const END: Duration = Duration::from_secs(20);
 /// Longest wait for something that is about to happen.
 const SOON: Duration = Duration::from_secs(10);
 
-const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.49]]]}"#;
+const AREA: &str =
+    r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.49]]]}"#;
 
 /// A call as bytes. Raw, because a call to a frozen process must be known to have been sent.
 #[derive(Debug, Clone)]

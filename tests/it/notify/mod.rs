@@ -56,13 +56,15 @@ async fn carry_out(hook: &Hook, at_ms: i64, served_ms: Option<i64>, served_now_m
         let payload = serde_json::json!({"url": hook.url, "body": {"event": "release_ended"}}).to_string();
         let mut store = SqliteConnection::connect(&url).await.unwrap();
         sqlx::query("UPDATE lease SET served_ms = $1").bind(served_now_ms).execute(&mut store).await.unwrap();
-        sqlx::query("INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES (1, 'webhook', $1, $2, $3)")
-            .bind(at_ms)
-            .bind(payload)
-            .bind(served_ms)
-            .execute(&mut store)
-            .await
-            .unwrap();
+        sqlx::query(
+            "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES (1, 'webhook', $1, $2, $3)",
+        )
+        .bind(at_ms)
+        .bind(payload)
+        .bind(served_ms)
+        .execute(&mut store)
+        .await
+        .unwrap();
         let manager = start(&folder).await;
         let done = async {
             let left = "SELECT count(*) FROM outbox WHERE id = 1";

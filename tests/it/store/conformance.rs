@@ -67,7 +67,8 @@ async fn a_batch_with_one_bad_row_leaves_no_trace(place: &Place) {
     // The id is another child's; once alone and once beside a rare table.
     let mut twin = child(2);
     twin.id = child(1).id;
-    let outbox = OutboxRow { id: 1, kind: "webhook".to_owned(), at_ms: 1, payload: "{}".to_owned(), served_ms: None };
+    let outbox =
+        OutboxRow { id: 1, kind: "webhook".to_owned(), at_ms: 1, payload: "{}".to_owned(), served_ms: None };
     for outbox in [vec![], vec![outbox]] {
         let bad = Writes {
             children: vec![child(3), twin.clone()],
