@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use super::{
     client::{CallError, Client, Connection},
     failure::Failure,
-    release::submit::{read_strategy, refused, rendered},
+    release::submit::{refused, rendered},
     show,
+    source::read_strategy,
 };
 use crate::{
     strategy,

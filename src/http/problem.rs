@@ -243,6 +243,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "wrong-state" => "Not in this state",
         "nothing-to-retry" => "Nothing to retry",
         "no-part" => "No part in the release",
+        "no-offer" => "No offer for this child",
         "forward" => "Not taken over by the manager above",
         "forwarded" => "The manager above has it",
         "limit" => "A limit is reached",

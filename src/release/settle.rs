@@ -38,9 +38,12 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
             follow.extend(judged);
         }
     }
-    let queue_may_move = changes
-        .iter()
-        .any(|change| matches!(change, Change::ReleaseSubmitted { .. } | Change::ReleaseEnded { .. }));
+    let queue_may_move = changes.iter().any(|change| {
+        matches!(
+            change,
+            Change::ReleaseSubmitted { .. } | Change::ReleaseResumed { .. } | Change::ReleaseEnded { .. }
+        )
+    });
     if queue_may_move {
         follow.extend(start_next(state, now));
     }

@@ -324,6 +324,9 @@ fn gates(release: &Release, now: Now) -> String {
 pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
+        ReleaseState::Planned if release.deferred => {
+            "is submitted but not started: `choirmaster release resume` starts it".to_owned()
+        }
         ReleaseState::Planned => {
             let earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)

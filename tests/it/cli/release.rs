@@ -9,7 +9,7 @@ use std::{
 use super::{PROGRAM, Served, code, err, out, program, repository, run};
 
 /// Simulated children that run ten times as fast; killed at the end of the test.
-struct Fleet(Child);
+pub struct Fleet(Child);
 
 impl Fleet {
     fn of(folder: &Path, url: &str, kind: &str) -> Self {
@@ -54,7 +54,7 @@ impl Drop for Fleet {
 }
 
 /// A manager with three children that have registered.
-fn world(folder: &Path) -> (Served, Fleet) {
+pub fn world(folder: &Path) -> (Served, Fleet) {
     world_of(folder, "deployed")
 }
 

@@ -15,6 +15,12 @@ fn unknown_keys_and_sections_are_refused_where_they_stand_with_the_nearest_known
 }
 
 #[test]
+fn keys_of_the_original_release_manager_are_answered_with_ours() {
+    let text = "log_level: \"debug\"\nip_address: \"localhost\"\nport: \"8080\"\nhost: \"localhost\"\nservice_area: '{}'\nparent:\n  host: \"localhost\"\n  port: \"8081\"\nserve: 8080\n";
+    insta::assert_snapshot!(complaint(text, &[], &[]), @"");
+}
+
+#[test]
 fn unknown_variables_and_flags_are_refused_too() {
     let variables = [("CHOIRMASTER_LIMITS_MAX_CHILDRENS", "5"), ("CHOIRMASTER_MAX_CHILDREN", "5")];
     insta::assert_snapshot!(complaint("", &variables, &[("limit.max_children", "5")]), @r#"

@@ -11,6 +11,7 @@ mod extend;
 mod form;
 mod forward;
 mod list;
+mod offer;
 mod pause;
 mod promote;
 mod resume;
@@ -50,4 +51,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(show::handle))
         .routes(routes!(children::handle))
         .routes(routes!(strategy::handle))
+        .routes(routes!(offer::handle))
 }

@@ -17,7 +17,7 @@ use super::{
     upload::{self, Upload},
 };
 use crate::{
-    engine::EngineError,
+    engine::{By, EngineError},
     functions::{self, Archive},
     http::{
         Context,
@@ -40,6 +40,8 @@ use crate::{
 pub(super) struct Parameters {
     /// Checks everything and says what would happen; changes nothing.
     dry_run: bool,
+    /// Whether it starts as soon as it can; else it waits until it is resumed. `true` if not given.
+    start: Option<bool>,
     /// Who submits, for the audit trail.
     by: Option<String>,
     /// Why.
@@ -83,7 +85,8 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let Parameters { dry_run, by, note } = parameters;
+    let Parameters { dry_run, start, by, note } = parameters;
+    let deferred = start == Some(false);
     let by = acting(operator.as_deref(), Note { by, note })?;
     // Each holds its body in memory and packs with a whole core: more at once would only slow each other down.
     let turn = ctx.submissions.acquire().await;
@@ -97,9 +100,11 @@ pub(super) async fn handle(
     })??;
     drop(turn);
     if prepared.goes_up {
-        return forward::hand_over(&ctx, prepared, passed, dry_run, by).await;
+        let how = How { dry_run, deferred, by };
+        return forward::hand_over(&ctx, prepared, passed, how).await;
     }
-    let Prepared { submission, archive, warnings, .. } = prepared;
+    let Prepared { mut submission, archive, warnings, .. } = prepared;
+    submission.deferred = deferred;
     let id = submission.id.clone();
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by, PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
@@ -111,6 +116,13 @@ pub(super) async fn handle(
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+/// What is to become of a submission, and who wants it.
+pub(super) struct How {
+    pub dry_run: bool,
+    pub deferred: bool,
+    pub by: By,
 }
 
 pub(super) struct Prepared {
@@ -147,6 +159,7 @@ fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
         digest: digest(&strategy, &archive)?,
         archive: archive.digest,
         upstream: None,
+        deferred: false,
         strategy: Arc::new(strategy),
         text,
     };
