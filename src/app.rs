@@ -13,7 +13,7 @@ use crate::{
     engine::{self, Engine, TaskSettings},
     forward::Above,
     functions,
-    http::{self, Context, auth, context, serve, service_area::ServiceArea},
+    http::{self, Context, address::Proxies, auth, context, serve, service_area::ServiceArea},
     judging, notify,
     provider::Registry,
     release::settings::Settings as Rules,
@@ -43,6 +43,8 @@ pub struct Options {
     pub service_area: Option<String>,
     pub max_connections: usize,
     pub auth: auth::Settings,
+    /// Who is believed about where a call comes from.
+    pub proxies: Proxies,
     /// An address of their own for the calls of children; they are not answered on `listen` then.
     pub child_listen: Option<SocketAddr>,
     pub tls: Option<Tls>,
@@ -82,6 +84,7 @@ impl Options {
             service_area: None,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
+            proxies: Proxies::default(),
             child_listen: None,
             tls: None,
             child_tls: None,
@@ -128,6 +131,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         functions_root: options.functions_root,
         archive_limits: options.archive_limits,
         auth: options.auth,
+        proxies: options.proxies,
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,

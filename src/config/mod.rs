@@ -14,6 +14,7 @@ mod deadlines;
 mod env;
 mod file;
 mod functions;
+mod http;
 mod limits;
 mod log;
 mod notify;
@@ -34,6 +35,7 @@ pub use auth::Auth;
 pub use deadlines::Deadlines;
 pub use env::{OWN_VARIABLES, SHORT_NAMES};
 pub use functions::Functions;
+pub use http::Http;
 pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
 pub use log::Log;
 pub use notify::Notify;
@@ -42,7 +44,7 @@ pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
 pub use tls::Tls;
-pub use value::{Bytes, LogFormat, Secret, Setting, Url, Urls};
+pub use value::{Bytes, LogFormat, Networks, Secret, Setting, Url, Urls};
 
 use crate::http::serve::Timeouts;
 
@@ -53,6 +55,7 @@ pub const DEFAULT_FILE: &str = "config/choirmaster.yml";
 #[derive(Debug, Clone)]
 pub struct Config {
     pub serve: Serve,
+    pub http: Http,
     pub store: Store,
     pub functions: Functions,
     pub limits: Limits,
@@ -72,6 +75,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             serve: Serve::default(),
+            http: Http::default(),
             store: Store::default(),
             functions: Functions::default(),
             limits: Limits::default(),
@@ -154,9 +158,10 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 14] {
+    fn sections(&mut self) -> [&mut dyn Section; 15] {
         [
             &mut self.serve,
+            &mut self.http,
             &mut self.store,
             &mut self.functions,
             &mut self.limits,

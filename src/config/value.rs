@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::model::duration;
+use crate::{http::address::Network, model::duration};
 
 /// Longest duration that can be set, in milliseconds: ten years.
 pub(super) const MAX_TIME_MS: u64 = 3650 * 24 * 60 * 60 * 1000;
@@ -269,6 +269,32 @@ impl Setting for Urls {
 
     fn show(&self) -> String {
         self.0.join(", ")
+    }
+}
+
+/// Most networks in a list.
+const MAX_NETWORKS: usize = 64;
+
+/// Addresses and networks, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Networks(pub Vec<Network>);
+
+impl Setting for Networks {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let networks: Vec<&str> =
+            text.split(',').map(str::trim).filter(|network| !network.is_empty()).collect();
+        if networks.len() > MAX_NETWORKS {
+            return Err(format!(
+                "there are {} networks, at most {MAX_NETWORKS} are accepted",
+                networks.len()
+            ));
+        }
+        self.0 = networks.into_iter().map(str::parse).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 

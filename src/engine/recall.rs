@@ -58,7 +58,7 @@ pub(super) async fn about_one_child(
         | Command::SkipStage { release, .. }
         | Command::UpstreamContinue { release, .. }
         | Command::UpstreamUndo { release, .. } => (None, release.clone()),
-        Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } => {
+        Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } | Command::UpstreamDisowned { .. } => {
             return Ok(Recalled::Answered(Ok(Reply::Done)));
         }
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),

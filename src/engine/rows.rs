@@ -192,6 +192,9 @@ pub struct Upward {
     /// Under which the children's results of it are stored.
     pub slot: u8,
     pub status: StageStatus,
+    /// The stage that this manager goes on to: a plain parent has to hear it, or takes the release for over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// The percentage of the calls that the new version gets in that stage.
     #[serde(default)]
     pub split: u8,
@@ -211,6 +214,7 @@ impl Upward {
             slot: 0,
             split: 0,
             status: StageStatus::Completed,
+            next: None,
             agents: Agents { unconfirmed, ..Agents::default() },
         }
     }
@@ -566,7 +570,9 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
 /// What tells the parent how a stage of its offer ended; `None`: the release came from no parent.
 pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upward> {
     let found = release.strategy.stages.get(usize::from(stage))?;
+    let next = release.stage_after(stage).filter(|_| status == StageStatus::Completed);
     Some(Upward {
+        next: next.map(str::to_owned),
         offer: release.upstream.as_ref()?.offer.clone(),
         release: Some(release.id.clone()),
         release_key: release.key.0,

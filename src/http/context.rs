@@ -5,7 +5,7 @@ use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{auth, service_area::ServiceArea};
+use super::{address::Proxies, auth, service_area::ServiceArea};
 use crate::{
     engine::{Engine, view::View},
     forward::Above,
@@ -30,6 +30,8 @@ pub struct Settings {
     pub functions_root: PathBuf,
     pub archive_limits: functions::Limits,
     pub auth: auth::Settings,
+    /// Who is believed about where a call comes from.
+    pub proxies: Proxies,
     /// Longest wait of a call for something new; zero: none waits.
     pub max_wait: Duration,
     /// Calls that may wait at once; more are answered at once.

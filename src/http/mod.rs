@@ -4,6 +4,7 @@
 //! errors of one line of text; and everything for developers and operators ([`v1`] and what watches a manager), with
 //! RFC 9457 errors. They can be served on one address or on two.
 
+pub mod address;
 pub mod auth;
 pub mod child;
 pub mod context;

@@ -32,6 +32,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use super::address::Peer;
+
 /// The head of a request must be complete within this time of the connection's being idle.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
@@ -110,6 +112,7 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
             () = stop.cancelled() => break,
         };
         let Some((stream, slot)) = accepted else { continue };
+        let peer = stream.peer_addr().ok().map(|address| Peer(address.ip().to_canonical()));
         let activity = Arc::new(Activity::new());
         let stream = Impatient::new(stream, timeouts.write, Arc::clone(&activity));
         let watcher = graceful.watcher();
@@ -118,10 +121,10 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
         tokio::spawn(async move {
             let _slot = slot;
             match tls {
-                None => connection(stream, router, timeouts, watcher, activity).await,
+                None => connection(stream, peer, router, timeouts, watcher, activity).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = timeout(timeouts.handshake, tls.accept(stream)).await {
-                        connection(stream, router, timeouts, watcher, activity).await;
+                        connection(stream, peer, router, timeouts, watcher, activity).await;
                     }
                 }
             }
@@ -151,6 +154,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpSt
 
 async fn connection<S>(
     stream: S,
+    peer: Option<Peer>,
     router: Router,
     timeouts: Timeouts,
     watcher: Watcher,
@@ -162,9 +166,12 @@ async fn connection<S>(
     http.max_buf_size(MAX_HEAD_BYTES).half_close(false);
     let calls = Arc::clone(&activity);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let request = request.map(|body| {
+        let mut request = request.map(|body| {
             if body.is_end_stream() { Body::empty() } else { Body::new(TimedBody::new(body, timeouts)) }
         });
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         calls.begin();
         let calls = Arc::clone(&calls);
         router.clone().call(request).inspect(move |_| calls.end())

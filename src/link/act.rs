@@ -125,6 +125,11 @@ pub enum Act {
         release: ReleaseId,
         hold: bool,
     },
+    /// The parent refuses for good what is said of a release, so it will never be ended there.
+    Disown {
+        release: ReleaseId,
+        why: String,
+    },
     /// Who is above, nearest first.
     Above(Vec<String>),
     Say(Said),

@@ -1,15 +1,12 @@
 //! What follows from what the parent answered.
 
 use super::{
-    About, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
+    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause, Unheard,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
 
 /// Stages that one answer may skip: no strategy has more.
 const MAX_SKIPPED: usize = 64;
-
-/// Refusals after which a result that is old is given up.
-const BELIEVED_AFTER: u32 = 5;
 
 impl Link {
     /// A call came to an end. The facts must be no older than that.
@@ -165,7 +162,7 @@ impl Link {
         self.results.end(call);
         let Some(place) = self.unsent.iter().position(|unsent| unsent.row == row) else { return };
         match answer {
-            // 409: the parent has a result already.
+            // 409: the parent has a result already. Where it has none, it refuses what is said next as well.
             Ok(_) | Err(Trouble::Refused { status: 409, .. }) => {
                 self.results.succeed(now, &mut self.acts);
                 self.unsent.remove(place);
@@ -175,21 +172,34 @@ impl Link {
                 self.results.succeed(now, &mut self.acts);
                 let Some(unsent) = self.unsent.get_mut(place) else { return };
                 let offer = unsent.offer.clone();
-                // The age is told by wall clocks, and one that was wrong may make it anything.
-                if unsent.give_up_at <= now && unsent.refusals >= BELIEVED_AFTER {
-                    self.unsent.remove(place);
-                    self.acts.push_back(Act::Say(Said::ResultGivenUp { offer, status, text }));
-                    self.acts.push_back(Act::Done(vec![row]));
-                    return;
-                }
-                if unsent.refusals == 0 {
-                    self.acts.push_back(Act::Say(Said::ResultRefused { offer, status, text }));
-                }
                 unsent.refusals = unsent.refusals.saturating_add(1);
                 unsent.due = now + self.dice.pause(self.settings.poll_ms, unsent.refusals);
+                let (refusals, give_up_at) = (unsent.refusals, unsent.give_up_at);
+                // The age is told by wall clocks, and one that was wrong may make it anything.
+                let is_old = give_up_at <= now && refusals >= BELIEVED_AFTER;
+                if is_old || self.is_for_good(status, refusals) {
+                    self.unsent.remove(place);
+                    self.disown(&offer, status, &text);
+                    self.acts.push_back(Act::Say(Said::ResultGivenUp { offer, status, text }));
+                    self.acts.push_back(Act::Done(vec![row]));
+                } else if refusals == 1 {
+                    self.acts.push_back(Act::Say(Said::ResultRefused { offer, status, text }));
+                }
             }
             Err(trouble) => self.results_failed(&trouble, now),
         }
+    }
+
+    /// Whether a parent that is there means it: it answers polls, and refuses this again and again as nothing but itself
+    /// would.
+    fn is_for_good(&self, status: u16, refusals: u32) -> bool {
+        matches!(status, 400 | 404 | 409) && refusals >= BELIEVED_AFTER && self.polls.works()
+    }
+
+    fn disown(&mut self, offer: &str, status: u16, text: &str) {
+        let Some(of) = self.facts.0.get(offer) else { return };
+        let why = format!("the manager above refuses to hear of it ({status}: {})", text.trim());
+        self.acts.push_back(Act::Disown { release: of.release.clone(), why });
     }
 
     fn results_failed(&mut self, trouble: &Trouble, now: u64) {
@@ -205,15 +215,26 @@ impl Link {
     ) {
         self.results.end(call);
         match answer {
-            Ok(_) => {}
-            Err(Trouble::Refused { status, text }) => {
-                let said = Said::NotAwaited { offer: offer.clone(), stage: name, status, text };
-                self.acts.push_back(Act::Say(said));
+            Ok(_) => {
+                self.results.succeed(now, &mut self.acts);
+                self.unheard.remove(&offer);
+                self.told.insert((offer, stage));
             }
-            Err(trouble) => return self.results_failed(&trouble, now),
+            Err(Trouble::Refused { status, text }) => {
+                self.results.succeed(now, &mut self.acts);
+                let before = self.unheard.get(&offer).filter(|unheard| unheard.stage == stage);
+                let refusals = before.map_or(0, |unheard| unheard.refusals).saturating_add(1);
+                let due = now + self.dice.pause(self.settings.poll_ms, refusals);
+                self.unheard.insert(offer.clone(), Unheard { stage, refusals, due });
+                if self.is_for_good(status, refusals) {
+                    self.disown(&offer, status, &text);
+                } else if refusals == 1 {
+                    let said = Said::NotAwaited { offer, stage: name, status, text };
+                    self.acts.push_back(Act::Say(said));
+                }
+            }
+            Err(trouble) => self.results_failed(&trouble, now),
         }
-        self.results.succeed(now, &mut self.acts);
-        self.told.insert((offer, stage));
     }
 
     fn ask_answered(
@@ -231,7 +252,7 @@ impl Link {
         }
         match answer {
             Ok(Answer::EndStage { end, undo, skip }) => {
-                ask.refused = false;
+                ask.refusals = 0;
                 ask.lane.succeed(again(poll_ms, waits, began, now), &mut self.acts);
                 let Some(of) = self.facts.0.get(&offer) else { return };
                 // Before the stage ends: what follows may be what is skipped.
@@ -248,8 +269,12 @@ impl Link {
                 ask.lane.fail(&trouble, now, poll_ms, &mut self.dice, &mut self.acts);
             }
             Err(Trouble::Refused { status, text }) => {
-                ask.lane.succeed(now + poll_ms, &mut self.acts);
-                if !std::mem::replace(&mut ask.refused, true) {
+                ask.refusals = ask.refusals.saturating_add(1);
+                let refusals = ask.refusals;
+                ask.lane.succeed(now + self.dice.pause(poll_ms, refusals), &mut self.acts);
+                if self.is_for_good(status, refusals) {
+                    self.disown(&offer, status, &text);
+                } else if refusals == 1 {
                     self.acts.push_back(Act::Say(Said::NotAwaited { offer, stage: name, status, text }));
                 }
             }

@@ -9,7 +9,7 @@
 //!            facts, below, rows of the outbox, answers
 //!                             │
 //!   Act::Call ◀── next(now) ◀─┴─▶ wake() ──▶ when to call next() again at the latest
-//!   Act::Enroll, Note, Done, End, Skip, Hold, Above, Say
+//!   Act::Enroll, Note, Done, End, Skip, Hold, Disown, Above, Say
 //! ```
 //!
 //! Four errands run beside each other: the poll (it may wait at the parent for half a minute), the taking over of offers,
@@ -21,6 +21,7 @@
 //! - results of one offer go up in their order, and nothing is asked of a stage before the result of the one before it
 //!   was answered: the parent would take that one for lost;
 //! - a row of the outbox is done with only when the parent has answered for good;
+//! - a release that the parent refuses to hear of for good is disowned: nobody there would ever end it;
 //! - whatever the parent answers, or fails to, changes nothing here but what is written above;
 //! - what an operator should know is said once per change, not once per attempt.
 //!
@@ -45,6 +46,10 @@ use crate::release::upstream::Waiting;
 
 /// A result that the parent refuses is sent again for this long, then given up with a line in the log; in milliseconds.
 pub const GIVE_UP_AFTER_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// What is said of an offer, or asked, and is refused with 400, 404 or 409 so often in a row, with growing pauses, while
+/// the parent answers polls, is refused for good. One may be a proxy's.
+pub const BELIEVED_AFTER: u32 = 6;
 
 /// How long a call may wait at a parent that can let it wait, in milliseconds.
 pub const WAIT_MS: u64 = 30_000;
@@ -95,8 +100,16 @@ struct Taking {
 struct Ask {
     stage: u8,
     lane: Lane,
-    /// Said that the parent knows of no such stage.
-    refused: bool,
+    /// Refusals in a row: the parent knows of no such stage.
+    refusals: u32,
+}
+
+/// That a stage waits is refused.
+#[derive(Debug)]
+struct Unheard {
+    stage: u8,
+    refusals: u32,
+    due: u64,
 }
 
 /// What a call is about, until it is answered.
@@ -128,6 +141,8 @@ pub struct Link {
     unsent: Vec<Unsent>,
     /// Stages of which the parent knows that they wait.
     told: BTreeSet<(String, u8)>,
+    /// By offer: that one of its stages waits was refused.
+    unheard: BTreeMap<String, Unheard>,
     /// When an offer that was taken over may be looked at again.
     remembered: BTreeMap<String, u64>,
     /// Polls in a row that were answered 404.
@@ -163,6 +178,7 @@ impl Link {
             taking: VecDeque::new(),
             unsent: Vec::new(),
             told: BTreeSet::new(),
+            unheard: BTreeMap::new(),
             remembered: BTreeMap::new(),
             not_found: 0,
             paused_above: None,
@@ -188,6 +204,7 @@ impl Link {
             self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of.waiting.as_ref()?))).collect();
         let is_asked = |offer: &String, stage: u8| waiting.get(offer).is_some_and(|w| w.stage == stage);
         self.told.retain(|(offer, stage)| is_asked(offer, *stage));
+        self.unheard.retain(|offer, unheard| is_asked(offer, unheard.stage));
         let (calls, acts) = (&mut self.calls, &mut self.acts);
         self.asks.retain(|offer, ask| {
             let stays = is_asked(offer, ask.stage);
@@ -201,7 +218,7 @@ impl Link {
             self.asks.entry(offer.clone()).or_insert_with(|| Ask {
                 stage: *stage,
                 lane: Lane::new(Errand::Signals, now),
-                refused: false,
+                refusals: 0,
             });
         }
     }
@@ -217,6 +234,10 @@ impl Link {
         self.outdated.extend(before.map(|(row, _)| row));
         self.is_storing_id = false;
         self.told.clear();
+        // Refused was whoever this manager was before.
+        self.unheard.clear();
+        self.unsent.iter_mut().for_each(|unsent| unsent.refusals = 0);
+        self.asks.values_mut().for_each(|ask| ask.refusals = 0);
     }
 
     /// A row of the outbox that keeps what is no longer true.
@@ -285,9 +306,9 @@ impl Link {
         let take = self.taking.front().filter(|_| is_known && self.offers.is_free()).map(|_| self.offers.due);
         let results = is_known && self.results.is_free();
         let sendable = self.sendable().filter(|_| results).map(|unsent| unsent.due.max(self.results.due));
-        let ready = self.ready().filter(|_| results).map(|_| self.results.due);
+        let ready = self.ready().filter(|_| results).map(|(due, ..)| due.max(self.results.due));
         let asks = self.askable().filter(|_| is_known).map(|(_, ask)| ask.lane.due);
-        [poll, take, ready].into_iter().flatten().chain(sendable).chain(asks).min()
+        [poll, take].into_iter().flatten().chain(sendable).chain(ready).chain(asks).min()
     }
 
     fn id(&self) -> Option<&str> {
@@ -374,7 +395,7 @@ impl Link {
         if let Some(unsent) = self.sendable().find(|unsent| unsent.due <= now) {
             return Some((About::Result { row: unsent.row }, Call::Result { id, row: unsent.row }));
         }
-        let (offer, of, waiting) = self.ready()?;
+        let (_, offer, of, waiting) = self.ready().find(|(due, ..)| *due <= now)?;
         let (offer, stage, name) = (offer.clone(), waiting.stage, waiting.name.clone());
         let about = About::Ready { offer: offer.clone(), stage, name: name.clone() };
         Some((about, Call::Ready { id, release: of.release.clone(), offer, stage, name }))
@@ -390,15 +411,17 @@ impl Link {
         self.unsent.iter().any(|unsent| unsent.offer == offer)
     }
 
-    /// A stage that waits, of which the parent doesn't know that it does.
-    fn ready(&self) -> Option<(&String, &FromAbove, &Waiting)> {
+    /// Stages that wait, of which the parent doesn't know that they do, and when it is to be told.
+    fn ready(&self) -> impl Iterator<Item = (u64, &String, &FromAbove, &Waiting)> {
         let stages = self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of, of.waiting.as_ref()?)));
-        let mut untold = stages.filter(|(offer, _, waiting)| {
+        let untold = stages.filter(|(offer, _, waiting)| {
             waiting.is_ready
                 && !self.told.contains(&((*offer).clone(), waiting.stage))
                 && !self.owes_for(offer)
         });
-        untold.next()
+        untold.map(|(offer, of, waiting)| {
+            (self.unheard.get(offer).map_or(0, |unheard| unheard.due), offer, of, waiting)
+        })
     }
 
     fn askable(&self) -> impl Iterator<Item = (&String, &Ask)> {

@@ -106,6 +106,11 @@ pub enum Command {
         stage: u8,
         undo: bool,
     },
+    /// The parent refuses for good to hear of the release that it offered: it is taken back.
+    UpstreamDisowned {
+        release: String,
+        why: String,
+    },
     /// The manager above took over a release that was submitted here.
     NoteForwarded {
         release: String,

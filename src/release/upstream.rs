@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     model::{Now, StageStatus},
-    strategy::{Order, Rollout, StageKind, Strategy},
+    strategy::{Action, Order, Rollout, StageKind, Strategy},
 };
 
 /// Where a release came from, and what was said of it there.
@@ -83,6 +83,14 @@ impl Release {
         let barrier = self.barrier_above(stage);
         let is_ready = barrier.is_some_and(|barrier| reached == Some(Gate::Level(barrier)));
         Some(Waiting { offer: upstream.offer.clone(), stage: stage as u8, name, is_ready })
+    }
+
+    /// The stage that follows the success of a stage.
+    pub fn stage_after(&self, stage: u8) -> Option<&str> {
+        match self.strategy.next(usize::from(stage), true) {
+            Action::Stage(next) => Some(self.strategy.stages.get(next)?.name.as_str()),
+            Action::Rollout | Action::Rollback => None,
+        }
     }
 
     fn may_end_well(&self) -> bool {

@@ -142,8 +142,9 @@ impl Parent {
         let body = ResultRequest {
             id: id.into(),
             release_id: offer.into(),
+            // The reference document has it in the summary, deployed managers read it beside.
+            next_stage: summary.next_stage.clone().map(Cow::Owned),
             stage_summaries: vec![summary],
-            next_stage: None,
         };
         self.send(self.http.post(self.at(&["result"])).json(&body), MAX_ANSWER_BYTES).await?;
         Ok(())

@@ -288,6 +288,12 @@ impl Driver {
                 command(engine, Command::UpstreamHold { release, hold }).await?;
                 self.look().await?;
             }
+            Act::Disown { release, why } => {
+                tracing::error!(release = release.as_str(), why, "what came from the parent is taken back");
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamDisowned { release, why }).await?;
+                self.look().await?;
+            }
             Act::Above(above) => engine.view().lineage.set_above(above),
             Act::Say(said) => say(&self.caller.settings.url, said),
         }

@@ -20,10 +20,10 @@ use crate::{
 
 /// Why an offer can't become a release.
 enum Refused {
-    /// The parent is told of an error, for it waits for a result.
-    ForGood(String),
+    /// The parent is told of an error in the first stage, if that is known, for it waits for a result.
+    ForGood { why: String, stage: Option<String> },
     /// The same, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
-    Doubtful(String),
+    Doubtful { why: String, stage: Option<String> },
     /// It is tried again.
     Now(Trouble),
 }
@@ -38,9 +38,11 @@ impl Caller {
     /// Takes an offer over; when this returns well, it is a release here, or the parent will hear that it can't be one.
     pub(super) async fn take(&self, id: &str, offer: &str, attempt: u32) -> Result<(), Trouble> {
         let Err(refused) = self.try_take(id, offer).await else { return Ok(()) };
-        let why = match refused {
-            Refused::Doubtful(why) if attempt + 1 < BELIEVED_AFTER => return Err(Trouble::Doubtful(why)),
-            Refused::ForGood(why) | Refused::Doubtful(why) => why,
+        let (why, stage) = match refused {
+            Refused::Doubtful { why, .. } if attempt + 1 < BELIEVED_AFTER => {
+                return Err(Trouble::Doubtful(why));
+            }
+            Refused::ForGood { why, stage } | Refused::Doubtful { why, stage } => (why, stage),
             // Whoever stands between may refuse for the parent, which believes then that the offer is here.
             Refused::Now(Trouble::Call(CallError::Refused { status, text }))
                 if attempt + 1 < BELIEVED_AFTER =>
@@ -58,7 +60,8 @@ impl Caller {
             offer: offer.to_owned(),
             release: None,
             release_key: 0,
-            stage: None,
+            stage,
+            next: None,
             slot: 0,
             split: 0,
             status: StageStatus::Error,
@@ -77,7 +80,8 @@ impl Caller {
         let checked = strategy::check_from_above(&text);
         let Some(strategy) = checked.strategy else {
             let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
-            return Err(Refused::Doubtful(format!("its strategy has faults: {first}")));
+            let why = format!("its strategy has faults: {first}");
+            return Err(Refused::Doubtful { why, stage: None });
         };
         let above = strategy.from_above.clone().unwrap_or_default();
         if let Some(undone) = &above.undoes {
@@ -91,15 +95,17 @@ impl Caller {
         let zip = self.parent.functions(id, strategy.id.as_str()).await?;
         let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
         let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
-        let archive = packed
-            .map_err(|_| EngineError::Failed)?
-            .map_err(|error| Refused::Doubtful(format!("its functions: {error}")))?;
+        let archive = packed.map_err(|_| EngineError::Failed)?.map_err(|error| Refused::Doubtful {
+            why: format!("its functions: {error}"),
+            stage: first_stage(&strategy),
+        })?;
         let submission = takeover::submission(offer, &text, strategy, archive.digest);
         self.submit(offer, submission, &archive).await
     }
 
     /// Under the parent's id, or under one of this manager's own where that is taken.
     async fn submit(&self, offer: &str, submission: Submitted, archive: &Archive) -> Result<(), Refused> {
+        let for_good = |why: String| Refused::ForGood { why, stage: first_stage(&submission.strategy) };
         for id in takeover::ids(offer) {
             let submission = Box::new(Submitted { id: id.clone(), ..submission.clone() });
             let by = By { actor: Actor::Parent, note: None };
@@ -111,17 +117,17 @@ impl Caller {
                 }
                 Err(EngineError::Refused(Refusal::IdTaken(_))) if self.is_of(&id, offer).await? => {
                     let why = "another release came under the same id before; nothing was changed";
-                    return Err(Refused::ForGood(why.to_owned()));
+                    return Err(for_good(why.to_owned()));
                 }
                 Err(EngineError::Refused(Refusal::IdTaken(_) | Refusal::IdAmbiguous { .. })) => {}
                 Err(EngineError::Refused(Refusal::Conflict(with))) => {
                     let with = with.iter().map(ReleaseId::as_str).collect::<Vec<_>>().join(", ");
-                    return Err(Refused::ForGood(format!("it would have to wait for {with}")));
+                    return Err(for_good(format!("it would have to wait for {with}")));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Refused::ForGood("no id is free for it".to_owned()))
+        Err(for_good("no id is free for it".to_owned()))
     }
 
     /// Takes back every release that came as one of the offers of the parent's release `undone`. The parent hears of it
@@ -178,4 +184,10 @@ impl Caller {
         let detail = row.and_then(|row| serde_json::from_str::<ReleaseDetail>(&row.detail).ok());
         Ok(detail.and_then(|detail| detail.upstream).is_some_and(|upstream| upstream.offer == offer))
     }
+}
+
+/// The one in which the parent believes this manager to be.
+fn first_stage(strategy: &Strategy) -> Option<String> {
+    let first = strategy.success_path().first().copied()?;
+    Some(strategy.stages.get(first)?.name.clone())
 }

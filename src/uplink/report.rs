@@ -25,7 +25,7 @@ impl Caller {
         };
         let strata = Strata::of(&summaries, upward.split).told();
         let sum = Summary { agents: Some(upward.agents), strata, ..aggregate(upward.status, &summaries) };
-        let summary = wire(sum, upward.stage.clone());
+        let summary = wire(sum, upward.stage.clone(), upward.next.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
 
@@ -42,14 +42,15 @@ impl Caller {
         let found = self.engine.query(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
             let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
-            Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents()))
+            let next = release.stage_after(stage).map(str::to_owned);
+            Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents(), next))
         });
-        let Some((key, slot, split, agents)) = found.await? else { return Ok(()) };
+        let Some((key, slot, split, agents, next)) = found.await? else { return Ok(()) };
         let summaries = self.summaries(key, slot).await?;
         let strata = Strata::of(&summaries, split).told();
         let sum =
             Summary { agents: Some(agents), strata, ..aggregate(StageStatus::SuccessWaiting, &summaries) };
-        let summary = wire(sum, Some(name.to_owned()));
+        let summary = wire(sum, Some(name.to_owned()), next);
         Ok(self.parent.result(id, offer, summary).await?)
     }
 
@@ -69,7 +70,7 @@ impl Caller {
     }
 }
 
-fn wire(summary: Summary, stage_name: Option<String>) -> StageSummary {
+fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>) -> StageSummary {
     let agents = summary.agents;
     let count = |count: fn(Agents) -> u32| agents.map(count);
     StageSummary {
@@ -86,7 +87,7 @@ fn wire(summary: Summary, stage_name: Option<String>) -> StageSummary {
         f1_err_rate: summary.f1_err_rate,
         f2_err_rate: summary.f2_err_rate,
         status: summary.status,
-        next_stage: None,
+        next_stage,
         f1_calls: summary.f1_calls,
         f2_calls: summary.f2_calls,
         f1_errors: summary.f1_errors,

@@ -58,6 +58,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::UpstreamEnd { release, stage, undo } => {
             upstream::end(state, release, *stage, *undo, now).into()
         }
+        Command::UpstreamDisowned { release, why } => upstream::disowned(state, release, why, now).into(),
         Command::UpstreamContinue { release, offer, waves } => {
             upstream::go_on(state, release, offer, *waves, now).into()
         }

@@ -42,6 +42,18 @@ pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> R
     Ok(Decision::new(changes, Reply::Done))
 }
 
+/// Nobody above would ever end it, so it must not wait for that, nor others behind it.
+pub(super) fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, Refusal> {
+    match state.release_by_id(id) {
+        Some(release) if may_end_well(release) => {
+            Ok(Decision::new(roll_back(state, release, why, End::RolledBack, now), Reply::Done))
+        }
+        Some(_) => Ok(Decision::unchanged(Reply::Done)),
+        None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
+        None => Err(Refusal::UnknownRelease(id.to_owned())),
+    }
+}
+
 /// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
 pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
     match state.release_by_id(id) {

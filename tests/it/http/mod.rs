@@ -1,5 +1,6 @@
 //! The HTTP edge, from outside.
 
+mod address;
 mod auth;
 mod bytes;
 mod children;

@@ -118,9 +118,9 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
     bench.link.owes(7, "21".to_owned(), 0, 0);
     bench.link.owes(8, "22".to_owned(), 0, 0);
     let calls = bench.calls();
-    let refused = Trouble::Refused { status: 404, text: "no such child".to_owned() };
+    let refused = Trouble::Refused { status: 403, text: "a proxy says no".to_owned() };
     let acts = bench.fail(calls[1].0, refused.clone());
-    assert!(matches!(acts[0], Act::Say(Said::ResultRefused { status: 404, .. })), "{acts:?}");
+    assert!(matches!(acts[0], Act::Say(Said::ResultRefused { status: 403, .. })), "{acts:?}");
     let Act::Call(other, Call::Result { row: 8, .. }) = acts[1] else { panic!("{acts:?}") };
     assert_eq!(bench.answer(other, Answer::Reported), [Act::Done(vec![8])]);
     bench.answer(calls[0].0, polled(None));
@@ -160,6 +160,78 @@ fn a_409_settles_a_result_for_the_parent_has_one() {
     let calls = bench.calls();
     let acts = bench.fail(calls[1].0, Trouble::Refused { status: 409, text: "ended otherwise".to_owned() });
     assert_eq!(acts, [Act::Done(vec![7])]);
+}
+
+/// Refuses all but polls until the release is disowned; answers after how long, and what was said of it.
+fn refused_until_disowned(bench: &mut Bench, refused: &Trouble) -> (u64, Vec<Act>) {
+    let began = bench.now;
+    let mut seen = Vec::new();
+    for _ in 0..100 {
+        for (call, made) in bench.calls() {
+            match made {
+                Call::Poll(_) => drop(bench.answer(call, polled(None))),
+                // As recorded of the plain manager: a stage that has not begun may not end.
+                Call::EndStage { .. } => {
+                    let no = Answer::EndStage { end: false, undo: false, skip: Vec::new() };
+                    seen.extend(bench.answer(call, no));
+                }
+                _ => seen.extend(bench.fail(call, refused.clone())),
+            }
+        }
+        if seen.iter().any(|act| matches!(act, Act::Disown { .. })) {
+            return (bench.now - began, seen);
+        }
+        bench.sleep();
+    }
+    panic!("{seen:?}")
+}
+
+#[test]
+fn a_stage_of_which_a_parent_that_is_there_will_not_hear_ends_the_release() {
+    let mut bench = Bench::registered();
+    bench.waits("21", 1, true);
+    let refused = Trouble::Refused { status: 409, text: "stage 1 already exists".to_owned() };
+    let (after, seen) = refused_until_disowned(&mut bench, &refused);
+    assert!(after > 10 * POLL_MS, "{after} ms: one refusal may be a mistake");
+    let said: Vec<&Act> = seen.iter().filter(|act| matches!(act, Act::Say(_))).collect();
+    assert!(matches!(said.as_slice(), [Act::Say(Said::NotAwaited { status: 409, .. })]), "{said:?}");
+    let why = seen.iter().find_map(|act| match act {
+        Act::Disown { release, why } => Some((release.as_str(), why.as_str())),
+        _ => None,
+    });
+    let text = "the manager above refuses to hear of it (409: stage 1 already exists)";
+    assert_eq!(why, Some(("21", text)));
+}
+
+#[test]
+fn a_result_that_is_refused_for_good_ends_its_release_and_no_other() {
+    let mut bench = Bench::registered();
+    bench.link.facts(facts(&[("21", 1, false), ("22", 1, false)]), 0);
+    bench.link.owes(7, "21".to_owned(), 0, 0);
+    let (_, seen) =
+        refused_until_disowned(&mut bench, &Trouble::Refused { status: 404, text: "no child".to_owned() });
+    let disowned: Vec<&str> = seen
+        .iter()
+        .filter_map(|act| match act {
+            Act::Disown { release, .. } => Some(release.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(disowned, ["21"]);
+    assert_eq!(bench.link.unsent(), 0);
+}
+
+#[test]
+fn a_parent_that_is_not_there_disowns_nothing_whatever_answers_in_its_place() {
+    let mut bench = Bench::registered();
+    bench.waits("21", 1, true);
+    for _ in 0..60 {
+        for (call, _) in bench.calls() {
+            let acts = bench.fail(call, Trouble::Refused { status: 404, text: "nobody here".to_owned() });
+            assert!(!acts.iter().any(|act| matches!(act, Act::Disown { .. })), "{acts:?}");
+        }
+        bench.sleep();
+    }
 }
 
 #[test]

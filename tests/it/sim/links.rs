@@ -241,6 +241,10 @@ impl World {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamHold { release, hold });
             }
+            Act::Disown { release, why } => {
+                let release = release.as_str().to_owned();
+                self.own(manager, None, Command::UpstreamDisowned { release, why });
+            }
             Act::Above(above) => self.links[manager].as_mut().unwrap().above = above,
             Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
         }
@@ -561,6 +565,7 @@ fn refused(offer: &str) -> Upward {
         release: None,
         release_key: 0,
         stage: None,
+        next: None,
         slot: 0,
         split: 0,
         status: StageStatus::Error,

@@ -60,6 +60,10 @@ pub struct Script {
     pub child: u32,
     /// What `/end_stage` answers.
     pub ends: bool,
+    /// It keeps account of the stages of the offer: status by name, as [`Script::track`] says.
+    pub stages: Vec<(String, u64)>,
+    /// `Done`, `Failed`: what it takes the manager's part for.
+    pub part: &'static str,
     /// Calls answered in the present manners.
     pub calls: usize,
     pub polls: Vec<Value>,
@@ -89,6 +93,8 @@ impl PlainParent {
             offer: None,
             child: 7,
             ends: false,
+            stages: Vec::new(),
+            part: "Todo",
             calls: 0,
             polls: Vec::new(),
             results: Vec::new(),
@@ -207,10 +213,22 @@ impl Script {
                 let offer = offer.map_or("\"\"", |offer| offer.id);
                 (200, format!(r#"{{"id": {}, "new_release": {offer}}}"#, self.child).into_bytes())
             }
-            "/release" => offer.map_or((404, b"none".to_vec()), |offer| (200, offer.yaml.into_bytes())),
+            "/release" => {
+                if let Some((_, status)) = self.stages.first_mut().filter(|(_, status)| *status == 0) {
+                    (*status, self.part) = (1, "Doing");
+                }
+                offer.map_or((404, b"none".to_vec()), |offer| (200, offer.yaml.into_bytes()))
+            }
             "/result" => {
                 self.results.push(body);
-                (200, b"{}".to_vec())
+                if self.stages.is_empty() { (200, b"{}".to_vec()) } else { self.track() }
+            }
+            "/end_stage" if !self.stages.is_empty() => {
+                let found = self.stages.iter().find(|(name, _)| body["stage_name"] == **name);
+                match found {
+                    Some((_, status)) => (200, format!(r#"{{"end_stage": {}}}"#, *status >= 3).into_bytes()),
+                    None => (404, b"No stage status found for mentioned combination\n".to_vec()),
+                }
             }
             "/end_stage" => (200, format!(r#"{{"end_stage": {}}}"#, self.ends).into_bytes()),
             path if path.starts_with("/release/functions/") => {
@@ -218,5 +236,30 @@ impl Script {
             }
             _ => (404, b"no such path".to_vec()),
         }
+    }
+
+    /// Takes the last result as the recorded manager does: a stage that has not begun is refused, for it is the result
+    /// of the stage before that begins it, by naming it; a result that names none ends the whole part.
+    fn track(&mut self) -> (u16, Vec<u8>) {
+        let result = self.results.last().unwrap().clone();
+        let summary = &result["stage_summaries"][0];
+        let status = summary["status"].as_u64().unwrap();
+        let name = summary["stage_name"].as_str().unwrap_or_default();
+        match self.stages.iter_mut().find(|(of, _)| of == name) {
+            None => return (409, format!("stage '{name}' does not exist in the result").into_bytes()),
+            Some((_, 0)) => {
+                return (409, format!("stage '{name}' already exists in the result").into_bytes());
+            }
+            Some((_, of)) => *of = status.max(if status == 2 && self.ends { 3 } else { 0 }),
+        }
+        if status == 2 {
+            return (200, Vec::new());
+        }
+        let next = result["next_stage"].as_str().unwrap_or_default();
+        match self.stages.iter_mut().find(|(of, _)| of == next) {
+            Some((_, of)) => *of = 1,
+            None => self.part = if status == 4 { "Done" } else { "Failed" },
+        }
+        (200, Vec::new())
     }
 }

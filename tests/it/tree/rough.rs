@@ -13,9 +13,12 @@ use std::time::Duration;
 
 /// A release as a plain parent hands it out.
 async fn offer(id: &'static str) -> Offer {
+    offer_of(id, strategy(id)).await
+}
+
+async fn offer_of(id: &'static str, yaml: String) -> Offer {
     let store = World::start().await;
     let child = store.child().await;
-    let yaml = strategy(id);
     store.submit(&yaml).await.ok();
     let zip = store.get(&format!("/release/functions/{id}?childID={child}")).await.ok().body;
     store.stop().await;
@@ -186,6 +189,86 @@ async fn another_release_under_an_id_that_came_before_is_an_error_and_changes_no
     let after = middle.get("/api/v1/releases/24").await.ok().json();
     assert_eq!(after["strategy"], before["strategy"]);
     assert_eq!(count(&middle).await, 1);
+    middle.stop().await;
+}
+
+/// The stages of [`several_stages`].
+const STAGES: [&str; 3] = [STAGE, "Second", "Third"];
+
+/// The canary with two more stages: the one in the middle ends by itself.
+fn several_stages(id: &str) -> String {
+    let text = strategy(id);
+    let (from, to) =
+        (text.find("stages:\n").unwrap() + "stages:\n".len(), text.find("\nrollback:").unwrap() + 1);
+    let stage = &text[from..to];
+    let on = |name: &str, next: &str| {
+        let next = format!("onSuccess: {next}");
+        stage.replace(STAGE, name).replace("onSuccess: rollout", &next)
+    };
+    let second = on("Second", "Third").replace("type: WaitForSignal", "type: A/B");
+    format!("{}{}{second}{}{}", &text[..from], on(STAGE, "Second"), on("Third", "rollout"), &text[to..])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn below_a_plain_parent_each_result_names_the_stage_that_follows_and_all_of_them_end() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let agents = Agents::below(&middle, false);
+    let offered = offer_of("25", several_stages("25")).await;
+    {
+        let mut script = parent.script();
+        script.stages = STAGES.iter().map(|name| ((*name).to_owned(), 0)).collect();
+        (script.offer, script.ends) = (Some(offered), true);
+    }
+    assert_eq!(ended(&middle, "25").await, "Done");
+    seen(&parent, "the end of the part", |parent| parent.script().part == "Done").await;
+    assert_eq!(agents.end().await.totals.rolled_out, 6);
+    {
+        let script = parent.script();
+        assert!(script.stages.iter().all(|(_, status)| *status == 4), "{:?}", script.stages);
+        let completed = script.results.iter().filter(|result| result["stage_summaries"][0]["status"] == 4);
+        let next: Vec<(&Value, &Value)> =
+            completed.map(|result| (&result["next_stage"], &result["stage_summaries"][0])).collect();
+        let named: Vec<&str> = next.iter().map(|(next, _)| next.as_str().unwrap()).collect();
+        assert_eq!(named, ["Second", "Third", ""]);
+        // The reference document has it in the summary.
+        assert_eq!(next[0].1["next_stage"], "Second");
+    }
+    middle.stop().await;
+}
+
+/// As a parent that lost its memory does, or one that counts another stage.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_the_parent_refuses_for_good_ends_with_a_reason_and_what_waits_behind_it_goes_on() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let child = middle.child().await;
+    let offered = offer("26").await;
+    {
+        let mut script = parent.script();
+        script.stages = vec![("Another".to_owned(), 0)];
+        script.offer = Some(offered);
+    }
+    look_until(&middle, "/api/v1/releases/26", |shown| shown["state"] == "Running").await;
+    middle.submit(&strategy("behind")).await.ok();
+    middle.poll(&child).await;
+    middle.fetch(&child, "26").await.ok();
+    middle.report(&child, "26", STAGE, 2).await.ok();
+    let shown = look_until(&middle, "/api/v1/releases/26", |shown| shown["state"] == "RollingBack").await;
+    let reason = shown["reason"].as_str().unwrap();
+    assert!(reason.starts_with("the manager above refuses to hear of it (40"), "{reason}");
+    middle.end_stage(&child, "26", STAGE).await.ok();
+    middle.report(&child, "26", STAGE, 4).await;
+    for _ in 0..3 {
+        let (_, undo) = middle.poll(&child).await;
+        if undo == "26.undo" {
+            middle.fetch(&child, &undo).await.ok();
+            middle.report(&child, &undo, "choirmaster undo", 4).await.ok();
+            break;
+        }
+    }
+    assert_eq!(ended(&middle, "26").await, "RolledBack");
+    look_until(&middle, "/api/v1/releases/behind", |shown| shown["state"] == "Running").await;
     middle.stop().await;
 }
 

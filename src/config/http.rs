@@ -1,0 +1,22 @@
+//! How it is called over HTTP.
+
+use super::{
+    section::{Field, Section},
+    value::Networks,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Http {
+    /// Proxies that say where a call comes from.
+    pub trusted_proxies: Networks,
+}
+
+impl Section for Http {
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        vec![Field::new("trusted_proxies", &mut self.trusted_proxies)]
+    }
+}
