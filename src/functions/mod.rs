@@ -10,6 +10,7 @@
 
 mod digest;
 mod folder;
+mod missing;
 mod name;
 mod pack;
 mod upload;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use crate::strategy::{Function, Strategy, Version};
 
 pub use folder::from_folder;
+pub use missing::{missing_in_folder, missing_in_zip};
 pub use upload::{from_upload, holds_some_of};
 
 /// Largest upload, in bytes: 32 MiB.

@@ -14,9 +14,10 @@ pub const MAX_POSITIONS: usize = 1_000;
 pub const MAX_AREA_BYTES: usize = 128 * 1024;
 
 /// Highest absolute value of a longitude: one turn beyond ±180, for areas across the antimeridian.
-const MAX_LONGITUDE: f64 = 540.0;
+pub const MAX_LONGITUDE: f64 = 540.0;
 
-const MAX_LATITUDE: f64 = 90.0;
+/// Highest absolute value of a latitude.
+pub const MAX_LATITUDE: f64 = 90.0;
 
 /// Longest difference of longitudes along one edge, in degrees.
 const MAX_EDGE_DEGREES: f64 = 180.0;

@@ -104,7 +104,8 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 fn folders(args: &Args) -> Result<Vec<PathBuf>, Failure> {
     let inner = args.dir.join(RELEASES);
     let mut folders = Vec::new();
-    for place in [&args.dir, &inner] {
+    // Beside its folders the original may have a strategy of its own, which is no release.
+    for place in [&inner, &args.dir] {
         folders = releases_in(place).unwrap_or_default();
         if !folders.is_empty() {
             break;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use reqwest::{
-    Method,
+    Method, RequestBuilder,
     header::CONTENT_TYPE,
     multipart::{Form as Multipart, Part},
 };
@@ -118,15 +118,23 @@ pub(super) async fn send(
     for (name, value) in query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         request = request.query(&[(name, value)]);
     }
-    let request = match archive {
+    client.post(body(request, text, archive)).await
+}
+
+/// A strategy as a body, with its functions if they are sent along.
+pub(in crate::cli) fn body(
+    request: RequestBuilder,
+    text: Vec<u8>,
+    archive: Option<Vec<u8>>,
+) -> RequestBuilder {
+    match archive {
         None => request.header(CONTENT_TYPE, "application/x-yaml").body(text),
         Some(archive) => request.multipart(
             Multipart::new()
                 .part("strategy", Part::bytes(text).file_name("strategy.yml"))
                 .part("functions", Part::bytes(archive).file_name("fns.zip")),
         ),
-    };
-    client.post(request).await
+    }
 }
 
 /// What became of a submission, for people.

@@ -63,10 +63,28 @@ fn blocks_are_compared_whole() {
          max_in_progress: 7, approval: before_rollout, approval_timeout: 1h}}\n",
         area(15.0)
     ));
-    insta::assert_snapshot!(between(&before, &after), @"");
-    insta::assert_snapshot!(between(CANARY, &after), @"");
+    insta::assert_snapshot!(between(&before, &after), @r"
+    - forward_up: true
+    target: area: 5 corners from 13, 52 to 14, 53 (6cbd72) → 5 corners from 13, 52 to 15, 53 (7cbd72)
+    target: labels: tier: edge → core
+    target: partial: refuse → allow
+    rollout: approval: of: waves → rollout
+    rollout: approval: timeout: 6h → 1h
+    rollout: late_joiners: exclude → include
+    rollout: max_failed: 2 → 2%
+    rollout: on_failure: rollback → pause
+    rollout: order: waves: [1, 10%, 100%] → [5, 100%]
+    rollout: soak: 10m → 11m
+    - rollout: start_ms: 2030-01-01T00:00:00Z
+    + target: labels: rack: a
+    + rollout: max_in_progress: 7
+    ");
+    insta::assert_snapshot!(between(CANARY, &after), @r"
+    + target
+    + rollout
+    ");
     let parallel = with("rollout: {order: parallel}\n");
-    insta::assert_snapshot!(between(&parallel, &with("rollout: {order: global_incremental}\n")), @"");
+    insta::assert_snapshot!(between(&parallel, &with("rollout: {order: global_incremental}\n")), @"rollout: order: parallel → global_incremental");
 }
 
 #[test]
@@ -74,7 +92,10 @@ fn analyses_are_compared_metric_by_metric() {
     let judged = include_str!("../../../releases/judged.yml");
     let other = judged.replace("tolerance: 5%", "tolerance: 6%").replace("interval: 1m", "interval: 2m");
     assert_ne!(judged, other);
-    insta::assert_snapshot!(between(judged, &other), @"");
+    insta::assert_snapshot!(between(judged, &other), @r#"
+    rollout: analysis: interval: 1m → 2m
+    stage "Canary 20 Percent": analysis: interval: 1m → 2m
+    "#);
 }
 
 /// Every value of a stored strategy, each changed alone.
@@ -83,7 +104,12 @@ fn changed(value: &Value) -> Vec<Value> {
         Value::Object(map) => map
             .iter()
             .flat_map(|(key, inner)| {
-                changed(inner).into_iter().map(move |inner| {
+                // Durations are whole milliseconds.
+                let others = match inner.as_u64().filter(|_| key == "nanos") {
+                    Some(nanos) => vec![(nanos ^ 1_000_000).into()],
+                    None => changed(inner),
+                };
+                others.into_iter().map(move |inner| {
                     let mut map = map.clone();
                     map.insert(key.clone(), inner);
                     Value::Object(map)

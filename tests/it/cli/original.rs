@@ -98,8 +98,27 @@ fn releases_without_functions_are_listed_and_none_is_submitted() {
     let url = served.url.as_str();
     let import = run(folder.path(), ["release", "import", ".", "--submit", "--url", url]);
     assert_eq!(code(&import), 1);
-    insta::assert_snapshot!(out(&import), @"");
-    insta::assert_snapshot!(err(&import), @"");
+    insta::assert_snapshot!(out(&import), @r"
+    FOLDER    RELEASE  FUNCTIONS
+    releases  -        -          can't be submitted, see above
+
+    0 releases can be submitted, 1 can not; nothing was submitted: mend that, or name some with --only
+    ");
+    insta::assert_snapshot!(err(&import), @r"
+    ./releases/release.yml: the strategy has 3 faults; the first: the strategy lacks id
+
+    ./releases/release.yml:1:1: error: the strategy lacks id
+     1 | name: old
+      help: write id: my-release-1
+
+    ./releases/release.yml:1:1: error: the strategy lacks functions
+     1 | name: old
+      help: write functions: and a list below it
+
+    ./releases/release.yml:1:1: error: the strategy lacks stages
+     1 | name: old
+      help: write stages: and a list below it
+    ");
     assert_eq!(releases(folder.path(), url), Vec::<Value>::new());
 
     let all = folder.path().join("all.zip");
@@ -141,7 +160,11 @@ fn what_lies_beside_a_strategy_is_what_is_released() {
     };
     let other_code = [("sieve_base", "greet_base"), ("sieve_new", "greet_new")];
     let manager = submit("of-manager", "a/canary.yml", &[]);
-    insta::assert_snapshot!(out(&manager), @"");
+    insta::assert_snapshot!(out(&manager), @r"
+    of-manager is submitted: 0 children take part
+      functions: those of the manager
+      choirmaster release watch of-manager shows how it goes
+    ");
 
     fs::create_dir_all(place.join("b")).unwrap();
     fs::write(place.join("b/fns.zip"), zip_of(&other_code)).unwrap();
@@ -172,13 +195,13 @@ fn what_lies_beside_a_strategy_is_what_is_released() {
     fs::write(place.join("d/fns.zip"), zip_of(&other_code)).unwrap();
     let both = submit("d2", "d/canary.yml", &[]);
     assert_eq!(code(&both), 1);
-    insta::assert_snapshot!(err(&both).replace(&place.display().to_string(), "PLACE"), @"");
+    insta::assert_snapshot!(err(&both).replace(&place.display().to_string(), "PLACE"), @"error: the functions of PLACE/d/canary.yml could be PLACE/d/fns.zip, or the folders in PLACE/d: say which with --functions ZIP|DIR, or --functions-of-manager");
     let chosen = submit("d3", "d/canary.yml", &["--functions", place.join("d/fns.zip").to_str().unwrap()]);
     assert_eq!(code(&chosen), 0, "{}", err(&chosen));
 
     let bare = submit("bare", "e/release.yml", &[]);
     assert_eq!(code(&bare), 1);
-    insta::assert_snapshot!(err(&bare).replace(&place.display().to_string(), "PLACE"), @"");
+    insta::assert_snapshot!(err(&bare).replace(&place.display().to_string(), "PLACE"), @"error: PLACE/e has no fns.zip: put it there, name the functions with --functions ZIP|DIR, or take those of the manager with --functions-of-manager");
     let none = run(place, ["release", "submit", place.to_str().unwrap(), "--url", url]);
-    insta::assert_snapshot!(err(&none).replace(&place.display().to_string(), "PLACE"), @"");
+    insta::assert_snapshot!(err(&none).replace(&place.display().to_string(), "PLACE"), @"error: PLACE has no release.yml; name the file of the strategy, or, for a folder of releases, use `choirmaster release import PLACE`");
 }

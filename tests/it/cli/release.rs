@@ -89,7 +89,10 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     let url = served.url.as_str();
 
     let dry = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--dry-run", "--url", url]);
-    assert_eq!((code(&dry), out(&dry).as_str()), (0, "canary would be released: 3 children take part\n"));
+    assert_eq!(
+        (code(&dry), out(&dry).as_str()),
+        (0, "canary would be released: 3 children take part\n  functions: those of the manager\n")
+    );
 
     let good = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--wait", "--url", url]);
     assert_eq!(code(&good), 0, "{}{}", out(&good), err(&good));

@@ -39,7 +39,7 @@ async fn every_operation_of_the_document_is_a_route() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let operations = operations(&document);
     let listed: Vec<String> = operations.iter().map(|(method, path)| format!("{method} {path}")).collect();
-    insta::assert_snapshot!(listed.join("\n"), @"
+    insta::assert_snapshot!(listed.join("\n"), @r"
     GET /api/v1/audit
     GET /api/v1/callers/unknown
     GET /api/v1/children
@@ -57,6 +57,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/abort
     POST /api/v1/releases/{id}/approve
     GET /api/v1/releases/{id}/children
+    GET /api/v1/releases/{id}/children/{child}/offer
     POST /api/v1/releases/{id}/children/{child}/retry
     POST /api/v1/releases/{id}/children/{child}/skip
     POST /api/v1/releases/{id}/extend

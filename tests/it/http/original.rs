@@ -92,8 +92,8 @@ async fn the_offer_that_is_shown_is_the_text_that_the_child_gets() {
 
     let elsewhere = "\ntarget: {area: {type: Polygon, coordinates: [[[0, 0], [1, 0], [1, 1], [0, 0]]]}}\n";
     world.submit_to("/release?start=false", &(strategy("far") + elsewhere)).await.ok();
-    insta::assert_snapshot!(shown("far").await.problem(), @"");
-    insta::assert_snapshot!(shown("none").await.problem(), @"");
+    insta::assert_snapshot!(shown("far").await.problem(), @"404 /problems/no-offer: the child would have no part in this release: outside the area");
+    insta::assert_snapshot!(shown("none").await.problem(), @"404 /problems/unknown-release: release none is not known");
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn children_outside_of_the_managers_area_are_listed_and_take_part_all_the_
     world.submit(&strategy("21")).await.ok();
     assert_eq!(world.get("/api/v1/releases/21").await.json()["counts"]["participants"], 2);
     let unknown = World::start().await.get("/api/v1/children?outside=true").await;
-    insta::assert_snapshot!(unknown.problem(), @"");
+    insta::assert_snapshot!(unknown.problem(), @"400 about:blank: this manager doesn't know its own area: name it in parent.area_file");
 }
 
 #[tokio::test]

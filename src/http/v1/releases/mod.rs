@@ -2,6 +2,7 @@
 
 mod abort;
 mod act;
+pub(super) mod advice;
 mod analysis;
 mod approve;
 mod child_form;
@@ -21,8 +22,8 @@ mod show;
 mod skip_child;
 mod skip_stage;
 mod strategy;
-mod submit;
-mod upload;
+pub(super) mod submit;
+pub(super) mod upload;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{
