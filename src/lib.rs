@@ -17,6 +17,7 @@ pub mod model;
 pub mod notify;
 pub mod plan;
 pub mod provider;
+pub mod questions;
 pub mod release;
 pub mod store;
 pub mod strategy;

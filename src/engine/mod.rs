@@ -23,6 +23,7 @@ mod members;
 pub mod pace;
 mod past;
 pub mod pointers;
+pub mod questions;
 mod recall;
 pub mod rows;
 pub mod stats;

@@ -28,6 +28,7 @@ use super::{
     lineage::Lineage,
     pace::{self, Pace},
     pointers::Pointers,
+    questions::Questions,
     stats::Stats,
     waiters::Waiters,
 };
@@ -284,6 +285,8 @@ pub struct View {
     pub pointers: Pointers,
     /// Calls that wait for a child's turn to change.
     pub waiters: Waiters,
+    /// What managers below are asked.
+    pub questions: Questions,
     /// This manager and those above it.
     pub lineage: Lineage,
     pub stats: Stats,
@@ -312,6 +315,7 @@ impl Default for View {
             manager_id: OnceLock::new(),
             pointers: Pointers::default(),
             waiters: Waiters::default(),
+            questions: Questions::default(),
             lineage: Lineage::default(),
             stats: Stats::default(),
         }
@@ -581,7 +585,8 @@ impl View {
         self.known.pin().insert(id.clone(), key);
     }
 
-    pub(super) fn entry(&self, key: ChildKey) -> Option<Arc<ChildEntry>> {
+    /// By its number.
+    pub fn entry(&self, key: ChildKey) -> Option<Arc<ChildEntry>> {
         self.by_key().get(key.0 as usize)?.clone()
     }
 

@@ -57,6 +57,7 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
         capabilities: Some(Capabilities {
             runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
             labels: child.config.labels.clone(),
+            ..Capabilities::default()
         }),
         ..PollRequest::default()
     };

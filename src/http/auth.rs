@@ -3,7 +3,7 @@
 //! | paths | right |
 //! |---|---|
 //! | `POST /release`, `/api`, `/events`, `/openapi.json`, `/metrics` | an operator's |
-//! | the five calls of children | a child's own |
+//! | the calls of children | a child's own |
 //! | `/healthz`, `/readyz` | anybody's |
 //!
 //! Tokens are kept as SHA-256, compared in constant time, and shown nowhere.

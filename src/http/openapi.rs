@@ -28,7 +28,7 @@ use super::{Context, child, router::operators};
         (name = "releases", description = "Submit releases, look at them, act on them."),
         (name = "children", description = "Who polls here."),
         (name = "watching", description = "Audit trail, events, health, metrics."),
-        (name = "child protocol", description = "The five calls of children. Fixed.")
+        (name = "child protocol", description = "The calls of children; all but /answers are fixed.")
     )
 )]
 struct Base;

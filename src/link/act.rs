@@ -57,6 +57,18 @@ pub struct Poll {
     pub held: Vec<String>,
     /// The parent is a Choirmaster, and understands more than the plain protocol.
     pub understood: bool,
+    /// What it said that it understands.
+    pub features: Vec<String>,
+}
+
+/// What the parent asks; the body is JSON that the driver understands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    pub id: String,
+    pub kind: String,
+    /// The answer has to be there within so many milliseconds.
+    pub within_ms: u64,
+    pub body: String,
 }
 
 /// The answer to a poll.
@@ -68,6 +80,9 @@ pub struct Polled {
     pub rm_ids: Vec<String>,
     /// Offers whose release is paused there.
     pub hold: Vec<String>,
+    /// What the parent understands beyond the plain protocol.
+    pub features: Vec<String>,
+    pub questions: Vec<Question>,
 }
 
 /// What a call came to.
@@ -125,6 +140,8 @@ pub enum Act {
         release: ReleaseId,
         hold: bool,
     },
+    /// Answer what the parent asks; nothing depends on it here.
+    Answer(Vec<Question>),
     /// The parent refuses for good what is said of a release, so it will never be ended there.
     Disown {
         release: ReleaseId,

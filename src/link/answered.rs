@@ -1,7 +1,8 @@
 //! What follows from what the parent answered.
 
 use super::{
-    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause, Unheard,
+    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
+    QUESTIONS_EVERY_MS, Unheard,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
 
@@ -44,9 +45,12 @@ impl Link {
             Err(trouble) => return self.poll_failed(with_id, &trouble, now),
         };
         let was_troubled = self.polls.is_troubled();
-        let due = again(self.settings.poll_ms, waits, began, now);
+        // Whoever asks may have more to ask, and everything else to say.
+        let interval = if polled.questions.is_empty() { self.settings.poll_ms } else { QUESTIONS_EVERY_MS };
+        let due = again(interval, waits, began, now);
         self.polls.succeed(due, &mut self.acts);
         self.not_found = 0;
+        self.features.clone_from(&polled.features);
         if was_troubled {
             // It is back: what failed meanwhile needs not wait any longer.
             (self.offers.due, self.results.due) = (now, now);
@@ -63,6 +67,9 @@ impl Link {
         if self.bent.is_none() {
             self.paused_above = Some(polled.hold.iter().cloned().collect());
             self.hold();
+            if !polled.questions.is_empty() {
+                self.acts.push_back(Act::Answer(polled.questions));
+            }
             self.note(polled.offer, now);
         }
     }

@@ -9,7 +9,7 @@
 //!            facts, below, rows of the outbox, answers
 //!                             │
 //!   Act::Call ◀── next(now) ◀─┴─▶ wake() ──▶ when to call next() again at the latest
-//!   Act::Enroll, Note, Done, End, Skip, Hold, Disown, Above, Say
+//!   Act::Enroll, Note, Done, End, Skip, Hold, Disown, Answer, Above, Say
 //! ```
 //!
 //! Four errands run beside each other: the poll (it may wait at the parent for half a minute), the taking over of offers,
@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::lane::{Dice, Lane};
 pub use self::{
-    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Row, Said, Trouble},
+    act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, Trouble},
     below::{Below, Look},
     facts::{Facts, FromAbove, Pause},
 };
@@ -53,6 +53,9 @@ pub const BELIEVED_AFTER: u32 = 6;
 
 /// How long a call may wait at a parent that can let it wait, in milliseconds.
 pub const WAIT_MS: u64 = 30_000;
+
+/// An answer with questions is followed by the next poll at once, but by no more than one in so many milliseconds.
+const QUESTIONS_EVERY_MS: u64 = 20;
 
 /// An offer that is shown again although it was taken over is looked at again after this long, in milliseconds.
 const LOOK_AGAIN_MS: u64 = 60_000;
@@ -151,6 +154,8 @@ pub struct Link {
     paused_above: Option<BTreeSet<String>>,
     /// The parent and those above it.
     above: Vec<String>,
+    /// What the parent understands beyond the plain protocol, as it said last.
+    features: Vec<String>,
     /// Why offers of the parent aren't taken.
     bent: Option<Said>,
     polls: Lane,
@@ -183,6 +188,7 @@ impl Link {
             not_found: 0,
             paused_above: None,
             above: Vec::new(),
+            features: Vec::new(),
             bent: None,
             polls: Lane::new(Errand::Poll, now),
             offers: Lane::new(Errand::Offers, now),
@@ -311,7 +317,8 @@ impl Link {
         [poll, take].into_iter().flatten().chain(sendable).chain(ready).chain(asks).min()
     }
 
-    fn id(&self) -> Option<&str> {
+    /// The id that the parent gave.
+    pub fn id(&self) -> Option<&str> {
         self.enrolled.as_ref().map(|(_, id)| id.as_str())
     }
 
@@ -381,6 +388,7 @@ impl Link {
             rm_ids: own.chain(&self.above).take(MAX_DEPTH).cloned().collect(),
             held: self.paused_above.iter().flatten().cloned().collect(),
             understood: self.is_understood(),
+            features: self.features.clone(),
             id,
         };
         self.below_changed = false;

@@ -1,6 +1,9 @@
 //! What a child is, where it stands in a release, and how that ended for it.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,9 +35,21 @@ pub struct Capabilities {
     pub runtimes: Option<Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Of a manager: for each key the values that its children have, those of managers below among them. `None`: it
+    /// doesn't say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels_below: Option<Box<BTreeMap<String, BTreeSet<String>>>>,
+    /// What it understands beyond the plain protocol.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
 
 impl Capabilities {
+    /// Whether it names a feature.
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|has| has == feature)
+    }
+
     /// Whether functions that need `runtime` can run here.
     pub fn runs(&self, runtime: &str) -> bool {
         self.runtimes.as_ref().is_none_or(|known| known.iter().any(|r| r == runtime))

@@ -18,6 +18,7 @@ mod clip;
 mod cover;
 mod edges;
 mod index;
+mod needs;
 mod order;
 mod shape;
 mod why;
@@ -29,6 +30,7 @@ pub use clip::clipped;
 pub use cover::{Cover, Lies};
 pub use edges::{Point, Segment};
 pub use index::{AreaIndex, ENTRY_BYTES, Entry, Place};
+pub use needs::Needs;
 pub use order::{Wave, metres_from};
 pub use shape::{Bounds, Shape};
 pub use why::{Part, Why};
@@ -51,6 +53,8 @@ pub struct Candidate<'a> {
     pub area: Option<&'a str>,
     /// Whether it has a part in another release.
     pub is_busy: bool,
+    /// Whether it stands for the children that it has itself: what it doesn't say of them is not known.
+    pub is_manager: bool,
 }
 
 /// The children, however they are kept.
@@ -113,32 +117,20 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
     let mut parts = Vec::new();
     let mut excluded: BTreeMap<Why, Tally> = BTreeMap::new();
     let (mut outside, mut unknown) = (Tally::default(), Tally::default());
-    let mut judge = |child: ChildKey, entry: &Entry, place: Place| {
-        let Some(candidate) = fleet.candidate(child) else { return };
-        match rules.part(&candidate) {
-            Ok(part) => {
-                if place == Place::Partly {
-                    plan.partly.push(plan.members.len() as u32);
-                }
-                plan.members.push(child);
-                plan.participants.add(entry);
-                plan.busy += u32::from(candidate.is_busy);
-                parts.push(part);
+    sift(&rules, fleet, |child, entry, judged| match judged {
+        Ok((part, place, is_busy)) => {
+            if place == Place::Partly {
+                plan.partly.push(plan.members.len() as u32);
             }
-            Err(why) => excluded.entry(why).or_default().add(entry),
+            plan.members.push(child);
+            plan.participants.add(entry);
+            plan.busy += u32::from(is_busy);
+            parts.push(part);
         }
-    };
-    match rules.area() {
-        None => areas.iter().for_each(|(child, entry)| judge(child, entry, Place::Inside)),
-        Some(area) => {
-            let text = |child| fleet.candidate(child).and_then(|candidate| candidate.area);
-            areas.place(&areas.cover(&area), text, |child, entry, place| match place {
-                Place::Inside | Place::Partly => judge(child, entry, place),
-                Place::Outside => outside.add(entry),
-                Place::Unknown => unknown.add(entry),
-            });
-        }
-    }
+        Err(Why::Outside) => outside.add(entry),
+        Err(Why::NoArea) => unknown.add(entry),
+        Err(why) => excluded.entry(why).or_default().add(entry),
+    });
     if parts.iter().any(|part| *part != Part::ALL) {
         plan.parts = parts.into_iter().map(|part| part.0).collect();
     }
@@ -151,6 +143,44 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
         Some(Order::Parallel | Order::GlobalIncremental) | None => {}
     }
     plan
+}
+
+/// Who can take part where this is needed: the same as those of a plan, in their order.
+pub fn able(needs: &Needs, fleet: &impl Fleet, mut each: impl FnMut(ChildKey, &Entry, Result<(), Why>)) {
+    let rules = why::Rules::of(needs);
+    sift(&rules, fleet, |child, entry, judged| each(child, entry, judged.map(drop)));
+}
+
+/// Judges every child, in order of birth: what it runs, where it lies and whether it has a part in another release, or
+/// why it takes no part.
+fn sift(
+    rules: &why::Rules<'_>,
+    fleet: &impl Fleet,
+    mut each: impl FnMut(ChildKey, &Entry, Result<(Part, Place, bool), Why>),
+) {
+    let areas = fleet.areas();
+    let judge = |child: ChildKey, place: Place| {
+        let candidate = fleet.candidate(child)?;
+        Some(rules.part(&candidate).map(|part| (part, place, candidate.is_busy)))
+    };
+    let Some(area) = rules.area() else {
+        for (child, entry) in areas.iter() {
+            if let Some(judged) = judge(child, Place::Inside) {
+                each(child, entry, judged);
+            }
+        }
+        return;
+    };
+    let text = |child| fleet.candidate(child).and_then(|candidate| candidate.area);
+    areas.place(&areas.cover(&area), text, |child, entry, place| match place {
+        Place::Inside | Place::Partly => {
+            if let Some(judged) = judge(child, place) {
+                each(child, entry, judged);
+            }
+        }
+        Place::Outside => each(child, entry, Err(Why::Outside)),
+        Place::Unknown => each(child, entry, Err(Why::NoArea)),
+    });
 }
 
 /// What a single child would do in a release, by the rules of [`plan`]. For many children prepare the target's

@@ -1,13 +1,11 @@
 //! What keeps a child out of a release.
 
-use std::collections::BTreeMap;
-
 use geo::MultiPolygon;
 
-use super::Candidate;
+use super::{Candidate, Needs};
 use crate::{
     model::{Cordon, Exclusion},
-    strategy::{Function, Partial, Strategy, TargetArea},
+    strategy::{Partial, Strategy, Target, TargetArea},
 };
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
@@ -67,25 +65,26 @@ impl Part {
     }
 }
 
-/// A strategy's conditions on children, except for the area.
+/// A strategy's conditions on children.
 pub(super) struct Rules<'s> {
-    strategy: &'s Strategy,
-    labels: Option<&'s BTreeMap<String, String>>,
-    partial: Partial,
+    /// For each function the runtimes of both versions.
+    runtimes: Vec<[&'s str; 2]>,
+    target: Option<&'s Target>,
 }
 
 impl<'s> Rules<'s> {
     pub fn new(strategy: &'s Strategy) -> Self {
-        let target = strategy.target.as_ref();
-        Self {
-            strategy,
-            labels: target.map(|target| &target.labels),
-            partial: target.map(|target| target.partial).unwrap_or_default(),
-        }
+        let runtimes = strategy.functions.iter().map(|f| [f.base.env.as_str(), f.new.env.as_str()]);
+        Self { runtimes: runtimes.collect(), target: strategy.target.as_ref() }
+    }
+
+    pub fn of(needs: &'s Needs) -> Self {
+        let runtimes = needs.runtimes.iter().map(|envs| envs.each_ref().map(String::as_str));
+        Self { runtimes: runtimes.collect(), target: needs.target.as_ref() }
     }
 
     pub fn area(&self) -> Option<MultiPolygon> {
-        self.strategy.target.as_ref()?.area.as_ref().map(TargetArea::polygons)
+        self.target?.area.as_ref().map(TargetArea::polygons)
     }
 
     /// What it runs, if it lies right.
@@ -93,33 +92,43 @@ impl<'s> Rules<'s> {
         if child.cordon != Cordon::Open {
             return Err(Why::Cordoned);
         }
-        for (at, (key, value)) in self.labels.into_iter().flatten().enumerate() {
-            if label(child, key) != Some(value) {
+        let labels = self.target.into_iter().flat_map(|target| &target.labels);
+        for (at, (key, value)) in labels.enumerate() {
+            if !may_have(child, key, value) {
                 return Err(Why::Label(at as u16));
             }
         }
-        let lacks = |function: &Function| -> Option<u8> {
+        let lacks = |runtimes: &[&str; 2]| -> Option<u8> {
             let runs = |env| child.capabilities.is_none_or(|capabilities| capabilities.runs(env));
-            [&function.base.env, &function.new.env].into_iter().position(|env| !runs(env)).map(|at| at as u8)
+            runtimes.iter().position(|env| !runs(env)).map(|at| at as u8)
         };
         let mut part = Part::ALL;
         let mut first = None;
-        for (at, function) in self.strategy.functions.iter().enumerate() {
+        for (at, function) in self.runtimes.iter().enumerate() {
             if let Some(version) = lacks(function) {
                 part.0 &= !(1 << at);
                 first.get_or_insert(Why::Runtime(at as u16, version));
             }
         }
-        let runs_any = (0..self.strategy.functions.len()).any(|at| part.has(at));
+        let partial = self.target.map(|target| target.partial).unwrap_or_default();
+        let runs_any = (0..self.runtimes.len()).any(|at| part.has(at));
         match first {
-            Some(why) if self.partial == Partial::Refuse || !runs_any => Err(why),
+            Some(why) if partial == Partial::Refuse || !runs_any => Err(why),
             _ => Ok(part),
         }
     }
 }
 
-/// A child's label: what operators say wins over what it says itself.
-fn label<'a>(child: &Candidate<'a>, key: &str) -> Option<&'a String> {
-    let reported = || child.capabilities.and_then(|capabilities| capabilities.labels.get(key));
-    child.labels.and_then(|labels| labels.get(key)).or_else(reported)
+/// Whether a child has a label; what operators say wins over what it says itself. A manager has those of its children,
+/// and any that it doesn't say that they lack.
+fn may_have(child: &Candidate<'_>, key: &str, value: &String) -> bool {
+    if let Some(given) = child.labels.and_then(|labels| labels.get(key)) {
+        return given == value;
+    }
+    let reported = child.capabilities.and_then(|capabilities| capabilities.labels.get(key));
+    if reported == Some(value) {
+        return true;
+    }
+    let below = child.capabilities.and_then(|capabilities| capabilities.labels_below.as_deref());
+    child.is_manager && below.is_none_or(|below| below.get(key).is_some_and(|values| values.contains(value)))
 }

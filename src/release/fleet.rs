@@ -2,7 +2,7 @@
 
 use super::state::State;
 use crate::{
-    model::ChildKey,
+    model::{ChildKey, ChildKind},
     plan::{AreaIndex, Candidate, Fleet},
 };
 
@@ -20,6 +20,7 @@ impl Fleet for State {
             labels: child.labels.as_deref(),
             area: child.area.as_deref(),
             is_busy: !child.open.is_empty(),
+            is_manager: child.kind() == ChildKind::Rm,
         })
     }
 }

@@ -77,6 +77,14 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
         .map_or(Turn::Idle, offer)
 }
 
+/// Whether a child has something in hand anywhere: it may be silent then without being gone.
+pub fn has_in_hand(state: &State, child: ChildKey) -> bool {
+    let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+    open.iter().filter_map(|release| state.assignment(*release, child)).any(|assignment| {
+        is_in_hand(assignment) || assignment.pending_undo().is_some_and(|undo| undo.fetched)
+    })
+}
+
 /// The offers that a child has in hand and whose release is paused.
 pub fn held(state: &State, child: ChildKey) -> Vec<String> {
     let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The five calls of the child protocol, as a child makes them.
+//! The calls of the child protocol, as a child makes them.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,10 +7,13 @@ use serde_json::value::RawValue;
 
 use crate::{
     functions::MAX_UPLOAD_BYTES,
-    link::{Below, Poll, Polled},
+    link::{Below, Poll, Polled, Question},
     model::ChildKind,
     strategy::MAX_STRATEGY_BYTES,
-    wire::child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
+    wire::{
+        child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
+        question::{Answered, AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES},
+    },
 };
 
 /// A call has this long until it is answered.
@@ -18,6 +21,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Largest answer to a poll, a result or a question, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// Largest answer to a poll of a parent that asks questions, in bytes.
+const MAX_ASKING_ANSWER_BYTES: usize = MAX_ANSWER_BYTES + MAX_QUESTION_BYTES;
 
 /// Longest text of a refusal that is kept, in characters.
 const MAX_REFUSAL_CHARS: usize = 200;
@@ -111,18 +117,27 @@ impl Parent {
             number_of_children: below.agents(),
             name: name.map(Cow::Borrowed),
             kind: Some(ChildKind::Rm),
-            capabilities: below.capabilities(),
+            capabilities: below.capabilities(common(&poll.features)),
             rm_ids: poll.rm_ids.clone(),
             held: poll.held.clone(),
         };
         let request = self.http.post(self.at(&["poll"])).json(&body);
-        let answer = self.send(waiting(request, poll.wait_ms), MAX_ANSWER_BYTES).await?;
+        let limit = if poll.features.is_empty() { MAX_ANSWER_BYTES } else { MAX_ASKING_ANSWER_BYTES };
+        let answer = self.send(waiting(request, poll.wait_ms), limit).await?;
         let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        let question = |asked: crate::wire::question::Question| Question {
+            body: asked.body.to_string(),
+            id: asked.id,
+            kind: asked.kind,
+            within_ms: asked.within_ms,
+        };
         Ok(Polled {
             offer: (!answer.new_release.is_empty()).then(|| answer.new_release.into_owned()),
             id: answer.id.into_owned(),
             rm_ids: answer.rm_ids,
             hold: answer.hold,
+            features: answer.features,
+            questions: answer.questions.into_iter().map(question).collect(),
         })
     }
 
@@ -150,6 +165,13 @@ impl Parent {
         Ok(())
     }
 
+    /// What the parent asked.
+    pub async fn answers(&self, id: &str, answers: Vec<Answered>) -> Result<(), CallError> {
+        let body = AnswersRequest { id: id.into(), answers };
+        self.send(self.http.post(self.at(&["answers"])).json(&body), MAX_ANSWER_BYTES).await?;
+        Ok(())
+    }
+
     /// Whether a stage may end, whether what was released is to be taken back, and which stages are to be passed over.
     pub async fn end_stage(
         &self,
@@ -165,6 +187,11 @@ impl Parent {
         let answer = self.send(waiting(request, wait_ms), MAX_ANSWER_BYTES).await?;
         read(&answer)
     }
+}
+
+/// Those features of a parent that this manager has too.
+fn common(features: &[String]) -> Vec<String> {
+    features.iter().filter(|feature| *feature == FEATURE_QUESTIONS).take(1).cloned().collect()
 }
 
 /// Lets a call wait at the parent, and as much longer for its answer.

@@ -7,7 +7,7 @@ use tokio::{
         broadcast::{self, error::RecvError},
         mpsc,
     },
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, Id, JoinSet},
     time::{Instant, sleep_until},
 };
 
@@ -18,10 +18,11 @@ use crate::{
         audit::Actor,
         rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
     },
-    link::{self, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Row, Said},
+    link::{self, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said},
+    questions,
     release::command::Command,
     store::rows::{AuditRow, OutboxRow},
-    wire::child,
+    wire::{child, question::Answered},
 };
 
 /// Commits are looked at no more often: one that follows another closely waits for the next look.
@@ -30,6 +31,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Facts are never older, even if no commit told of a change.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
 
+/// Questions of the parent that are answered at once; more are left to its patience.
+const MAX_ANSWERING: usize = 64;
+
 /// Children looked at while the engine waits.
 const SLICE: usize = 10_000;
 
@@ -37,6 +41,8 @@ const SLICE: usize = 10_000;
 enum Ended {
     Call(CallId, Result<Answer, Trouble>),
     Looked(Result<Below, Trouble>),
+    /// A question of the parent.
+    Answered(String),
 }
 
 /// The engine is gone.
@@ -58,6 +64,8 @@ pub(super) struct Driver {
     /// So that a call can be given up, and so that one that broke off is known.
     calls: HashMap<CallId, AbortHandle>,
     results: HashMap<Row, Arc<Upward>>,
+    /// Questions of the parent that are being answered.
+    answering: HashMap<String, AbortHandle>,
     below: Arc<Below>,
     /// Something may have changed below since the last look.
     is_below_stale: bool,
@@ -85,6 +93,7 @@ impl Driver {
             tasks: JoinSet::new(),
             calls: HashMap::new(),
             results: HashMap::new(),
+            answering: HashMap::new(),
             below: Arc::new(Below::default()),
             is_below_stale: true,
             is_looking: false,
@@ -123,6 +132,9 @@ impl Driver {
             Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => match ended {
                 Ok((_, Ended::Call(call, answer))) => self.answered(call, answer).await?,
                 Ok((_, Ended::Looked(below))) => self.looked(below)?,
+                Ok((_, Ended::Answered(question))) => {
+                    self.answering.remove(&question);
+                }
                 Err(error) => self.broke_off(&error),
             }
         }
@@ -247,9 +259,34 @@ impl Driver {
             tracing::error!(%error, "a call to the parent broke off");
             let now = self.now();
             self.link.answered(call, Err(link::Trouble::Passing("it broke off".to_owned())), now);
+        } else if let Some(question) = self.question_of(error.id()) {
+            self.answering.remove(&question);
+            tracing::error!(%error, "the answer to a question of the parent broke off");
         } else if !error.is_cancelled() {
             tracing::error!(%error, "the look at the children broke off");
             (self.is_looking, self.is_below_stale) = (false, true);
+        }
+    }
+
+    fn question_of(&self, task: Id) -> Option<String> {
+        let found = self.answering.iter().find(|(_, answering)| answering.id() == task);
+        found.map(|(question, _)| question.clone())
+    }
+
+    /// Answers what the parent asks while everything else goes on. What is asked again meanwhile is answered once.
+    fn answer(&mut self, asked: Vec<Question>) {
+        let Some(id) = self.link.id().map(str::to_owned) else { return };
+        for question in asked {
+            if self.answering.len() >= MAX_ANSWERING || self.answering.contains_key(&question.id) {
+                continue;
+            }
+            let (caller, id, name) = (Arc::clone(&self.caller), id.clone(), question.id.clone());
+            let task = self.tasks.spawn(async move {
+                let asked = question.id.clone();
+                caller.answer(&id, question).await;
+                Ended::Answered(asked)
+            });
+            self.answering.insert(name, task);
         }
     }
 
@@ -288,6 +325,7 @@ impl Driver {
                 command(engine, Command::UpstreamHold { release, hold }).await?;
                 self.look().await?;
             }
+            Act::Answer(asked) => self.answer(asked),
             Act::Disown { release, why } => {
                 tracing::error!(release = release.as_str(), why, "what came from the parent is taken back");
                 let release = release.as_str().to_owned();
@@ -328,6 +366,19 @@ async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, T
 }
 
 impl Caller {
+    /// Answers a question, or says why not. If that doesn't reach the parent, it does without.
+    async fn answer(&self, id: &str, question: Question) {
+        let Question { id: asked, kind, within_ms, body } = question;
+        let said = questions::answer(&self.engine, &kind, &body, Duration::from_millis(within_ms)).await;
+        let answered = match said {
+            Ok(body) => Answered { id: asked, body, error: None },
+            Err(why) => Answered { id: asked, body: serde_json::Value::Null, error: Some(why) },
+        };
+        if let Err(error) = self.parent.answers(id, vec![answered]).await {
+            tracing::debug!(kind, %error, "an answer didn't reach the parent");
+        }
+    }
+
     async fn make(&self, call: Call, below: &Below, upward: Option<Arc<Upward>>) -> Result<Answer, Trouble> {
         match call {
             Call::Poll(poll) => {

@@ -1,15 +1,20 @@
-//! The five calls of the child protocol: what a child sends and what it is answered.
+//! The calls of the child protocol: what a child sends and what it is answered. Questions to managers are in
+//! [`super::question`].
 //!
 //! Two spellings are read: that of the deployed agents (`proxy_times.median`, `"status": 4`) and the older one
 //! of the reference document (`ProxyTimes.Median`, `"status": "Completed"`, numeric ids). One is written: that of
 //! the deployed agents, with the optional additions only where they are set.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{WireError, number, text};
+use super::{
+    WireError, number,
+    question::{MAX_FEATURES, MAX_QUESTIONS, Question},
+    text,
+};
 use crate::{
     analysis,
     model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus},
@@ -41,6 +46,9 @@ pub const MAX_RM_IDS: usize = 64;
 
 /// Most labels a child may report.
 pub const MAX_LABELS: usize = 64;
+
+/// Most labels, each value of a key counted, that a manager may report of its children.
+pub const MAX_LABELS_BELOW: usize = 512;
 
 /// Longest runtime, label key or label value, in bytes.
 pub const MAX_LABEL_BYTES: usize = 128;
@@ -122,6 +130,14 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
     let runtimes = capabilities.runtimes.as_deref().unwrap_or_default();
     at_most("capabilities.runtimes", runtimes.len(), MAX_RUNTIMES)?;
     at_most("capabilities.labels", capabilities.labels.len(), MAX_LABELS)?;
+    check_features("capabilities.features", &capabilities.features)?;
+    if let Some(below) = &capabilities.labels_below {
+        let pairs = below.values().map(BTreeSet::len).sum();
+        at_most("capabilities.labels_below", pairs, MAX_LABELS_BELOW)?;
+        for text in below.keys().chain(below.values().flatten()) {
+            within("capabilities.labels_below", text, MAX_LABEL_BYTES)?;
+        }
+    }
     for runtime in runtimes {
         within("capabilities.runtimes", runtime, MAX_LABEL_BYTES)?;
     }
@@ -130,6 +146,11 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
         within("capabilities.labels", value, MAX_LABEL_BYTES)?;
     }
     Ok(())
+}
+
+fn check_features(field: &str, features: &[String]) -> Result<(), WireError> {
+    at_most(field, features.len(), MAX_FEATURES)?;
+    features.iter().try_for_each(|feature| within(field, feature, MAX_LABEL_BYTES))
 }
 
 /// The answer to a poll.
@@ -147,6 +168,12 @@ pub struct PollAnswer<'a> {
     /// To managers: offers that they have in hand and whose release is paused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hold: Vec<String>,
+    /// To managers: what the parent understands beyond the plain protocol, at most [`MAX_FEATURES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// To managers that say that they answer them: at most [`MAX_QUESTIONS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
 }
 
 impl<'a> PollAnswer<'a> {
@@ -160,6 +187,9 @@ impl<'a> PollAnswer<'a> {
         }
         check_ids("rm_ids", &answer.rm_ids)?;
         check_ids("hold", &answer.hold)?;
+        check_features("features", &answer.features)?;
+        at_most("questions", answer.questions.len(), MAX_QUESTIONS)?;
+        answer.questions.iter().try_for_each(Question::validate)?;
         Ok(answer)
     }
 }
@@ -531,14 +561,14 @@ pub enum Then {
 }
 
 /// Serde would take an array for a struct too; a call is an object.
-fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
     match body.trim_ascii_start().first() {
         Some(b'{') => Ok(serde_json::from_slice(body)?),
         _ => Err(WireError::new("the body must be a JSON object")),
     }
 }
 
-fn within(field: &str, text: &str, max: usize) -> Result<(), WireError> {
+pub(super) fn within(field: &str, text: &str, max: usize) -> Result<(), WireError> {
     if text.len() > max {
         return Err(WireError::new(&format!(
             "`{field}` has at most {max} bytes, this one has {}",
@@ -552,7 +582,7 @@ fn within(field: &str, text: &str, max: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-fn at_most(field: &str, len: usize, max: usize) -> Result<(), WireError> {
+pub(super) fn at_most(field: &str, len: usize, max: usize) -> Result<(), WireError> {
     if len > max {
         return Err(WireError::new(&format!("`{field}` holds at most {max} entries, this one has {len}")));
     }

@@ -10,6 +10,7 @@
 pub mod api;
 pub mod child;
 mod number;
+pub mod question;
 mod text;
 
 pub use crate::model::{Capabilities, ChildKind};

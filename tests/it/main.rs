@@ -10,6 +10,7 @@ mod crash;
 mod engine;
 mod fleet;
 mod forward;
+mod frozen;
 mod functions;
 mod http;
 mod judging;

@@ -1,8 +1,10 @@
-//! The five calls of children. Fixed: agents that can't be changed depend on every path, status and field.
+//! The calls of children. Five of them are fixed: agents that can't be changed depend on every path, status and field.
+//! The sixth, `/answers`, only managers make that were asked something.
 //!
 //! What most traffic consists of (a poll with nothing new, a question whether a stage may end, a repeated
 //! download) is answered from the view, without the engine and the store. Errors are a status and one line of text.
 
+mod answers;
 mod end_stage;
 mod functions;
 mod poll;
@@ -33,6 +35,7 @@ use crate::{
     wire::{
         WireError,
         child::{MAX_END_STAGE_BODY_BYTES, MAX_POLL_BODY_BYTES, MAX_RESULT_BODY_BYTES},
+        question::MAX_ANSWERS_BODY_BYTES,
     },
 };
 
@@ -44,11 +47,13 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(functions::handle))
         .routes(routes!(result::handle).layer(DefaultBodyLimit::max(MAX_RESULT_BODY_BYTES)))
         .routes(routes!(end_stage::handle).layer(DefaultBodyLimit::max(MAX_END_STAGE_BODY_BYTES)))
+        .routes(routes!(answers::handle).layer(DefaultBodyLimit::max(MAX_ANSWERS_BODY_BYTES)))
 }
 
 /// Whether errors on a path are one line of text.
 pub fn is_child_path(path: &str) -> bool {
-    matches!(path, "/poll" | "/release" | "/result" | "/end_stage") || path.starts_with("/release/functions/")
+    matches!(path, "/poll" | "/release" | "/result" | "/end_stage" | "/answers")
+        || path.starts_with("/release/functions/")
 }
 
 /// The answer to a method that a path does not know.

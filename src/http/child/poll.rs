@@ -1,6 +1,6 @@
 //! `POST /poll`.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     engine::{
         By, EngineError,
+        questions::{Handed, Next},
         stats::Stats,
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
@@ -32,6 +33,7 @@ use crate::{
     wire::{
         PollRequest,
         child::{MAX_RM_IDS, PollAnswer},
+        question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, Question},
     },
 };
 
@@ -43,7 +45,8 @@ use crate::{
         MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`; managers add \
         `rm_ids` (themselves and the managers above them) and `held` (offers that they hold)."),
     responses(
-        (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty.",
+        (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty; to managers \
+            also `rm_ids`, `hold`, `features` and `questions`.",
             content_type = "application/json", body = Object),
         (status = 400, description = "Malformed, or no valid area.", content_type = "text/plain", body = String),
         (status = 409, description = "A manager that is above this one.", content_type = "text/plain", body = String),
@@ -103,7 +106,7 @@ pub(super) async fn handle(
         _ => answered.body,
     };
     Ok(json(match manager {
-        Some(_) => Box::pin(for_manager(&ctx, &body)).await?,
+        Some(manager) => Box::pin(for_manager(&ctx, &manager, &body)).await?,
         None => body,
     }))
 }
@@ -114,6 +117,8 @@ struct Manager {
     id: String,
     /// Offers that it holds, in order.
     held: Vec<String>,
+    /// It answers questions.
+    answers: bool,
 }
 
 impl Manager {
@@ -122,7 +127,8 @@ impl Manager {
         let id = request.rm_ids.first()?.clone();
         let mut held = request.held.clone();
         held.sort_unstable();
-        Some(Self { id, held })
+        let answers = request.capabilities.as_ref().is_some_and(|has| has.has(FEATURE_QUESTIONS));
+        Some(Self { id, held, answers })
     }
 }
 
@@ -143,7 +149,7 @@ fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
 }
 
 /// The plain answer, with what only managers understand.
-async fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "an answer could not be written");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
@@ -161,7 +167,23 @@ async fn for_manager(ctx: &Context, plain: &[u8]) -> Result<Vec<u8>, Refused> {
         Some((key, true)) => ctx.engine.query(PATIENCE, move |state| turn::held(state, key)).await?,
         _ => held(ctx, &answer.id),
     };
-    serde_json::to_vec(&PollAnswer { rm_ids, hold, ..answer }).map_err(|error| failed(&error))
+    let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
+    let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
+    let features = vec![FEATURE_QUESTIONS.to_owned()];
+    serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
+        .map_err(|error| failed(&error))
+}
+
+/// What a manager is asked with this answer.
+fn questions(ctx: &Context, key: ChildKey) -> Vec<Question> {
+    let handed = ctx.view().questions.hand_out(key, MAX_QUESTIONS, MAX_QUESTION_BYTES);
+    let question = |handed: Handed| Question {
+        id: handed.id,
+        kind: handed.kind.to_owned(),
+        within_ms: handed.within_ms,
+        body: handed.body,
+    };
+    handed.into_iter().map(question).collect()
 }
 
 /// Offers that a child has in hand and whose release is paused.
@@ -209,7 +231,7 @@ async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result
 }
 
 /// The first offer that comes to wait for a child within the wait. To a manager it is news as well that something of
-/// what it has in hand is paused, or no longer.
+/// what it has in hand is paused, or no longer, and that it is asked something.
 async fn until_offer(
     ctx: &Context,
     id: &str,
@@ -223,6 +245,11 @@ async fn until_offer(
         }
         let known = ctx.view().with_child(id, |child| (child.key, child.turn(), child.kind()));
         let Some((key, turn, kind)) = known else { return Ok(None) };
+        let asked_again = match ctx.view().questions.next(key) {
+            Next::Now if manager.is_some_and(|manager| manager.answers) => return Ok(None),
+            Next::In(left) => Some(left),
+            Next::Now | Next::Nothing => None,
+        };
         let release = ctx.view().release(turn.release);
         match turn.mode {
             Mode::Offer | Mode::Queued if let Some(left) = early(ctx, key, &turn) => {
@@ -252,7 +279,13 @@ async fn until_offer(
             // again: here the manager waits for the child's next call, not the other way round.
             Mode::InHand | Mode::Ask => return Ok(None),
         }
-        if !waiting.again().await? {
+        let asked_again = async {
+            match asked_again {
+                Some(left) => sleep(left).await,
+                None => pending().await,
+            }
+        };
+        if !waiting.again_or(asked_again).await? {
             return Ok(None);
         }
     }

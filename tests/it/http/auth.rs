@@ -44,6 +44,7 @@ async fn operators_need_their_token_and_nobody_else_does() {
         ("GET", "/release/functions/a"),
         ("POST", "/result"),
         ("POST", "/end_stage"),
+        ("POST", "/answers"),
         ("GET", "/nowhere"),
         ("PATCH", "/api/v1/releases"),
     ] {
@@ -77,6 +78,7 @@ async fn operators_need_their_token_and_nobody_else_does() {
     GET /release/functions/a: 404 404 404
     POST /result: 400 400 400
     POST /end_stage: 400 400 400
+    POST /answers: 400 400 400
     GET /nowhere: 404 404 404
     PATCH /api/v1/releases: 405 405 405
     ");

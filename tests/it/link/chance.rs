@@ -112,6 +112,7 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
             | Act::End { .. }
             | Act::Skip { .. }
             | Act::Hold { .. }
+            | Act::Answer(_)
             | Act::Disown { .. }
             | Act::Above(_)
             | Act::Say(_) => {}

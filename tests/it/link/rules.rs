@@ -1,6 +1,6 @@
 //! One rule a test.
 
-use choirmaster::link::{Act, Answer, Call, Errand, Polled, Said, Trouble, WAIT_MS};
+use choirmaster::link::{Act, Answer, Call, Errand, Polled, Question, Said, Trouble, WAIT_MS};
 
 use super::{Bench, OWN, POLL_MS, away, facts, polled};
 
@@ -354,4 +354,53 @@ fn a_manager_above_its_own_parent_takes_no_offers_until_that_is_over() {
     let acts = bench.answer(poll, answer(&["rm-parent"]));
     assert!(acts.contains(&Act::Say(Said::Straight)), "{acts:?}");
     assert!(acts.contains(&Act::Note { offer: "21".to_owned() }), "{acts:?}");
+}
+
+#[test]
+fn a_question_is_answered_and_the_next_poll_follows_at_once_but_not_in_a_storm() {
+    let mut bench = Bench::registered();
+    let (poll, _) = bench.call();
+    let question =
+        Question { id: "q".to_owned(), kind: "k".to_owned(), within_ms: 2_000, body: "{}".to_owned() };
+    let asking = Polled {
+        id: "c1".to_owned(),
+        rm_ids: vec!["above".to_owned()],
+        features: vec!["questions".to_owned()],
+        questions: vec![question.clone()],
+        ..Polled::default()
+    };
+    let acts = bench.answer(poll, Answer::Polled(asking.clone()));
+    assert!(acts.contains(&Act::Answer(vec![question])), "{acts:?}");
+    assert!(bench.sleep() < POLL_MS, "whoever asks may have more to ask");
+    let polled = |calls: Vec<_>| {
+        calls.into_iter().find_map(|(id, call)| match call {
+            Call::Poll(poll) => Some((id, poll)),
+            _ => None,
+        })
+    };
+    let (mut poll, made) = polled(bench.calls()).unwrap();
+    assert_eq!(made.features, ["questions"], "the parent hears only now that they are answered here");
+    let began = bench.now;
+    for _ in 0..100 {
+        bench.answer(poll, Answer::Polled(asking.clone()));
+        bench.sleep();
+        poll = polled(bench.calls()).unwrap().0;
+    }
+    assert!(bench.now - began >= 1_000, "{} ms for 100 polls", bench.now - began);
+}
+
+#[test]
+fn a_manager_that_is_above_its_own_parent_answers_nothing() {
+    let mut bench = Bench::registered();
+    let (poll, _) = bench.call();
+    let question =
+        Question { id: "q".to_owned(), kind: "k".to_owned(), within_ms: 2_000, body: "{}".to_owned() };
+    let asking = Polled {
+        id: "c1".to_owned(),
+        rm_ids: vec![OWN.to_owned()],
+        questions: vec![question],
+        ..Polled::default()
+    };
+    let acts = bench.answer(poll, Answer::Polled(asking));
+    assert!(!acts.iter().any(|act| matches!(act, Act::Answer(_))), "{acts:?}");
 }

@@ -79,6 +79,7 @@ impl Fleet for Children {
             labels: Some(&child.labels),
             area: child.area.as_deref(),
             is_busy: child.is_busy,
+            is_manager: false,
         })
     }
 }

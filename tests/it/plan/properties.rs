@@ -73,6 +73,7 @@ fn child() -> impl Strategy_<Value = (Child, Option<Polygon>)> {
             let capabilities = runtimes.map(|runtimes| Capabilities {
                 runtimes: Some(runtimes.into_iter().map(str::to_owned).collect()),
                 labels: reported,
+                ..Capabilities::default()
             });
             let cordon = if open { Cordon::Open } else { Cordon::Cordoned };
             let id = String::new();

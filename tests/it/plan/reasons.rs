@@ -20,7 +20,7 @@ fn each_child_that_is_left_out_has_its_reason() {
     let strategy = strategy(BERLIN);
     let runtimes = |names: &[&str]| {
         let runtimes = Some(names.iter().map(|name| (*name).to_owned()).collect());
-        Some(Capabilities { runtimes, labels: BTreeMap::new() })
+        Some(Capabilities { runtimes, ..Capabilities::default() })
     };
     let list = vec![
         labelled("fits", &FITS),
@@ -68,7 +68,7 @@ fn a_label_that_operators_gave_wins_over_the_reported_one() {
     let strategy = strategy("target: {labels: {tier: edge}}");
     let reports = |value: &str| {
         let labels = BTreeMap::from([("tier".to_owned(), value.to_owned())]);
-        Some(Capabilities { runtimes: None, labels })
+        Some(Capabilities { labels, ..Capabilities::default() })
     };
     let list = vec![
         Child { capabilities: reports("edge"), ..Child::nowhere("reports it") },

@@ -241,6 +241,7 @@ impl World {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamHold { release, hold });
             }
+            Act::Answer(asked) => panic!("nobody asks here: {asked:?}"),
             Act::Disown { release, why } => {
                 let release = release.as_str().to_owned();
                 self.own(manager, None, Command::UpstreamDisowned { release, why });
@@ -277,7 +278,7 @@ impl World {
         let (mut doing, mut held) = (Doing::Plain, Vec::new());
         let (command, wait_ms) = match what {
             Call::Poll(poll) => {
-                let capabilities = uplink.below.capabilities().unwrap_or_default();
+                let capabilities = uplink.below.capabilities(poll.features).unwrap_or_default();
                 let command = Command::Poll(Poll {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),
@@ -404,6 +405,7 @@ impl World {
                     offer,
                     rm_ids: beside.above,
                     hold: beside.hold,
+                    ..Polled::default()
                 })),
                 Ok(Reply::EndStage { end, rollback, skip }) => {
                     Ok(Answer::EndStage { end, undo: rollback, skip })

@@ -5,4 +5,5 @@ pub mod levels;
 mod offers;
 mod plain;
 mod processes;
+mod questions;
 mod rough;
