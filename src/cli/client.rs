@@ -204,6 +204,12 @@ impl Client {
         self.json(self.request(Method::GET, path).query(query)).await
     }
 
+    /// An answer that is text.
+    pub async fn text(&self, path: &[&str]) -> Result<String, CallError> {
+        let answer = self.send(self.request(Method::GET, path).timeout(ANSWER_TIMEOUT)).await?;
+        answer.text().await.map_err(|error| self.unreachable(&error))
+    }
+
     /// Does something to a child or a release; what it is like then is left out.
     pub async fn act(&self, method: Method, path: &[&str], body: &impl Serialize) -> Result<(), CallError> {
         self.send(self.request(method, path).json(body).timeout(ANSWER_TIMEOUT)).await.map(|_| ())

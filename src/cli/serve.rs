@@ -197,6 +197,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         },
         parent: parent(config)?,
         above: above(config)?,
+        service_area: config.parent.area()?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
         proxies: Proxies(config.http.trusted_proxies.0.clone()),
@@ -227,6 +228,7 @@ fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
         token: parent.token()?.map(|token| token.reveal().to_owned()),
         name: (!parent.name.is_empty()).then(|| parent.name.clone()),
         poll: parent.poll,
+        service_area: parent.area()?,
         archive_limits: config.functions.limits(),
     }))
 }

@@ -327,6 +327,9 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
         ReleaseState::Planned if release.is_held_above() => {
             "starts when the manager above goes on with it: it is paused there".to_owned()
         }
+        ReleaseState::Planned if release.deferred => {
+            "is submitted but not started: `choirmaster release resume` starts it".to_owned()
+        }
         ReleaseState::Planned => {
             let earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)

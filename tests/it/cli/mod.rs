@@ -4,6 +4,7 @@ mod analyse;
 mod demo;
 mod diff;
 mod help;
+mod original;
 mod release;
 mod samples;
 mod serve;
