@@ -147,7 +147,10 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
             Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
         }
         Turn::Busy { release, undo } => {
-            let Some(assignment) = state.assignment(release, key) else { return ASK };
+            let Some(assignment) = state.assignment(release, key).filter(|found| undo || !found.by_itself)
+            else {
+                return ASK;
+            };
             let name = match assignment.pending_undo().filter(|_| undo) {
                 Some(undo) => OfferName::undo(undo.number),
                 None => assignment.offer_name(),

@@ -115,12 +115,12 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
     ctx.view()
         .with_release(turn.release, |release| {
             let piece = match turn.name.kind {
-                OfferKind::First => crate::release::assignment::first_piece(&release.strategy),
+                OfferKind::First => Piece::FIRST,
                 OfferKind::Stage(stage) => Piece::Stage(stage),
                 OfferKind::Rollout(function) => Piece::Rollout(function),
                 OfferKind::Undo(_) => return None,
             };
-            let form = crate::release::decide::form(piece, &release.strategy);
+            let form = crate::release::decide::form(piece);
             Some(release.text(turn.name, form, || form.text(&release.strategy, offer)))
         })
         .flatten()
