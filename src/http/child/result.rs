@@ -59,6 +59,7 @@ pub(super) async fn handle(
 fn read(sent: StageSummary) -> summary::Summary {
     summary::Summary {
         agents: agents(&sent),
+        recount: sent.recount,
         why: sent.why.map(|why| Box::new(ending(why))),
         stage_name: sent.stage_name.filter(|name| !name.is_empty()),
         status: sent.status,

@@ -12,6 +12,7 @@ use crate::{
         assignment::{Assignment, Step},
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
+        manager::FEATURE_RETRY,
         offer::{OfferKind, OfferName, Piece},
         turn,
     },
@@ -35,7 +36,15 @@ pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &
     let is_full = form == Form::Full;
     let release = call.release;
     let strategy = match form {
-        Form::Full => Arc::new(release.strategy_for(&walk.assignment)),
+        Form::Full => {
+            let mut strategy = release.strategy_for(&walk.assignment);
+            // One that doesn't know of it only says again how its release ended.
+            let profile = state.children.get(call.key).and_then(|child| child.profile.as_deref());
+            if let Some(above) = &mut strategy.from_above {
+                above.retries &= profile.is_some_and(|profile| profile.capabilities.has(FEATURE_RETRY));
+            }
+            Arc::new(strategy)
+        }
         // A release from above may be called otherwise here, and a manager below knows it by that.
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
