@@ -360,6 +360,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::ChildCalledAgain { .. }
         | Change::UndoAwaited { .. }
         | Change::FaultNoted { .. }
+        | Change::Recounted { .. }
         | Change::NewcomersSeen { .. }
         | Change::DeadlinesSeen { .. }
         | Change::StageTimed { .. }

@@ -213,6 +213,9 @@ pub struct Upward {
     /// Why it ended badly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Box<Ending>>,
+    /// It was said before, and the agents stand otherwise now: for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
 }
 
 impl Upward {
@@ -229,6 +232,7 @@ impl Upward {
             next: None,
             agents: Agents { unconfirmed, ..Agents::default() },
             why: None,
+            recount: None,
         }
     }
 }
@@ -284,6 +288,10 @@ impl Touched {
                 Change::StageReported { release, stage, status, .. } => {
                     let release = state.find(*release);
                     let upward = release.and_then(|release| upward(release, *stage, *status));
+                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
+                }
+                Change::Recounted { release } => {
+                    let upward = state.find(*release).and_then(recount);
                     self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
                 }
                 Change::UndoReported { offer, unconfirmed, .. } => {
@@ -350,6 +358,7 @@ impl Touched {
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. }
             | Change::FaultNoted { release, .. }
+            | Change::Recounted { release }
             | Change::HeldAbove { release, .. }
             | Change::StageTimed { release, .. }
             | Change::ReleaseContinued { release, .. }
@@ -598,7 +607,15 @@ pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upwar
         status,
         agents: release.agents(),
         why: release.ending.clone().filter(|_| status != StageStatus::Completed),
+        recount: None,
     })
+}
+
+/// What tells the parent that the agents stand otherwise than it was told.
+pub fn recount(release: &Release) -> Option<Upward> {
+    let said = release.upstream.as_ref()?.said?;
+    let told = upward(release, said.stage, said.status)?;
+    Some(Upward { next: None, recount: Some(said.recounts), ..told })
 }
 
 /// Tells a webhook of the end of a release: (kind, payload).

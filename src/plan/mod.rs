@@ -201,9 +201,10 @@ pub fn why_not(
     judged(strategy, fleet, cover, child, &candidate)
 }
 
-/// What would keep a child out of a release, were it not cordoned; `None` also for one that is not known.
+/// What would keep a child out of a release that has begun, where neither that it is cordoned nor that it owes something
+/// is a reason; `None` also for one that is not known.
 pub fn unfit(strategy: &Strategy, fleet: &impl Fleet, cover: Option<&Cover>, child: ChildKey) -> Option<Why> {
-    let candidate = Candidate { cordon: Cordon::Open, ..fleet.candidate(child)? };
+    let candidate = Candidate { cordon: Cordon::Open, is_busy: false, ..fleet.candidate(child)? };
     judged(strategy, fleet, cover, child, &candidate)?.err()
 }
 

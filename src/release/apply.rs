@@ -114,9 +114,16 @@ impl State {
                     release.end_analyses();
                 });
             }
-            Change::StageReported { release, status, .. } => self.with(*release, |release| {
+            Change::StageReported { release, stage, status, .. } => self.with(*release, |release| {
+                let agents = release.agents();
                 if let Some(upstream) = &mut release.upstream {
-                    upstream.report(*status);
+                    upstream.report(*stage, *status, agents);
+                }
+            }),
+            Change::Recounted { release } => self.with(*release, |release| {
+                let agents = release.agents();
+                if let Some(said) = release.upstream.as_mut().and_then(|upstream| upstream.said.as_mut()) {
+                    (said.agents, said.recounts) = (agents, said.recounts.saturating_add(1));
                 }
             }),
             Change::ReleaseContinued { release, .. }
@@ -447,8 +454,16 @@ impl State {
             (release.ending, release.first_fault) = (None, None);
         }
         let unproven = release.unproven();
-        if let ReleaseState::Over { unconfirmed, .. } = &mut release.state {
+        let is_repaired = matches!(step, Step::Counted { .. })
+            && release.counts.failures() == 0
+            && !release.was_aborted_below();
+        if let ReleaseState::Over { end, unconfirmed } = &mut release.state {
             *unconfirmed = unproven;
+            // Those that ended badly below were tried again there.
+            if *end == End::DoneWithFailures && is_repaired {
+                *end = End::Done;
+                (release.ending, release.first_fault) = (None, None);
+            }
         }
         if turned {
             let busy = self.is_busy(child);

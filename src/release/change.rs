@@ -139,6 +139,10 @@ pub enum Change {
         child: ChildKey,
         ending: Box<Ending>,
     },
+    /// The parent is told anew what became of the agents.
+    Recounted {
+        release: ReleaseKey,
+    },
     /// The manager above holds a release that came from it, or does so no longer.
     HeldAbove {
         release: ReleaseKey,
@@ -347,6 +351,7 @@ impl Change {
             | Self::ReleaseResumed { release, .. }
             | Self::ReleaseAborted { release, .. }
             | Self::FaultNoted { release, .. }
+            | Self::Recounted { release }
             | Self::HeldAbove { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }

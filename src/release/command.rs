@@ -124,6 +124,8 @@ pub enum Command {
         release: String,
         offer: String,
         waves: u32,
+        /// It is over, and those that ended badly get another attempt.
+        retries: bool,
     },
     /// The parent takes a release back, and wants to hear of it under the id of this order.
     UpstreamUndo {

@@ -138,7 +138,7 @@ impl Fault {
             {
                 Some((*child, verb(*outcome).to_owned()))
             }
-            Change::Child { release: of, child, step: Step::Counted { agents }, .. }
+            Change::Child { release: of, child, step: Step::Counted { agents, .. }, .. }
                 if *of == release.key && agents.bad() > 0 =>
             {
                 Some((*child, below(*agents)))

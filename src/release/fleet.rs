@@ -29,7 +29,7 @@ impl Fleet for State {
         let open = self.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
         let over = open.iter().filter_map(|key| self.release(*key)).filter(|release| release.state.is_over());
         let owed = over.filter_map(|release| {
-            let undo = release.assignments.get(&child)?.pending_undo()?;
+            let undo = release.assignments.get(&child)?.pending_undo().filter(|undo| undo.overdue)?;
             Some(undo.functions.iter().filter_map(|at| release.strategy.functions.get(at)))
         });
         owed.flatten().any(|owed| owed.name == function)

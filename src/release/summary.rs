@@ -109,6 +109,9 @@ pub struct Summary {
     /// What a manager says of why its part ended badly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Box<Ending>>,
+    /// A manager that is done says this anew of its agents, for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
 }
 
 /// A summary as it is kept: its text, and a digest by which a repeat is known.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     change::Change,
     gate::Gate,
+    manager::Agents,
     state::{End, Release, ReleaseState, State},
     strata::one_form,
     summary::{Histogram, Reported, Summary, Times},
@@ -44,6 +45,20 @@ pub struct Upstream {
     /// The parent's own release is paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// What it was told last, under this offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Said>,
+}
+
+/// The last stage that was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    pub stage: u8,
+    pub status: StageStatus,
+    pub agents: Agents,
+    /// How often that was said anew of the agents.
+    #[serde(default)]
+    pub recounts: u32,
 }
 
 /// The reason of a pause that the parent asked for.
@@ -143,6 +158,11 @@ impl Release {
 pub(super) fn due(release: &Release, now: Now) -> Vec<Change> {
     let Some(upstream) = &release.upstream else { return Vec::new() };
     let path = release.strategy.success_path();
+    if release.state.is_over() && usize::from(upstream.reported) >= path.len() {
+        // All is said. Later some prove the way back, or were tried again.
+        let stands_otherwise = upstream.said.is_some_and(|said| said.agents != release.agents());
+        return stands_otherwise.then_some(Change::Recounted { release: release.key }).into_iter().collect();
+    }
     let left = path.iter().skip(usize::from(upstream.reported));
     let said = |(stage, status): (&usize, StageStatus)| Change::StageReported {
         release: release.key,
@@ -195,12 +215,14 @@ pub(super) fn undone(state: &State, release: &Release) -> Vec<Change> {
 
 impl Upstream {
     pub fn new(offer: String) -> Self {
-        Self { offer, reported: 0, undos: Vec::new(), held: false }
+        Self { offer, reported: 0, undos: Vec::new(), held: false, said: None }
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
-            Change::ReleaseContinued { offer, .. } => (self.offer, self.reported) = (offer.clone(), 0),
+            Change::ReleaseContinued { offer, .. } => {
+                (self.offer, self.reported, self.said) = (offer.clone(), 0, None);
+            }
             Change::UndoAwaited { offer, .. } => self.undos.push(offer.clone()),
             Change::UndoReported { offer, .. } => self.undos.retain(|other| other != offer),
             _ => {}
@@ -208,7 +230,8 @@ impl Upstream {
     }
 
     /// Takes note that a stage was reported.
-    pub(super) fn report(&mut self, status: StageStatus) {
+    pub(super) fn report(&mut self, stage: u8, status: StageStatus, agents: Agents) {
+        self.said = Some(Said { stage, status, agents, recounts: 0 });
         self.reported =
             if status == StageStatus::Completed { self.reported.saturating_add(1) } else { ALL_REPORTED };
     }
@@ -243,6 +266,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f2_histogram: f2_histogram.map(Box::new),
         strata: Vec::new(),
         why: None,
+        recount: None,
     }
 }
 

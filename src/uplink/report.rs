@@ -26,8 +26,8 @@ impl Caller {
         };
         let strata = Strata::of(&summaries, upward.split).told();
         let why = upward.why.clone();
-        let sum =
-            Summary { agents: Some(upward.agents), strata, why, ..aggregate(upward.status, &summaries) };
+        let (agents, recount) = (Some(upward.agents), upward.recount);
+        let sum = Summary { agents, strata, why, recount, ..aggregate(upward.status, &summaries) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
@@ -91,6 +91,7 @@ fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>
         f2_err_rate: summary.f2_err_rate,
         status: summary.status,
         next_stage,
+        recount: summary.recount,
         why: summary.why.map(|why| ending(*why)),
         f1_calls: summary.f1_calls,
         f2_calls: summary.f2_calls,

@@ -310,6 +310,9 @@ pub struct StageSummary {
     /// From a manager: why its part ended badly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
+    /// From a manager that is done: it says anew what became of its agents, for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
 }
 
 /// Why a part of a release ended badly. Each text has at most [`MAX_WHY_BYTES`].
@@ -377,6 +380,7 @@ impl StageSummary {
             unreachable: None,
             unconfirmed: None,
             why: None,
+            recount: None,
         }
     }
 

@@ -62,8 +62,8 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
             upstream::end(state, release, *stage, *undo, now).into()
         }
         Command::UpstreamDisowned { release, why } => upstream::disowned(state, release, why, now).into(),
-        Command::UpstreamContinue { release, offer, waves } => {
-            upstream::go_on(state, release, offer, *waves, now).into()
+        Command::UpstreamContinue { release, offer, waves, retries } => {
+            upstream::go_on(state, release, offer, *waves, *retries, now).into()
         }
         Command::UpstreamUndo { release, offer } => upstream::undo(state, release, offer, now).into(),
         Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now).into(),

@@ -203,24 +203,25 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
         return Err(wrong(release, "a stage can be ended while the release runs"));
     }
     let index = stage_of(release, stage)?;
-    let mut in_it = release.assignments.values().filter(|assignment| assignment.is_in(index)).peekable();
-    if in_it.peek().is_none() {
+    let mut inside = release.assignments.values().filter(|assignment| assignment.is_in(index)).peekable();
+    if inside.peek().is_none() {
         return Ok(Decision::unchanged(Reply::Done));
-    }
-    if !in_it.clone().any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
-        return Err(wrong(
-            release,
-            "whoever is in this stage of type A/B waits for no signal: it ends by itself",
-        ));
     }
     if release.barrier_above(index).is_some() {
         return Err(held(release, format!("the end of stage {stage:?}")));
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
-    if !release.gates.may_end(Slot::stage(index)) && in_it.any(|assignment| assignment.manager.is_some()) {
+    let has_managers = inside.clone().any(|assignment| assignment.manager.is_some());
+    if has_managers && !release.gates.may_end(Slot::stage(index)) {
         let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
                    promote the release instead";
         return Err(wrong(release, why));
+    }
+    if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
+        return Err(wrong(
+            release,
+            "whoever is in this stage of type A/B waits for no signal: it ends by itself",
+        ));
     }
     another_fact(release)?;
     let stage = index as u8;

@@ -103,7 +103,18 @@ fn unconfirmed_below(walk: &mut Walk<'_>, summary: &Summary) {
 /// Takes in what a manager says of its agents.
 fn count(walk: &mut Walk<'_>, agents: Agents) {
     if walk.assignment.manager.as_deref().is_some_and(|manager| manager.reported != agents) {
-        walk.step(Step::Counted { agents });
+        walk.step(Step::Counted { agents, recount: None });
+    }
+}
+
+/// A manager that is done says anew what became of its agents: some were tried again there, or have proven the way back.
+/// What was said before and comes late changes nothing.
+fn recount(walk: &mut Walk<'_>, report: &Report<'_>, number: u32) {
+    let assignment = &walk.assignment;
+    let Some((manager, agents)) = assignment.manager.as_deref().zip(report.summary.agents) else { return };
+    let is_last = report.name.attempt == assignment.named && assignment.status.is_over();
+    if is_last && number > manager.recounts {
+        walk.step(Step::Counted { agents, recount: Some(number) });
     }
 }
 
@@ -248,6 +259,10 @@ fn work(
     changes_before: usize,
     late: &mut Late,
 ) -> Result<(), Refusal> {
+    if let Some(number) = report.summary.recount {
+        recount(walk, &report, number);
+        return Ok(());
+    }
     let is_current = report.name == walk.assignment.offer_name();
     if !is_current || walk.assignment.status.is_over() {
         return past(walk, &report, changes_before, late);

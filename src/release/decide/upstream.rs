@@ -83,8 +83,16 @@ fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
     roll_back(state, release, ending, End::RolledBack, now)
 }
 
-/// The parent's next offer goes on with this release. Said twice it changes nothing.
-pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) -> Result<Decision, Refusal> {
+/// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
+/// be. Said twice it changes nothing.
+pub(super) fn go_on(
+    state: &State,
+    id: &str,
+    offer: &str,
+    waves: u32,
+    retries: bool,
+    now: Now,
+) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let key = release.key;
     if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
@@ -95,6 +103,10 @@ pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) 
     let most = waves.min(release.turns.waves());
     if may_end_well(release) && most > open {
         changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
+    }
+    if retries {
+        // Else it is said again how it stands.
+        changes.extend(operate::retry(state, id, now).map(|retried| retried.changes).unwrap_or_default());
     }
     Ok(Decision::new(changes, Reply::Done))
 }

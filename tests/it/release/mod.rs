@@ -11,6 +11,7 @@ mod one_stage;
 mod precedent;
 mod properties;
 mod queue;
+mod recount;
 mod replan;
 mod rules;
 mod skip;

@@ -236,7 +236,8 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
     insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have not fetched their offer; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
-    let go_on = Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2 };
+    let go_on =
+        Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2, retries: false };
     world.command(&go_on).unwrap();
     assert!(reported(&world).is_empty());
     world.command(&go_on).unwrap();
@@ -246,7 +247,8 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     // One that had fewer agents than it was planned with is done before its parent is.
-    let last = Command::UpstreamContinue { release: "w".into(), offer: "21.r3".into(), waves: 3 };
+    let last =
+        Command::UpstreamContinue { release: "w".into(), offer: "21.r3".into(), waves: 3, retries: false };
     world.command(&last).unwrap();
     assert_eq!(reported(&world), ["0 Completed"]);
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use choirmaster::{
-    engine::rows::{UPWARD, Upward, upward},
+    engine::rows::{UPWARD, Upward, recount, upward},
     link::Row,
     model::{ChildId, ChildKey, Now, ReleaseKey},
     release::{
@@ -286,6 +286,12 @@ impl Manager {
                 Change::StageReported { release, stage, status, .. } => {
                     let effect = self.release(*release).and_then(|found| upward(found, *stage, *status));
                     if let Some(effect) = effect {
+                        self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
+                    }
+                    continue;
+                }
+                Change::Recounted { release } => {
+                    if let Some(effect) = self.release(*release).and_then(recount) {
                         self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     }
                     continue;
