@@ -3,6 +3,7 @@
 mod analyse;
 mod demo;
 mod diff;
+mod first_hour;
 mod help;
 mod release;
 mod samples;
