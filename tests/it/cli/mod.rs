@@ -10,6 +10,7 @@ mod samples;
 mod serve;
 mod stream;
 mod tree;
+mod words;
 
 use std::{
     ffi::OsStr,

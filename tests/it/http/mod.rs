@@ -15,3 +15,4 @@ mod steering;
 mod submit;
 mod wait;
 mod watching;
+mod wiped;
