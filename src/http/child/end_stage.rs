@@ -187,7 +187,9 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
 fn is_of_a_lost_state(ctx: &Context, request: &EndStageRequest<'_>, error: &EngineError) -> bool {
     match error {
         EngineError::Refused(Refusal::UnknownChild(_)) => true,
-        EngineError::Refused(Refusal::NeverOffered { .. }) => ctx.view().resolve(&request.strategy_id).is_none(),
+        EngineError::Refused(Refusal::NeverOffered { .. }) => {
+            ctx.view().resolve(&request.strategy_id).is_none()
+        }
         _ => false,
     }
 }

@@ -54,7 +54,8 @@ fn a_manager_that_is_its_own_parent_is_refused_at_the_start() {
 fn a_tree_is_started_whatever_address_the_variable_names() {
     let folder = tempfile::tempdir().unwrap();
     let mut tree = program(folder.path());
-    tree.args(["fleet", "--tree", "1x1", "--pace", "0.1", "--for", "1s"]).env("CHOIRMASTER_URL", "http://127.0.0.1:1");
+    tree.args(["fleet", "--tree", "1x1", "--pace", "0.1", "--for", "1s"])
+        .env("CHOIRMASTER_URL", "http://127.0.0.1:1");
     let output = tree.output().unwrap();
     assert_eq!(code(&output), 0, "{}", err(&output));
     let both = run(folder.path(), ["fleet", "--tree", "1x1", "--url", "http://127.0.0.1:1"]);
