@@ -12,7 +12,7 @@ use crate::{
     cli::{
         client::{Client, Connection},
         failure::Failure,
-        show,
+        show, terminal,
     },
     wire::api::{Agents, AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
 };
@@ -78,7 +78,8 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = Timestamp::now();
-    write!(out, "{}", overview(&detail, now))?;
+    let colours = terminal::colours(&io::stdout());
+    write!(out, "{}", terminal::painted(&overview(&detail, now), colours))?;
     write_children(out, &children, args.results, now)?;
     if more {
         writeln!(out, "… and more children: raise --limit")?;
@@ -95,7 +96,7 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
             let _ = writeln!(text, "  {name:<12} {value}");
         }
     };
-    field("state", &super::progress::state(release));
+    field("state", &super::progress::state_beside_waiting(release));
     if let Some(why) = &release.why {
         let line = |text: &Option<String>| show::one_line(text.as_deref().unwrap_or_default());
         field("cause", &why.cause);

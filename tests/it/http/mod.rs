@@ -16,3 +16,4 @@ mod steering;
 mod submit;
 mod wait;
 mod watching;
+mod wiped;
