@@ -132,10 +132,16 @@ impl Release {
     pub(super) fn wants_signal(&self, gate: Gate) -> bool {
         match gate {
             Gate::Wave(_) => self.waves_from_above(),
-            Gate::Level(level) => self
-                .waits_above()
-                .is_some_and(|waiting| self.barrier_above(usize::from(waiting.stage)) == Some(level)),
+            Gate::Level(level) => self.unreported().any(|stage| self.barrier_above(stage) == Some(level)),
         }
+    }
+
+    /// The stages of the success path that the parent has not heard the end of. Of several, the last may have been reached
+    /// by everybody before it is said that the first is over.
+    fn unreported(&self) -> impl Iterator<Item = usize> {
+        let upstream = self.upstream.as_ref().filter(|_| self.may_end_well());
+        let reported = upstream.map_or(usize::MAX, |upstream| usize::from(upstream.reported));
+        self.strategy.success_path().into_iter().skip(reported)
     }
 
     /// The first closed barrier from this level on that only the parent opens.

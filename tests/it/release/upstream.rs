@@ -15,7 +15,7 @@ use choirmaster::{
 };
 use proptest::prelude::*;
 
-use super::world::{World, canary, histogram, submission, summary, two_stage};
+use super::world::{AB, WAIT, World, canary, histogram, strategy_text, submission, summary, two_stage};
 
 const AREA: &str =
     r#"{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.5],[13.3,52.4]]]}"#;
@@ -262,6 +262,24 @@ fn refused(world: &mut World, command: &Command) -> String {
 
 fn hold(world: &mut World, release: &str, hold: bool) {
     world.command(&Command::UpstreamHold { release: release.to_owned(), hold }).unwrap();
+}
+
+#[test]
+fn a_barrier_that_the_parent_opens_holds_although_the_last_of_an_earlier_stage_ends_when_all_others_are_there() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    let stages = [["First", AB, "a", "Second", "rollback"], ["Second", WAIT, "a", "rollout", "rollback"]];
+    let led = "rollout: {order: parallel, max_failed: 100%, on_failure: continue}\n";
+    offered(&mut world, &strategy_text("t", led, &["a"], &stages));
+    let first = world.get_ready(&children[0], "First");
+    world.report(&children[0], &first, summary("First", StageStatus::Completed)).unwrap();
+    let second = world.get_ready(&children[0], "Second");
+    let (last, _) = world.take(&children[1]);
+    world.report(&children[1], &last, summary("First", StageStatus::Failure)).unwrap();
+    assert!(!world.may_end(&children[0], &second, "Second").unwrap(), "nobody opens it but the parent");
+    assert_eq!(above(&world, "t"), Some(("Second".to_owned(), true)));
+    signal(&mut world, "t", 1, false);
+    assert!(world.may_end(&children[0], &second, "Second").unwrap());
 }
 
 #[test]
