@@ -189,6 +189,7 @@ impl Building {
             clock: detail.clock,
             facts: detail.facts,
             submitted: detail.submitted,
+            deferred: detail.deferred,
             overtakes: detail.overtakes,
             started: detail.started,
             started_at: detail.started_at,

@@ -56,6 +56,8 @@ pub struct ReleaseDetail {
     pub clock: ReleaseClock,
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
     #[serde(default, skip_serializing_if = "Overtakes::is_empty")]
     pub overtakes: Overtakes,
     pub started: Option<Now>,
@@ -679,6 +681,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         clock: release.clock,
         facts: release.facts.clone(),
         submitted: release.submitted,
+        deferred: release.deferred,
         overtakes: release.overtakes.clone(),
         started: release.started,
         started_at: release.started_at,

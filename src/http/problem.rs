@@ -245,6 +245,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "held-above" => "The manager above decides",
         "nothing-to-retry" => "Nothing to retry",
         "no-part" => "No part in the release",
+        "no-offer" => "No offer for this child",
         "forward" => "Not taken over by the manager above",
         "forwarded" => "The manager above has it",
         "limit" => "A limit is reached",

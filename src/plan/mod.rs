@@ -13,6 +13,7 @@
 //! Not here: what is offered to whom and when (the heart decides), liveness, whether a child is busy: it is told,
 //! but keeps nobody out.
 
+mod advice;
 mod clip;
 mod cover;
 mod edges;
@@ -24,6 +25,7 @@ mod why;
 
 use std::collections::BTreeMap;
 
+pub use advice::{Advice, advise};
 pub use clip::clipped;
 pub use cover::{Cover, Lies};
 pub use edges::{Point, Segment};

@@ -77,7 +77,9 @@ impl Kind for ChildrenOf {
         if wanted.path.is_empty() {
             let limit = (wanted.limit as usize).clamp(1, MAX_ANSWER_ENTRIES);
             let after = wanted.after.map(ChildKey);
-            return page(&asked.engine, wanted.filter, after, limit).await.map_err(|error| error.to_string());
+            let all = |_: &Record, child: Child| Some(child);
+            let page = page(&asked.engine, wanted.filter, after, limit, all).await;
+            return page.map_err(|error| error.to_string());
         }
         let (key, path) = next_hop(&asked.engine, &wanted.path)?;
         ask::<Self>(&asked.engine, key, &Wanted { path, ..wanted }, asked.left_below())
@@ -104,18 +106,19 @@ pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Child>, Strin
     said.map_err(|why| why.to_string())
 }
 
-/// A page of this manager's own, oldest first.
+/// A page of this manager's own, oldest first. `admit` may leave a child out, or say more of it.
 pub async fn page(
     engine: &Engine,
     filter: Filter,
     mut after: Option<ChildKey>,
     limit: usize,
+    admit: impl Fn(&Record, Child) -> Option<Child> + Clone + Send + 'static,
 ) -> Result<Page<Child>, EngineError> {
     let mut items = Vec::new();
     loop {
         let (view, now) = (std::sync::Arc::clone(engine.view()), engine.clock().now());
-        let (wanted, missing) = (filter.clone(), limit - items.len());
-        let take = move |state: &State| take(state, &view, now, after, missing, &wanted);
+        let (wanted, admit, missing) = (filter.clone(), admit.clone(), limit - items.len());
+        let take = move |state: &State| take(state, &view, now, after, missing, &wanted, &admit);
         let (children, next) = engine.query(super::LOOK_PATIENCE, take).await?;
         items.extend(children);
         after = next;
@@ -134,13 +137,14 @@ fn take(
     after: Option<ChildKey>,
     limit: usize,
     filter: &Filter,
+    admit: &impl Fn(&Record, Child) -> Option<Child>,
 ) -> (Vec<Child>, Option<ChildKey>) {
     let look = Look { state, seen: view, now, since: view.listening_since() };
     let mut children = Vec::new();
     let mut rest = state.children.after(after).enumerate().peekable();
     while let Some((looked, (key, record))) = rest.next() {
         if filter.wants(view, now, key, record) {
-            children.push(child(&look, key, record));
+            children.extend(admit(record, child(&look, key, record)));
         }
         if children.len() >= limit || looked + 1 >= SCAN_SLICE {
             return (children, rest.peek().map(|_| key));
@@ -165,6 +169,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
         last_call: look.last_call(key).map(|at| of_served(at, look.now)),
         releases: releases.map(|release| release.id.to_string()).collect(),
         doing: look.doing(key),
+        outside: false,
         area: None,
     }
 }

@@ -53,6 +53,10 @@ impl State {
                 release.clock.pause(*now);
                 release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
             }),
+            // Nobody has begun it: whether its turn has come is seen to after this.
+            Change::ReleaseResumed { release, .. } if self.release(*release).is_some_and(|r| r.deferred) => {
+                self.with(*release, |release| release.deferred = false);
+            }
             Change::ReleaseResumed { release, now } => {
                 let level = self.release(*release).map_or(ALL_OPEN, |release| release.gates.stand.level);
                 self.with(*release, |release| {

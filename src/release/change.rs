@@ -52,6 +52,8 @@ pub struct Submitted {
     pub archive: [u8; 32],
     /// `None`: a developer submitted it here.
     pub upstream: Option<Upstream>,
+    /// It starts only when somebody says so.
+    pub deferred: bool,
 }
 
 /// Who takes part in a release, and how many not, and why.

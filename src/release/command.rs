@@ -254,7 +254,7 @@ pub enum Reply {
 /// Why the engine refuses. The text is for whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("child {0} is not known: poll first")]
+    #[error("child {0} is not known here")]
     UnknownChild(String),
     #[error("release {0} is not known")]
     UnknownRelease(String),

@@ -44,7 +44,10 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let queue_may_move = changes.iter().any(|change| {
         matches!(
             change,
-            Change::ReleaseSubmitted { .. } | Change::ReleaseEnded { .. } | Change::HeldAbove { .. }
+            Change::ReleaseSubmitted { .. }
+                | Change::ReleaseResumed { .. }
+                | Change::ReleaseEnded { .. }
+                | Change::HeldAbove { .. }
         )
     });
     if queue_may_move {

@@ -402,6 +402,8 @@ pub struct Release {
     /// What happened to all at once, in order.
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    /// It was submitted without being started, and nobody has started it yet: it holds no other up.
+    pub deferred: bool,
     /// See [`super::queue`].
     pub overtakes: Overtakes,
     pub started: Option<Now>,
@@ -450,6 +452,7 @@ impl Release {
             clock: ReleaseClock::default(),
             facts: Vec::new(),
             submitted: now,
+            deferred: submitted.deferred,
             overtakes: Overtakes::default(),
             started: None,
             started_at: 0,
@@ -631,7 +634,10 @@ impl State {
     /// The serving time at which a release is to start that waits for nothing else. The wall may be turned: it is asked
     /// again whenever the shell wakes.
     fn next_start(&self, now: Now) -> Option<u64> {
-        let planned = self.releases.values().filter(|release| release.state == ReleaseState::Planned);
+        let planned = self
+            .releases
+            .values()
+            .filter(|release| release.state == ReleaseState::Planned && !release.deferred);
         let free =
             planned.filter(|release| self.goes_before(&release.strategy, release.key, now).next().is_none());
         // One that could have started did, unless the wall was turned while it waited.

@@ -250,6 +250,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
     let f2_histogram = merged(of, |s| s.f2_histogram.as_deref(), |s| s.f2_times_summary);
     Summary {
         stage_name: None,
+        says_next: None,
         status,
         agents: None,
         proxy_times: times(of, |s| s.proxy_times, |s| Some(s.f1_calls? + s.f2_calls?), None),

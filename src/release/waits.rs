@@ -327,6 +327,9 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
         ReleaseState::Planned if release.is_held_above() => {
             "starts when the manager above goes on with it: it is paused there".to_owned()
         }
+        ReleaseState::Planned if release.deferred => {
+            "is submitted but not started: `choirmaster release resume` starts it".to_owned()
+        }
         ReleaseState::Planned => {
             let earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)
@@ -343,9 +346,11 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
         }
         ReleaseState::Running => {
             let ended = counts.done + counts.failed + counts.no;
-            let mut line = format!("{ended} of {} children have ended", release.assignments.len());
+            let all = release.assignments.len();
+            let children = if all == 1 { "child has" } else { "children have" };
+            let mut line = format!("{ended} of {all} {children} ended");
             for (count, what) in [
-                (counts.todo, "have not fetched their offer"),
+                (counts.todo, "have yet to begin"),
                 (counts.doing, "at work"),
                 (counts.undoing, "are to go back to the base version"),
             ] {
@@ -365,7 +370,8 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
         }
         ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {
-            format!("rolls back ({reason}): {} children have not confirmed it", counts.awaited)
+            let children = if counts.awaited == 1 { "child has" } else { "children have" };
+            format!("rolls back ({reason}): {} {children} not confirmed it", counts.awaited)
         }
         ReleaseState::Over { .. } => return None,
     })

@@ -294,6 +294,9 @@ pub struct Child {
     pub releases: Vec<String>,
     /// What waits for it or what it has in hand, in one line.
     pub doing: String,
+    /// It lies outside of this manager's area, where that is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
     /// GeoJSON; only when a single child is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]

@@ -238,9 +238,15 @@ impl<'a> ResultRequest<'a> {
     /// The stage that the child says it runs after the summary at `index`: the summary's own `next_stage`, or for
     /// the last summary the one of the call. Nothing, `rollout` and `rollback` are no stage.
     pub fn next_stage_after(&self, index: usize) -> Option<&str> {
+        self.says_next(index).filter(|name| !name.is_empty())
+    }
+
+    /// The same, but empty where the child says that no stage follows; nothing where it says nothing.
+    pub fn says_next(&self, index: usize) -> Option<&str> {
         let own = self.stage_summaries.get(index)?.next_stage.as_deref();
         let of_call = || self.next_stage.as_deref().filter(|_| index + 1 == self.stage_summaries.len());
-        own.or_else(of_call).filter(|name| !matches!(*name, "" | "rollout" | "rollback"))
+        let said = own.or_else(of_call)?;
+        Some(if matches!(said, "rollout" | "rollback") { "" } else { said })
     }
 }
 

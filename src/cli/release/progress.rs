@@ -13,6 +13,12 @@ pub fn state(release: &Release) -> String {
     }
 }
 
+/// Its state, with the reason unless that stands in what it waits for anyway.
+pub fn state_beside_waiting(release: &Release) -> String {
+    let says = |waits: &String| release.reason.as_ref().is_some_and(|reason| waits.contains(reason));
+    if release.waits_for.as_ref().is_some_and(says) { release.state.clone() } else { state(release) }
+}
+
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
 pub fn outcomes(counts: &Counts) -> String {
     let named = [
@@ -54,7 +60,7 @@ pub fn line(release: &Release) -> String {
     let over = counts.done + counts.failed_status;
     let mut parts = vec![format!(
         "{}: {} of {} over",
-        state(release),
+        state_beside_waiting(release),
         over,
         counted(counts.participants.into(), "child", "children")
     )];

@@ -86,7 +86,14 @@ pub(super) async fn handle(
     let answered = match quick {
         Some(Some(answered)) => answered,
         // In a box, as all that is rare: most polls carry nothing of it around.
-        _ => Box::pin(ask(&ctx, &request, served_ms)).await?,
+        _ => {
+            let answered = Box::pin(ask(&ctx, &request, served_ms)).await?;
+            if let Some(own) = &ctx.settings.service_area {
+                let area = request.geographic_area.map(serde_json::value::RawValue::get);
+                own.check(request.id(), area, served_ms);
+            }
+            answered
+        }
     };
     let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost.

@@ -42,10 +42,13 @@ pub(super) async fn handle(
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();
     ctx.view().with_child(&request.id, |child| child.touch(served_ms));
+    let next: Vec<Option<String>> =
+        (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();
+    let summaries = request.stage_summaries.into_iter().zip(next).map(|(sent, next)| read(sent, next));
     let command = Command::Result {
         child: request.id.into_owned(),
         offer: request.release_id.into_owned(),
-        summaries: request.stage_summaries.into_iter().map(read).collect(),
+        summaries: summaries.collect(),
     };
     if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {
         note_unknown(&ctx, "/result", &error);
@@ -56,8 +59,9 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-fn read(sent: StageSummary) -> summary::Summary {
+fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
     summary::Summary {
+        says_next,
         agents: agents(&sent),
         recount: sent.recount,
         why: sent.why.map(|why| Box::new(ending(why))),

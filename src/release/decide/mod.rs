@@ -18,7 +18,7 @@ mod upstream;
 mod walk;
 
 pub(super) use children::take_out;
-pub use fetch::form;
+pub use fetch::{NoOffer, form, peek};
 pub(super) use operate::roll_back;
 pub(super) use skip::again as skip_again;
 pub use submit::membership;

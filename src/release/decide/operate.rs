@@ -1,6 +1,9 @@
 //! What operators and developers do to a release that exists.
 
-use super::walk::Walk;
+use super::{
+    submit::{refuse_conflicts, supersede},
+    walk::Walk,
+};
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Now, Outcome},
     release::{
@@ -66,8 +69,17 @@ pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refu
         ReleaseState::Paused { .. } => {
             Ok(Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done))
         }
+        ReleaseState::Planned if release.deferred => {
+            refuse_conflicts(state, &release.strategy, release.key)?;
+            let mut changes = supersede(state, &release.strategy, &release.id, release.key, now);
+            changes.push(Change::ReleaseResumed { release: release.key, now });
+            Ok(Decision::new(changes, Reply::Done))
+        }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(release, "only a paused release can be resumed")),
+        _ => Err(wrong(
+            release,
+            "only a release that is paused, or was submitted without being started, can be resumed",
+        )),
     }
 }
 

@@ -147,6 +147,10 @@ impl<'s> Report<'s> {
             None => Some(unnamed(walk, name, piece, &kept)),
         };
         let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
+        let kept = match says_otherwise(walk, piece, slot, summary) {
+            Some(next) => summary.keep_with_next(next),
+            None => kept,
+        };
         Ok(Self { name, offer, piece, slot, summary, kept })
     }
 
@@ -180,6 +184,24 @@ impl<'s> Report<'s> {
             summary: Box::new(self.summary.clone()),
         }
     }
+}
+
+/// What a child says that it runs after a stage that ended, where its offer says otherwise. The offer is what counts here;
+/// a child that does something else is worth knowing of.
+fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Summary) -> Option<&'s str> {
+    let said = summary.says_next.as_deref().filter(|_| summary.status.is_over())?;
+    // A manager that says nothing leaves it to the strategy.
+    if walk.assignment.manager.is_some() && said.is_empty() {
+        return None;
+    }
+    let strategy = walk.strategy();
+    let success = summary.status == StageStatus::Completed;
+    let next = slot.stage_index().filter(|_| piece == Piece::Whole && summary.status != StageStatus::Error);
+    let next = match next.map(|stage| strategy.next(stage, success)) {
+        Some(Action::Stage(next)) => strategy.stages.get(next).map_or("", |stage| &stage.name),
+        _ => "",
+    };
+    (said != next).then_some(said)
 }
 
 /// The stage that a summary without a name is about: the one the child is in, unless it repeats the last stored.

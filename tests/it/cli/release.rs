@@ -9,7 +9,7 @@ use std::{
 use super::{PROGRAM, Served, code, err, out, program, repository, run};
 
 /// Simulated children that run ten times as fast; killed at the end of the test.
-struct Fleet(Child);
+pub struct Fleet(Child);
 
 impl Fleet {
     fn of(folder: &Path, url: &str, kind: &str) -> Self {
@@ -54,7 +54,7 @@ impl Drop for Fleet {
 }
 
 /// A manager with three children that have registered.
-fn world(folder: &Path) -> (Served, Fleet) {
+pub fn world(folder: &Path) -> (Served, Fleet) {
     world_of(folder, "deployed")
 }
 
@@ -89,7 +89,10 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     let url = served.url.as_str();
 
     let dry = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--dry-run", "--url", url]);
-    assert_eq!((code(&dry), out(&dry).as_str()), (0, "canary would be released: 3 children take part\n"));
+    assert_eq!(
+        (code(&dry), out(&dry).as_str()),
+        (0, "canary would be released: 3 children take part\n  functions: those of the manager\n")
+    );
 
     let good = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--wait", "--url", url]);
     assert_eq!(code(&good), 0, "{}{}", out(&good), err(&good));

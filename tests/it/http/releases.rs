@@ -78,7 +78,7 @@ async fn a_release_is_shown_the_same_in_memory_and_from_the_store() {
     world.submit(&strategy("a")).await.ok();
     let open = world.get("/api/v1/releases/a").await.ok().json();
     assert_eq!((&open["state"], &open["counts"]["todo"]), (&json!("Running"), &json!(2)));
-    assert_eq!(open["waits_for"], "0 of 2 children have ended, 2 have not fetched their offer");
+    assert_eq!(open["waits_for"], "0 of 2 children have ended, 2 have yet to begin");
     assert_eq!(open["strategy"].as_str().unwrap(), strategy("a"));
     assert_eq!(
         open["stages"][0],

@@ -235,7 +235,7 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     rolls_out(&mut world, &children[0]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
-    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have not fetched their offer; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
+    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
     let go_on =
         Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2, retries: false };
     world.command(&go_on).unwrap();

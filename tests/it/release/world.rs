@@ -375,6 +375,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
         digest,
         archive: [1; 32],
         upstream: None,
+        deferred: false,
     };
     Command::Submit { submission: Box::new(submission), dry_run: false }
 }
@@ -386,6 +387,7 @@ pub fn manager() -> Profile {
 pub fn summary(stage: &str, status: StageStatus) -> Summary {
     let times = Times { median: 8.0, minimum: 6.0, maximum: 11.0 };
     Summary {
+        says_next: None,
         agents: None,
         stage_name: (!stage.is_empty()).then(|| stage.to_owned()),
         status,

@@ -15,6 +15,7 @@ use crate::{
     },
     model::ChildKey,
     questions::children::{self, Filter, Wanted},
+    release::state::Child as Record,
     wire::api::{Child, Page},
 };
 
@@ -30,6 +31,8 @@ pub(super) struct Parameters {
     cordon: Option<String>,
     /// Only children that have not called for this long: `90s`, `5m`, `2h`.
     silent_for: Option<String>,
+    /// Only children outside of this manager's area.
+    outside: bool,
     /// The children of a manager below: the ids that lead to it, with a `/` between. It is asked now, and nothing of it is kept.
     below: Option<String>,
     /// `next` of the page before.
@@ -86,11 +89,25 @@ pub(super) async fn handle(
     let limit = page::limit(parameters.limit)?;
     let after = page::after(parameters.after.as_deref())?;
     let path = path_below(&ctx, parameters.below.as_deref())?;
-    let filter = read(parameters)?;
-    if path.is_empty() {
-        let page = children::page(&ctx.engine, filter, after.map(ChildKey), limit as usize).await?;
-        return Ok(Json(page));
+    let (only_outside, filter) = (parameters.outside, read(parameters)?);
+    if !path.is_empty() {
+        if only_outside {
+            let detail = "`outside` is about this manager's own area; with `below` it says nothing";
+            return Err(Problem::bad_request(detail));
+        }
+        let wanted = Wanted { path, filter, after, limit };
+        return children::below(&ctx.engine, wanted).await.map(Json).map_err(|why| unheard(&why));
     }
-    let wanted = Wanted { path, filter, after, limit };
-    children::below(&ctx.engine, wanted).await.map(Json).map_err(|why| unheard(&why))
+    let own = ctx.settings.service_area.clone();
+    if only_outside && own.is_none() {
+        return Err(Problem::bad_request(
+            "this manager doesn't know its own area: name it in parent.area_file",
+        ));
+    }
+    let admit = move |record: &Record, child: Child| {
+        let outside = own.as_deref().is_some_and(|own| own.is_outside(record.area.as_deref()));
+        (outside || !only_outside).then_some(Child { outside, ..child })
+    };
+    let page = children::page(&ctx.engine, filter, after.map(ChildKey), limit as usize, admit).await?;
+    Ok(Json(page))
 }
