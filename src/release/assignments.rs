@@ -92,8 +92,13 @@ impl Assignments {
     }
 
     /// In no order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&ChildKey, &mut Assignment)> {
+        self.members.iter_mut().map(|(key, assignment)| (&*key, assignment)).chain(self.joined.iter_mut())
+    }
+
+    /// In no order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Assignment> {
-        self.members.iter_mut().map(|(_, assignment)| assignment).chain(self.joined.values_mut())
+        self.iter_mut().map(|(_, assignment)| assignment)
     }
 }
 
@@ -189,7 +194,7 @@ mod tests {
             assert_eq!(found.len(), model.len());
         }
         for key in 0..11 {
-            let mut key = ChildKey(key);
+            let key = ChildKey(key);
             assert_eq!(found.get(&key), model.get(&key));
             assert_eq!(found.get_mut(&key), model.get_mut(&key));
             for end in [3, 6, 9, 12] {
@@ -202,9 +207,8 @@ mod tests {
                     assert!(found.range(range).eq(model.range(range)), "{range:?}");
                 }
             }
-            key.0 += 1;
         }
-        assert_eq!(found, model.into_iter().collect());
+        assert_eq!(found, model.into_iter().collect::<Assignments>());
     }
 
     #[test]
