@@ -124,11 +124,6 @@ impl HandOut {
     }
 
     /// The next child that has not begun to fetch.
-    /// Whether every request was taken.
-    pub fn is_spent(&self) -> bool {
-        !self.wraps && self.next.load(Ordering::Relaxed) >= self.len
-    }
-
     fn take(&self) -> Option<usize> {
         while self.left.load(Ordering::Relaxed) > 0 {
             let at = self.next.fetch_add(1, Ordering::Relaxed) % self.fetched.len();
