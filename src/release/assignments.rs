@@ -83,11 +83,11 @@ impl Assignments {
         Iter { members: members.iter().peekable(), joined: self.joined.range(bounds).peekable() }
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &ChildKey> {
+    pub fn keys(&self) -> impl Iterator<Item = &ChildKey> + Clone {
         self.iter().map(|(key, _)| key)
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &Assignment> {
+    pub fn values(&self) -> impl Iterator<Item = &Assignment> + Clone {
         self.iter().map(|(_, assignment)| assignment)
     }
 
