@@ -17,6 +17,7 @@ use crate::{
     release::{
         analysis::Run,
         assignment::{Assignment, Heard, Mark, Slot},
+        assignments::Assignments,
         change::{Arrival, Change, Variant},
         gate::{Gates, Turns},
         offer::Piece,
@@ -199,7 +200,7 @@ impl Building {
             attempt: detail.attempt,
             members: Arc::new([]),
             excluded: detail.excluded,
-            assignments: BTreeMap::new(),
+            assignments: Assignments::default(),
             counts: crate::release::state::Counts::default(),
             managers: detail.managers.into_iter().collect(),
             joined: 0,
@@ -361,7 +362,7 @@ impl Building {
         let (order, waves): (Vec<ChildKey>, Vec<u32>) = turns.unzip();
         self.release.turns = Turns::new(&order, &waves, &self.release.managers);
         self.release.members = members.into();
-        self.release.assignments = assignments;
+        self.release.assignments = assignments.into_iter().collect();
         self.release.recount();
         self.release
     }

@@ -405,7 +405,7 @@ impl State {
         let deadlines = self.settings.deadlines(&release.strategy);
         let mut turned = Vec::new();
         let mut next = release.next_deadline;
-        for (child, assignment) in &mut release.assignments {
+        for (child, assignment) in release.assignments.iter_mut() {
             let was_doing = is_doing(assignment);
             release.counts.remove(assignment, &release.gates);
             assignment.fold(&dated, &release.strategy, &release.gates.levels);
