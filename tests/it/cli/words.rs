@@ -114,3 +114,12 @@ fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_
         assert_eq!(audit(&["--since", time, "--json"]).lines().count(), expected, "since {time}");
     }
 }
+
+#[test]
+fn who_finds_the_store_held_is_never_told_to_wait_for_no_time() {
+    for (millis, said) in [(0, "wait 1 s,"), (1, "wait 1 s,"), (1_000, "wait 1 s,"), (1_001, "wait 2 s,")] {
+        let retry_after = std::time::Duration::from_millis(millis);
+        let held = choirmaster::store::StoreError::Held { holder: "another".to_owned(), retry_after };
+        assert!(held.to_string().contains(said), "{held}");
+    }
+}
