@@ -82,7 +82,7 @@ fn a_child_may_be_named_by_the_beginning_of_its_id_where_that_is_its_own() {
     let listed = out(&run(folder.path(), ["children", "list", "--url", &manager.url]));
     let one = listed.lines().find(|line| line.starts_with("north-one")).unwrap();
     let cells: Vec<&str> = one.split_whitespace().collect();
-    assert_eq!(cells[2..5], ["agent", "1", "cordoned"], "{listed}");
+    assert_eq!(cells[1..7], ["-", "52.5200N", "13.4050E", "agent", "1", "cordoned"], "{listed}");
 }
 
 #[test]
