@@ -75,6 +75,9 @@ struct List {
     /// Only children that have not called for this long: 90s, 5m, 2h
     #[arg(long, value_name = "DURATION")]
     silent_for: Option<String>,
+    /// Only children outside of the manager's own area (parent.area_file)
+    #[arg(long)]
+    outside: bool,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
@@ -137,6 +140,7 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
         ("kind", &args.kind),
         ("cordon", &args.cordon),
         ("silent_for", &args.silent_for),
+        ("outside", &args.outside.then(|| "true".to_owned())),
     ];
     let query: Vec<(&str, &str)> =
         named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
@@ -145,6 +149,9 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
     show::list(out, &found, args.common.json, nothing, table)?;
     Ok(0)
 }
+
+/// Said of a child that probably meant another manager.
+const OUTSIDE: &str = "outside of this manager's area";
 
 fn table(children: &[Child]) -> String {
     let now = Timestamp::now();
@@ -158,7 +165,7 @@ fn table(children: &[Child]) -> String {
             child.cordon.clone(),
             labels(child),
             show::ago(child.last_call.as_deref(), now),
-            child.doing.clone(),
+            if child.outside { format!("{OUTSIDE}; {}", child.doing) } else { child.doing.clone() },
         ]
     });
     let head = ["ID", "NAME", "PLACE", "KIND", "AGENTS", "CORDON", "LABELS", "LAST CALL", "DOING"];
@@ -197,6 +204,7 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
         ("last call", show::ago(child.last_call.as_deref(), now)),
         ("releases", show::or_dash(Some(&child.releases.join(", ")))),
         ("doing", child.doing.clone()),
+        ("lies", if child.outside { OUTSIDE.to_owned() } else { "-".to_owned() }),
         ("area", child.area.as_ref().map_or("-".to_owned(), serde_json::Value::to_string)),
     ];
     writeln!(out, "{}", child.id)?;

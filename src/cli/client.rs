@@ -207,6 +207,12 @@ impl Client {
         self.json(self.request(Method::GET, path).query(query)).await
     }
 
+    /// An answer that is text.
+    pub async fn text(&self, path: &[&str]) -> Result<String, CallError> {
+        let answer = self.send(self.request(Method::GET, path).timeout(ANSWER_TIMEOUT)).await?;
+        answer.text().await.map_err(|error| self.unreachable(&error))
+    }
+
     /// The id of the child that is meant: a beginning of it will do, where no other child's begins like that.
     pub async fn child_id(&self, given: &str) -> Result<String, Failure> {
         let whole: Result<serde_json::Value, CallError> =

@@ -188,6 +188,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             offer_jitter: config.limits.offer_jitter,
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
+            undo_deadline: config.deadlines.undo,
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
         },
@@ -197,6 +198,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         },
         parent: parent(config)?,
         above: above(config)?,
+        service_area: config.parent.area()?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
         proxies: Proxies(config.http.trusted_proxies.0.clone()),
@@ -227,6 +229,7 @@ fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
         token: parent.token()?.map(|token| token.reveal().to_owned()),
         name: (!parent.name.is_empty()).then(|| parent.name.clone()),
         poll: parent.poll,
+        service_area: parent.area()?,
         archive_limits: config.functions.limits(),
     }))
 }

@@ -324,6 +324,12 @@ fn gates(release: &Release, now: Now) -> String {
 pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
+        ReleaseState::Planned if release.is_held_above() => {
+            "starts when the manager above goes on with it: it is paused there".to_owned()
+        }
+        ReleaseState::Planned if release.deferred => {
+            "is submitted but not started: `choirmaster release resume` starts it".to_owned()
+        }
         ReleaseState::Planned => {
             let earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)
@@ -358,6 +364,9 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
             let due = release.gate_due().saturating_sub(release.at(now));
             let asked = Span(release.at(now).saturating_sub(*since));
             format!("waits for approval of {what}: asked {asked} ago, rolls back in {}", Span(due))
+        }
+        ReleaseState::Paused { .. } if release.is_held() => {
+            "is paused by the manager above: it is resumed or aborted there".to_owned()
         }
         ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {

@@ -69,7 +69,8 @@ pub fn line(release: &Release) -> String {
         parts.push(outcomes);
     }
     if release.unconfirmed > 0 {
-        parts.push(format!("{} did not confirm that they run the base version", release.unconfirmed));
+        let agents = counted(release.unconfirmed.into(), "agent has", "agents have");
+        parts.push(format!("{agents} not proven that the base version runs again"));
     }
     parts.extend(release.waits_for.as_deref().map(one_line));
     parts.join("; ")

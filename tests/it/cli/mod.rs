@@ -5,6 +5,7 @@ mod demo;
 mod diff;
 mod first_hour;
 mod help;
+mod original;
 mod release;
 mod samples;
 mod serve;

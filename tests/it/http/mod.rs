@@ -7,6 +7,7 @@ mod children;
 mod events;
 mod led;
 mod openapi;
+mod original;
 mod pace;
 mod protocol;
 mod releases;
