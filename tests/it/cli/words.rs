@@ -110,7 +110,8 @@ fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_
     assert_eq!(audit(&["--since", "2999-01-01T00:00:00Z", "--json"]), "");
     for entry in &entries {
         let time = entry["at"].as_str().unwrap();
-        let at = |entry: &serde_json::Value| entry["at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let at =
+            |entry: &serde_json::Value| entry["at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         let expected = entries.iter().filter(|other| at(other) >= at(entry)).count();
         assert_eq!(audit(&["--since", time, "--json"]).lines().count(), expected, "since {time}");
     }
