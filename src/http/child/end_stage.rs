@@ -68,7 +68,7 @@ pub(super) async fn handle(
         from_view(&ctx, child, &request)
     });
     if !ctx.is_serving() {
-        return Err(Refused::unavailable());
+        return Err(Refused::unavailable(&ctx));
     }
     let quick = quick.flatten();
     if let Some(end) = quick.filter(|end| *end || wait.is_none()) {
