@@ -286,6 +286,8 @@ pub struct View {
     /// Serving time of what the engine decides at the moment.
     deciding_at: AtomicU64,
     draining: AtomicBool,
+    /// Whether the store has no space left.
+    store_full: AtomicBool,
     /// The id of this manager among managers; it never changes.
     manager_id: OnceLock<String>,
     /// Releases that went up.
@@ -318,6 +320,7 @@ impl Default for View {
             listening_since: AtomicU64::new(0),
             deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            store_full: AtomicBool::new(false),
             manager_id: OnceLock::new(),
             pointers: Pointers::default(),
             waiters: Waiters::default(),
@@ -349,6 +352,15 @@ pub struct Resolved {
 }
 
 impl View {
+    /// Whether nothing can be stored because the store has no space left.
+    pub fn is_store_full(&self) -> bool {
+        self.store_full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_store_full(&self, full: bool) {
+        self.store_full.store(full, Ordering::Relaxed);
+    }
+
     /// The id of this manager among managers: the same for the life of its store.
     pub fn manager_id(&self) -> &str {
         self.manager_id.get().map_or("", String::as_str)

@@ -27,7 +27,7 @@ const MAX_DETAIL_BYTES: usize = 2_000;
 pub fn status(error: &EngineError) -> StatusCode {
     match error {
         EngineError::Refused(refusal) => refused(refusal).0,
-        EngineError::Busy | EngineError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+        EngineError::Busy | EngineError::Full | EngineError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
         EngineError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -97,6 +97,11 @@ impl Problem {
         Refusal::UnknownChild(quoted(id)).into()
     }
 
+    /// Nothing can be stored.
+    pub fn store_full() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-full", EngineError::Full.to_string())
+    }
+
     /// A strategy with faults, all of them at once.
     pub fn invalid_strategy(diagnostics: &[strategy::Diagnostic]) -> Self {
         let is_error = |d: &&strategy::Diagnostic| d.severity == strategy::Severity::Error;
@@ -142,6 +147,7 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()),
+            EngineError::Full => Self::store_full(),
             EngineError::Stopped => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
             EngineError::Failed => Self::plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
@@ -151,6 +157,7 @@ impl From<EngineError> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
+            StoreError::Full(_) => Self::store_full(),
             StoreError::Unavailable(_) => {
                 tracing::warn!(%error, "a question to the store was not answered");
                 let detail = "the store does not answer at the moment; try again";
@@ -253,6 +260,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "busy" => "Busy",
         "stopping" => "Stopping",
         "not-ready" => "Not ready",
+        "store-full" => "The store has no space left",
         "store-unavailable" => "The store does not answer",
         _ => return None,
     })

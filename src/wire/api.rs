@@ -350,8 +350,19 @@ pub struct Plan {
     pub children: Vec<PlannedChild>,
     /// To be sent as `after` for the page that follows.
     pub next: Option<String>,
+    /// Children whose areas have no surface, so that no target meets them. `None` where there are none, or no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_surface: Option<WithoutSurface>,
     /// Warnings of the strategy's check.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// Children that report an area without surface.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct WithoutSurface {
+    pub children: u32,
+    /// Names, or ids where they have none; the oldest ten.
+    pub names: Vec<String>,
 }
 
 /// Children of a plan. An agent counts as one, a child manager as many as it says.
@@ -445,8 +456,10 @@ pub struct AuditEntry {
 #[serde(default, deny_unknown_fields)]
 pub struct Note {
     /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub by: Option<String>,
     /// Why.
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     pub note: Option<String>,
 }
 
@@ -454,8 +467,10 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelValue {
+    #[schema(max_length = 128, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub value: String,
     /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(default)]
     pub by: Option<String>,
     /// Why.

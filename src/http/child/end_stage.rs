@@ -67,7 +67,7 @@ pub(super) async fn handle(
     });
     let (quick, is_serving) = quick.unwrap_or_else(|| (None, ctx.is_serving()));
     if !is_serving {
-        return Err(Refused::unavailable());
+        return Err(Refused::unavailable(&ctx));
     }
     if let Some(end) = quick.filter(|end| *end || wait.is_none()) {
         return Ok(json(if end { END } else { NOT_YET }));

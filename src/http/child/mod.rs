@@ -10,6 +10,7 @@ mod functions;
 mod poll;
 mod release;
 mod result;
+mod survey;
 mod wait;
 
 use axum::{
@@ -31,6 +32,7 @@ use super::{
 };
 use crate::{
     engine::{EngineError, view::ChildEntry},
+    model::text,
     release::command::Refusal,
     wire::{
         WireError,
@@ -62,6 +64,11 @@ pub fn wrong_method(method: &Method) -> Response {
         .into_response()
 }
 
+/// The answer to a call of a child that is refused before anybody looks at what it wants.
+pub fn refusal(status: StatusCode, text: String) -> Response {
+    Refused::new(status, text).into_response()
+}
+
 /// A refusal to a child: a status and one line of text.
 #[derive(Debug)]
 struct Refused {
@@ -78,8 +85,10 @@ impl Refused {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
-    fn unavailable() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the manager is not serving at the moment; try again")
+    fn unavailable(ctx: &Context) -> Self {
+        let why = "the manager is not serving at the moment; try again";
+        let why = if ctx.view().is_store_full() { EngineError::Full.to_string() } else { why.to_owned() };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
     }
 }
 
@@ -114,7 +123,7 @@ impl From<EngineError> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let mut line: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut line = text::one_line(&self.text).into_owned();
         line.push('\n');
         let mut response = (self.status, line).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
-    Refused, check_token, expect_json, json,
+    Refused, check_token, expect_json, json, survey,
     wait::{Wait, Waiting},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind, area},
+    model::{ChildId, ChildKey, ChildKind},
     release::{
         command::{Command, Poll, Reply},
         manager::FEATURE_RETRY,
@@ -81,7 +81,7 @@ pub(super) async fn handle(
         from_view(&ctx, child, &request)
     });
     if !ctx.is_serving() {
-        return Err(Refused::unavailable());
+        return Err(Refused::unavailable(&ctx));
     }
     let answered = match quick {
         Some(Some(answered)) => answered,
@@ -215,7 +215,11 @@ impl Answered {
 }
 
 async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result<Answered, Refused> {
-    let command = Command::Poll(read(request)?);
+    let area = match request.geographic_area {
+        Some(area) => survey::checked(ctx, request.id(), area.get()).await?,
+        None => None,
+    };
+    let command = Command::Poll(read(request, area)?);
     let view = ctx.view();
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
@@ -365,17 +369,10 @@ fn answer(id: &str, offer: &str) -> Vec<u8> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "an id that nobody can guess needs the system's randomness")]
-fn read(request: &PollRequest<'_>) -> Result<Poll, Refused> {
+fn read(request: &PollRequest<'_>, area: Option<Arc<str>>) -> Result<Poll, Refused> {
     let child = match request.id() {
         "" => None,
         id => Some(ChildId::parse(id).map_err(|e| Refused::bad(format!("`id`: {e}")))?),
-    };
-    let area = match request.geographic_area.map(serde_json::value::RawValue::get) {
-        None | Some("null") => None,
-        Some(text) => {
-            area::parse(text).map_err(|e| Refused::bad(format!("`geographic_area`: {e}")))?;
-            Some(Arc::from(text))
-        }
     };
     let plain = request.name.is_none() && request.kind.is_none() && request.capabilities.is_none();
     let profile = (!plain).then(|| Profile {

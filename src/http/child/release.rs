@@ -44,7 +44,7 @@ pub(super) struct Parameters {
         ("releaseID" = String, Query, description = "What /poll named."),
     ),
     responses(
-        (status = 200, description = "A small strategy.", content_type = "application/x-yaml", body = String),
+        (status = 200, description = "A small strategy.", content_type = "application/x-yaml", body = Object),
         (status = 400, description = "A parameter is missing.", content_type = "text/plain", body = String),
         (status = 404, description = "Never offered to this child.", content_type = "text/plain", body = String),
     ))]
@@ -91,7 +91,7 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
             match ctx.engine.call(command, By::CHILD, PATIENCE).await {
                 Ok(Reply::Offer(offer)) => return Ok(offer),
                 Ok(_) => return Err(EngineError::Failed),
-                Err(EngineError::Busy) => tokio::task::yield_now().await,
+                Err(error) if error.passes() => tokio::task::yield_now().await,
                 Err(error) => return Err(error),
             }
         }

@@ -92,10 +92,16 @@ fn is_free(state: &State, child: ChildKey) -> bool {
     state.children.get(child).is_some_and(is_settled_agent) && !was_replaced(state, child)
 }
 
-/// Byte for byte; two that report none have none in common.
-fn have_same_area(state: &State, one: ChildKey, other: ChildKey) -> bool {
+/// Byte for byte; two that report none have none in common. Nobody stands where a child stands that proves who it is.
+fn have_same_area(state: &State, old: ChildKey, newcomer: ChildKey) -> bool {
     let area = |child: ChildKey| state.children.get(child).and_then(|record| record.area.as_deref());
-    area(one).is_some() && area(one) == area(other)
+    let is_replaceable = state.children.get(old).is_some_and(|record| !proves_itself(state, record));
+    is_replaceable && area(old).is_some() && area(old) == area(newcomer)
+}
+
+/// Whether a child has a token of its own, and so never needs a new id.
+fn proves_itself(state: &State, child: &Child) -> bool {
+    state.settings.proven.contains(child.id.as_str())
 }
 
 /// An agent that is no ghost.
@@ -169,7 +175,9 @@ pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey) {
 fn predecessor(state: &State, seen: &dyn Seen, area: &str, newcomer: ChildKey, now: Now) -> Option<ChildKey> {
     let same = state.busy_areas.get(&area_hash(area))?;
     let is_same_area = |child: &Child| {
-        child.kind() == ChildKind::Agent && child.area.as_ref().map(Arc::as_ref) == Some(area)
+        child.kind() == ChildKind::Agent
+            && !proves_itself(state, child)
+            && child.area.as_ref().map(Arc::as_ref) == Some(area)
     };
     let stands_in = stands_in(state, newcomer);
     if was_replaced(state, newcomer) {

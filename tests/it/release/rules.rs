@@ -1,6 +1,6 @@
 //! The rules of offers and of the state machines, one story each.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use choirmaster::{
     model::{ChildStatus, Cordon, Exclusion, Outcome, StageStatus},
@@ -258,6 +258,24 @@ fn a_newcomer_with_the_area_of_a_silent_child_takes_back_what_that_one_left() {
     world.fetch(&new, "7.undo").unwrap();
     world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
     assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
+}
+
+/// It comes back under its own id, so whoever comes without its token is somebody else, silent as it may be.
+#[test]
+fn nobody_takes_the_place_of_a_child_that_proves_who_it_is() {
+    let (mut world, old) = world_with(&canary("7", "sieve"));
+    world.state.settings.proven = Arc::new([old.clone()].into());
+    world.take(&old);
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(30));
+        let (stranger, offer) = world.poll_as("", "north", None);
+        assert_eq!(offer, "");
+        assert_eq!(world.poll_as(&stranger, "north", None).1, "");
+    }
+    assert_eq!(world.assignment("7", &old).status, ChildStatus::Doing);
+    world.report(&old, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&old);
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 }
 
 #[test]

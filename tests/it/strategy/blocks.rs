@@ -257,7 +257,7 @@ fn every_fault_of_the_blocks_says_what_to_write() {
     ## over the antimeridian
     1:46 bad-area: an edge spans 340° of longitude: across the antimeridian use two polygons or longitudes beyond ±180 => cut it in two at ±180, or go on beyond ±180, as in [190, 10]
     ## a bow tie
-    1:45 bad-area: the area is not valid: exterior ring has a self-intersection => rings must not cross themselves or each other, and holes lie inside
+    1:45 bad-area: the area is not valid: a ring crosses itself => rings must not cross themselves or each other, and holes lie inside
     ## a hole outside
     1:45 bad-area: the area is not valid: interior ring at index 0 is not contained within the polygon's exterior => rings must not cross themselves or each other, and holes lie inside
     ## an unknown order
@@ -363,5 +363,5 @@ fn a_target_has_a_limit_of_positions() {
         with_block(&format!("target: {{area: {{type: Polygon, coordinates: [[{}]]}}}}\n", ring.join(",")));
     let found = check(&text);
     assert_eq!(found.diagnostics.len(), 1);
-    assert_eq!(found.diagnostics[0].message, "the area has 5100 positions, at most 5000 are accepted");
+    assert_eq!(found.diagnostics[0].message, "the area has 5099 vertices, at most 5000 are accepted");
 }

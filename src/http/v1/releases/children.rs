@@ -81,7 +81,8 @@ impl Filter {
 }
 
 /// As in [`crate::model::Outcome::name`].
-const OUTCOMES: [&str; 7] = ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "excluded"];
+pub(in crate::http) const OUTCOMES: [&str; 7] =
+    ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "excluded"];
 
 /// Lists the children of a release, with what each waits for and what it reported.
 #[utoipa::path(get, path = "/api/v1/releases/{id}/children", operation_id = "list_release_children",
