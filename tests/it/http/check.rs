@@ -1,0 +1,115 @@
+//! `validate`, `plan` and `submit` are one check: what one refuses or warns of, the others do.
+
+use std::{fs, path::Path};
+
+use choirmaster::cli::validate;
+use serde_json::{Value, json};
+
+use crate::world::{Answer, World, strategy};
+
+/// Plans and submits the same text; both must say the same of it.
+async fn both(world: &World, yaml: &str) -> Answer {
+    let submitted = world.submit_to("/release?dry_run=true", yaml).await;
+    let planned = world.submit_to("/api/v1/plan", yaml).await;
+    assert_eq!(planned.status, submitted.status, "{} {}", planned.text(), submitted.text());
+    let found = |answer: &Answer| match answer.status {
+        200 => answer.json()["warnings"].clone(),
+        _ => answer.json()["diagnostics"].clone(),
+    };
+    assert_eq!(found(&planned), found(&submitted));
+    submitted
+}
+
+fn lines(found: &Value) -> String {
+    let line = |d: &Value| {
+        let text = |key: &str| d[key].as_str().unwrap_or_default().to_owned();
+        format!(
+            "{}:{} {} {} | {} => {}",
+            d["line"],
+            d["column"],
+            text("severity"),
+            text("message"),
+            text("source_line").trim(),
+            text("fix")
+        )
+    };
+    found.as_array().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn folders_that_are_missing_are_all_named_where_the_strategy_names_them() {
+    let world = World::start().await;
+    let yaml = strategy("21").replace("fns/sieve_new", "fns/seive_new").replace("fns/sieve_base", "lib/x");
+    let refused = both(&world, &yaml).await;
+    assert!(refused.problem().starts_with("422 /problems/invalid-functions"), "{}", refused.text());
+    insta::assert_snapshot!(lines(&refused.json()["diagnostics"]), @"");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_area_with_latitude_first_is_warned_of_where_the_children_show_it() {
+    let world = World::start().await;
+    world.child().await;
+    let target = |ring: &str| {
+        strategy("21") + &format!("\ntarget: {{area: {{type: Polygon, coordinates: [{ring}]}}}}\n")
+    };
+    let swapped = both(&world, &target("[[52, 13], [53, 13], [53, 14], [52, 14], [52, 13]]")).await.ok();
+    insta::assert_snapshot!(lines(&swapped.json()["warnings"]), @"");
+    // Where the area is simply elsewhere, or meets children as it is, nothing is said.
+    for ring in ["[[2, 3], [3, 3], [3, 4], [2, 3]]", "[[13, 52], [14, 52], [14, 53], [13, 53], [13, 52]]"] {
+        assert_eq!(both(&world, &target(ring)).await.ok().json()["warnings"], json!([]), "{ring}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_no_child_has_is_warned_of_with_the_nearest_that_one_has() {
+    let world = World::start().await;
+    let area: Value = serde_json::from_str(crate::world::AREA).unwrap();
+    let capabilities = json!({"runtimes": ["nodejs", "firecracker"]});
+    let mut poll = json!({"id": "", "geographic_area": area, "number_of_children": 0, "kind": "agent", "capabilities": capabilities});
+    let id = world.post("/poll", &poll).await.ok().json()["id"].clone();
+    poll["id"] = id;
+    world.post("/poll", &poll).await.ok();
+    let warned = both(&world, &strategy("21").replacen("env: nodejs", "env: firecraker", 1)).await.ok();
+    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"");
+    let warned = both(&world, &strategy("21").replacen("env: nodejs", "env: tinyos", 1)).await.ok();
+    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"");
+    assert_eq!(both(&world, &strategy("21")).await.ok().json()["warnings"], json!([]));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_that_is_over_is_warned_of() {
+    let world = World::start().await;
+    let warned = both(&world, &(strategy("21") + "\nrollout: {start: 2020-01-01T00:00:00Z}\n")).await.ok();
+    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"");
+    world.stop().await;
+}
+
+/// As the program prints it, in a folder of its own.
+fn validated(folder: &Path, named: &str) -> (u8, String) {
+    let named = folder.join(named).display().to_string();
+    let mut out = Vec::new();
+    let args = validate::Args { files: vec![named], json: false, wanted: Default::default() };
+    let code = validate::run(&args, &mut out);
+    (code, String::from_utf8(out).unwrap().replace(&folder.display().to_string(), "DIR"))
+}
+
+#[test]
+fn validate_looks_for_the_functions_where_submit_would_take_them_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let release = folder.path().join("21");
+    fs::create_dir_all(release.join("fns/sieve_base")).unwrap();
+    fs::write(release.join("release.yml"), strategy("21")).unwrap();
+    fs::write(release.join("fns/sieve_base/index.js"), "1").unwrap();
+    let (code, text) = validated(folder.path(), "21");
+    assert_eq!(code, 1);
+    insta::assert_snapshot!(text, @"");
+    fs::create_dir_all(release.join("fns/sieve_new")).unwrap();
+    assert_eq!(validated(folder.path(), "21"), (0, "1 file, 0 errors, 0 warnings\n".to_owned()));
+    fs::write(release.join("fns.zip"), "no zip").unwrap();
+    let (code, text) = validated(folder.path(), "21");
+    assert_eq!(code, 2);
+    insta::assert_snapshot!(text, @"");
+}
