@@ -83,7 +83,7 @@ fn would_be(state: &State, release: &Release, child: ChildKey) -> Result<Assignm
                 let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
                 Box::new(Manager::new(planned))
             });
-            Ok(Assignment::of_manager(manager, strategy, 0))
+            Ok(Assignment::of_manager(manager, 0))
         }
     }
 }
