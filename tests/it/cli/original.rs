@@ -149,7 +149,7 @@ fn releases_without_functions_are_listed_and_none_is_submitted() {
     assert_eq!(code(&some), 0, "{}{}", out(&some), err(&some));
     insta::assert_snapshot!(out(&some), @r"
     FOLDER  RELEASE  FUNCTIONS
-    11      11       /tmp/.tmp1G6x5p/all.zip  submitted: 0 children take part; line 33: no way leads to rollout: every child ends on its base version
+    11      11       /tmp/.tmpglJkUS/all.zip  submitted: 0 children take part; line 33: no way leads to rollout: every child ends on its base version
     22      22       fns.zip                  submitted: 0 children take part
 
     2 releases submitted, none of them started: choirmaster release resume ID

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use choirmaster::cli::validate;
+use choirmaster::cli::{source::Wanted, validate};
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World, strategy};
@@ -42,7 +42,10 @@ async fn folders_that_are_missing_are_all_named_where_the_strategy_names_them() 
     let yaml = strategy("21").replace("fns/sieve_new", "fns/seive_new").replace("fns/sieve_base", "lib/x");
     let refused = both(&world, &yaml).await;
     assert!(refused.problem().starts_with("422 /problems/invalid-functions"), "{}", refused.text());
-    insta::assert_snapshot!(lines(&refused.json()["diagnostics"]), @"");
+    insta::assert_snapshot!(lines(&refused.json()["diagnostics"]), @r#"
+    10:13 error the folder "lib/x" is not in the manager's folder of functions | path: lib/x => put it there, or name where the functions are with --functions ZIP|DIR
+    13:13 error the folder "fns/seive_new" is not in the manager's folder of functions | path: fns/seive_new => did you mean fns/sieve_new?
+    "#);
     world.stop().await;
 }
 
@@ -54,7 +57,7 @@ async fn an_area_with_latitude_first_is_warned_of_where_the_children_show_it() {
         strategy("21") + &format!("\ntarget: {{area: {{type: Polygon, coordinates: [{ring}]}}}}\n")
     };
     let swapped = both(&world, &target("[[52, 13], [53, 13], [53, 14], [52, 14], [52, 13]]")).await.ok();
-    insta::assert_snapshot!(lines(&swapped.json()["warnings"]), @"");
+    insta::assert_snapshot!(lines(&swapped.json()["warnings"]), @"43:16 warning no child lies in this area; with latitude and longitude swapped 1 child lies in it | target: {area: {type: Polygon, coordinates: [[[52, 13], [53, 13], [53, 14], [52, 14], [52, 13]]]}} => GeoJSON has the longitude first, as in [13.4, 52.52] for Berlin: swap the two");
     // Where the area is simply elsewhere, or meets children as it is, nothing is said.
     for ring in ["[[2, 3], [3, 3], [3, 4], [2, 3]]", "[[13, 52], [14, 52], [14, 53], [13, 53], [13, 52]]"] {
         assert_eq!(both(&world, &target(ring)).await.ok().json()["warnings"], json!([]), "{ring}");
@@ -72,9 +75,9 @@ async fn a_runtime_that_no_child_has_is_warned_of_with_the_nearest_that_one_has(
     poll["id"] = id;
     world.post("/poll", &poll).await.ok();
     let warned = both(&world, &strategy("21").replacen("env: nodejs", "env: firecraker", 1)).await.ok();
-    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"");
+    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @r#"11:12 warning no child says that it has the runtime "firecraker" | env: firecraker => did you mean firecracker?"#);
     let warned = both(&world, &strategy("21").replacen("env: nodejs", "env: tinyos", 1)).await.ok();
-    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"");
+    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @r#"11:12 warning no child says that it has the runtime "tinyos" | env: tinyos => the children have firecracker, nodejs"#);
     assert_eq!(both(&world, &strategy("21")).await.ok().json()["warnings"], json!([]));
     world.stop().await;
 }
@@ -83,7 +86,7 @@ async fn a_runtime_that_no_child_has_is_warned_of_with_the_nearest_that_one_has(
 async fn a_start_that_is_over_is_warned_of() {
     let world = World::start().await;
     let warned = both(&world, &(strategy("21") + "\nrollout: {start: 2020-01-01T00:00:00Z}\n")).await.ok();
-    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"");
+    insta::assert_snapshot!(lines(&warned.json()["warnings"]), @"43:18 warning this instant is over: the release starts at once | rollout: {start: 2020-01-01T00:00:00Z} => write one that is yet to come, or leave start out");
     world.stop().await;
 }
 
@@ -91,7 +94,7 @@ async fn a_start_that_is_over_is_warned_of() {
 fn validated(folder: &Path, named: &str) -> (u8, String) {
     let named = folder.join(named).display().to_string();
     let mut out = Vec::new();
-    let args = validate::Args { files: vec![named], json: false, wanted: Default::default() };
+    let args = validate::Args { files: vec![named], json: false, wanted: Wanted::default() };
     let code = validate::run(&args, &mut out);
     (code, String::from_utf8(out).unwrap().replace(&folder.display().to_string(), "DIR"))
 }
@@ -105,11 +108,22 @@ fn validate_looks_for_the_functions_where_submit_would_take_them_from() {
     fs::write(release.join("fns/sieve_base/index.js"), "1").unwrap();
     let (code, text) = validated(folder.path(), "21");
     assert_eq!(code, 1);
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r#"
+    DIR/21/release.yml:13:13: error: the folder "fns/sieve_new" is not in DIR/21
+     13 |       path: fns/sieve_new
+        |             ^
+      help: put it there, or name where the functions are with --functions ZIP|DIR
+
+    1 file, 1 error, 0 warnings
+    "#);
     fs::create_dir_all(release.join("fns/sieve_new")).unwrap();
     assert_eq!(validated(folder.path(), "21"), (0, "1 file, 0 errors, 0 warnings\n".to_owned()));
     fs::write(release.join("fns.zip"), "no zip").unwrap();
     let (code, text) = validated(folder.path(), "21");
     assert_eq!(code, 2);
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r"
+    DIR/21: can't be read: the functions of DIR/21/release.yml could be DIR/21/fns.zip, or the folders in DIR/21: say which with --functions ZIP|DIR, or --functions-of-manager
+
+    1 file, 0 errors, 0 warnings, 1 unreadable
+    ");
 }
