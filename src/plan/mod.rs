@@ -195,10 +195,15 @@ pub fn why_not(
     judged(strategy, fleet, cover, child, &candidate)
 }
 
-/// What would keep a child out of a release, were it not cordoned; `None` also for one that is not known.
-pub fn unfit(strategy: &Strategy, fleet: &impl Fleet, cover: Option<&Cover>, child: ChildKey) -> Option<Why> {
+/// What a child would do in a release, or what would keep it out, were it not cordoned; `None` for one that is not known.
+pub fn fit(
+    strategy: &Strategy,
+    fleet: &impl Fleet,
+    cover: Option<&Cover>,
+    child: ChildKey,
+) -> Option<Result<Part, Why>> {
     let candidate = Candidate { cordon: Cordon::Open, ..fleet.candidate(child)? };
-    judged(strategy, fleet, cover, child, &candidate)?.err()
+    Some(judged(strategy, fleet, cover, child, &candidate)?.map(|(part, _)| part))
 }
 
 fn judged(

@@ -127,3 +127,44 @@ fn validate_looks_for_the_functions_where_submit_would_take_them_from() {
     1 file, 0 errors, 0 warnings, 1 unreadable
     ");
 }
+
+#[tokio::test]
+async fn a_plan_says_which_functions_each_child_runs_and_a_release_hands_out_those_alone() {
+    let world = World::start().await;
+    let area: Value = serde_json::from_str(crate::world::AREA).unwrap();
+    let mut ids = Vec::new();
+    for runtimes in [json!(["nodejs", "python"]), json!(["python"]), json!(["cobol"])] {
+        let capabilities = json!({"runtimes": runtimes});
+        let mut poll = json!({"id": "", "geographic_area": area, "number_of_children": 0, "kind": "agent", "capabilities": capabilities});
+        let id = world.post("/poll", &poll).await.ok().json()["id"].clone();
+        poll["id"] = id.clone();
+        world.post("/poll", &poll).await.ok();
+        ids.push((id.as_str().unwrap().to_owned(), poll));
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("releases/two-functions.yml")).unwrap();
+    let text =
+        text.replace("path: fns/greet_base\n      env: nodejs", "path: fns/greet_base\n      env: python");
+    let text =
+        text.replace("path: fns/greet_new\n      env: nodejs", "path: fns/greet_new\n      env: python");
+    let text = text + "\ntarget: {partial: allow}\n";
+    let plan = world.submit_to("/api/v1/plan?children=all", &text).await.ok().json();
+    assert_eq!((&plan["participants"]["children"], &plan["partial"]), (&json!(2), &json!(1)), "{plan:#}");
+    let of = |at: usize| plan["children"][at].clone();
+    assert_eq!((of(0)["functions"].clone(), of(1)["functions"].clone()), (Value::Null, json!(["greet"])));
+    assert_eq!(of(2)["reason"], "lacks runtime nodejs");
+    world.submit(&text).await.ok();
+    let mut offers = Vec::new();
+    for (_, poll) in &ids {
+        offers.push(world.post("/poll", poll).await.ok().json()["new_release"].clone());
+    }
+    assert_eq!(offers, [json!("two-functions"), json!("two-functions.2"), json!("")]);
+    // It is so after a restart, too, where nobody has acted yet.
+    let world = world.restart().await;
+    let offer = world.fetch(&ids[1].0, "two-functions.2").await.ok().text();
+    assert!(offer.contains("func_name: \"greet\"") && !offer.contains("sieve"), "{offer}");
+    let children = world.get("/api/v1/releases/two-functions/children").await.ok().json();
+    let waits = children["items"][1]["waits_for"].as_str().unwrap();
+    assert!(waits.starts_with("runs only greet: "), "{waits}");
+    world.stop().await;
+}

@@ -7,6 +7,7 @@ mod gates;
 mod managers;
 mod model;
 mod one_stage;
+mod partial;
 mod precedent;
 mod properties;
 mod queue;

@@ -79,6 +79,7 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
         target_km2: None,
         forwards_to: None,
         beyond_km2: None,
+        partial: partial(strategy, &plan),
         busy: plan.busy,
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
@@ -104,6 +105,10 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
         warnings: Vec::new(),
     };
     Planned { form, partly, bounds: state.areas.bounds() }
+}
+
+fn partial(strategy: &Strategy, plan: &Plan) -> u32 {
+    plan.parts.iter().filter(|part| plan::Part(**part).lacks(strategy) > 0).count() as u32
 }
 
 fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {
