@@ -23,7 +23,9 @@ pub(super) fn pack_parts(parts: &[(u32, u64)]) -> Vec<u8> {
     let some_lack = parts.iter().any(|(_, lacks)| *lacks > 0);
     if some_lack || parts.iter().any(|(wave, _)| *wave > 0) {
         packed.reserve(parts.len());
-        parts.iter().for_each(|(wave, _)| push(&mut packed, *wave));
+        for (wave, _) in parts {
+            push(&mut packed, *wave);
+        }
     }
     if some_lack {
         for (_, lacks) in parts {
