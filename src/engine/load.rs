@@ -194,6 +194,8 @@ impl Building {
             started: detail.started,
             started_at: detail.started_at,
             ended: detail.ended,
+            ending: detail.ending,
+            first_fault: detail.first_fault,
             attempt: detail.attempt,
             members: Arc::new([]),
             excluded: detail.excluded,

@@ -62,6 +62,12 @@ pub trait Fleet {
     /// Each of them is in there.
     fn areas(&self) -> &AreaIndex;
     fn candidate(&self, child: ChildKey) -> Option<Candidate<'_>>;
+
+    /// Whether a child has not proven that it is back from an earlier release of a function. Asked only of those that have
+    /// a part in another release.
+    fn owes(&self, _child: ChildKey, _function: &str) -> bool {
+        false
+    }
 }
 
 /// Children, agents and square kilometres of some group.
@@ -161,7 +167,7 @@ fn sift(
     let areas = fleet.areas();
     let judge = |child: ChildKey, place: Place| {
         let candidate = fleet.candidate(child)?;
-        Some(rules.part(&candidate).map(|part| (part, place, candidate.is_busy)))
+        Some(rules.judge(fleet, child, &candidate).map(|part| (part, place, candidate.is_busy)))
     };
     let Some(area) = rules.area() else {
         for (child, entry) in areas.iter() {
@@ -195,14 +201,15 @@ pub fn why_not(
     judged(strategy, fleet, cover, child, &candidate)
 }
 
-/// What a child would do in a release, or what would keep it out, were it not cordoned; `None` for one that is not known.
+/// What a child would do in a release that has begun, or what would keep it out, where neither that it is cordoned nor that
+/// it owes something is a reason; `None` for one that is not known.
 pub fn fit(
     strategy: &Strategy,
     fleet: &impl Fleet,
     cover: Option<&Cover>,
     child: ChildKey,
 ) -> Option<Result<Part, Why>> {
-    let candidate = Candidate { cordon: Cordon::Open, ..fleet.candidate(child)? };
+    let candidate = Candidate { cordon: Cordon::Open, is_busy: false, ..fleet.candidate(child)? };
     Some(judged(strategy, fleet, cover, child, &candidate)?.map(|(part, _)| part))
 }
 
@@ -221,6 +228,8 @@ fn judged(
     Some(match place {
         Place::Outside => Err(Why::Outside),
         Place::Unknown => Err(Why::NoArea),
-        Place::Inside | Place::Partly => why::Rules::new(strategy).part(candidate).map(|part| (part, place)),
+        Place::Inside | Place::Partly => {
+            why::Rules::new(strategy).judge(fleet, child, candidate).map(|part| (part, place))
+        }
     })
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use sha2::{Digest as _, Sha256};
 
-use super::{manager::Agents, strata::Stratum};
+use super::{ending::Ending, manager::Agents, strata::Stratum};
 use crate::{
     analysis,
     model::StageStatus,
@@ -106,6 +106,12 @@ pub struct Summary {
     /// What a manager says of its agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
+    /// What a manager says of why its part ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Ending>>,
+    /// A manager that is done says this anew of its agents, for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
 }
 
 /// A summary as it is kept: its text, and a digest by which a repeat is known.

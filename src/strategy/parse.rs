@@ -279,7 +279,7 @@ fn on_conflict(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<OnConfli
 }
 
 /// YAML 1.2 knows no other spellings.
-fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+pub(super) fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
     let text = entry.text(findings)?;
     let truth = text.value.parse().ok();
     if truth.is_none() {

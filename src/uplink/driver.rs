@@ -318,7 +318,7 @@ impl Driver {
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::SkipStage { release, stage }).await?;
+                command(engine, Command::UpstreamSkip { release, stage }).await?;
                 self.look().await?;
             }
             Act::Hold { release, hold } => {

@@ -12,7 +12,7 @@ use crate::{
     cli::{
         client::{Client, Connection},
         failure::Failure,
-        show,
+        show, terminal,
     },
     wire::api::{Agents, AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
 };
@@ -78,7 +78,8 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = Timestamp::now();
-    write!(out, "{}", overview(&detail, now))?;
+    let colours = terminal::colours(&io::stdout());
+    write!(out, "{}", terminal::painted(&overview(&detail, now), colours))?;
     write_children(out, &children, args.results, now)?;
     if more {
         writeln!(out, "… and more children: raise --limit")?;
@@ -95,7 +96,16 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
             let _ = writeln!(text, "  {name:<12} {value}");
         }
     };
-    field("state", &super::progress::state(release));
+    field("state", &super::progress::state_beside_waiting(release));
+    if let Some(why) = &release.why {
+        let line = |text: &Option<String>| show::one_line(text.as_deref().unwrap_or_default());
+        field("cause", &why.cause);
+        field("child", &line(&why.child));
+        field("stage", &line(&why.stage));
+        field("numbers", &line(&why.numbers));
+        field("by", &line(&why.by));
+        field("note", &line(&why.note));
+    }
     field("waits for", &show::one_line(release.waits_for.as_deref().unwrap_or_default()));
     field("functions", &release.functions.join(", "));
     if release.attempt > 1 {
@@ -109,8 +119,8 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         field("agents", &super::progress::agents(agents));
     }
     if release.unconfirmed > 0 {
-        let count = show::counted(release.unconfirmed.into(), "child", "children");
-        field("unconfirmed", &format!("{count} did not confirm that the base version runs again"));
+        let count = show::counted(release.unconfirmed.into(), "agent has", "agents have");
+        field("unproven", &format!("{count} not proven that the base version runs again"));
     }
     for (reason, count) in &detail.excluded {
         field("left out", &format!("{count}: {}", show::one_line(reason)));

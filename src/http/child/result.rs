@@ -11,8 +11,13 @@ use super::{Refused, check_token, expect_json, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
-    release::{command::Command, manager::Agents, strata, summary},
-    wire::{Histogram, ResultRequest, StageSummary, Stratum, Times},
+    release::{
+        command::Command,
+        ending::{Cause, Ending},
+        manager::Agents,
+        strata, summary,
+    },
+    wire::{Histogram, ResultRequest, StageSummary, Stratum, Times, child::Why},
 };
 
 /// What a child reports of its stages. Answered once it is stored.
@@ -58,6 +63,8 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
     summary::Summary {
         says_next,
         agents: agents(&sent),
+        recount: sent.recount,
+        why: sent.why.map(|why| Box::new(ending(why))),
         stage_name: sent.stage_name.filter(|name| !name.is_empty()),
         status: sent.status,
         proxy_times: times(sent.proxy_times),
@@ -112,4 +119,11 @@ fn stratum(sent: Stratum) -> strata::Stratum {
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
     }
+}
+
+/// A cause of which nothing is known here is still a cause.
+fn ending(sent: Why) -> Ending {
+    let cause = Cause::named(&sent.cause).unwrap_or(Cause::Children);
+    let Why { text, child, stage, numbers, by, note, .. } = sent;
+    Ending { cause, text, child, stage, numbers, by, note }
 }

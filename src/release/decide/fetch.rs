@@ -13,7 +13,7 @@ use crate::{
         assignment::{Assignment, FunctionSet, Step},
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
-        manager::{Manager, Planned},
+        manager::{FEATURE_RETRY, Manager, Planned},
         offer::{OfferKind, OfferName, Piece},
         state::{Release, ReleaseState, State},
         turn,
@@ -99,7 +99,15 @@ fn offer_of(
 ) -> Offer {
     let is_full = form == Form::Full;
     let strategy = match form {
-        Form::Full => Arc::new(release.strategy_for(assignment)),
+        Form::Full => {
+            let mut strategy = release.strategy_for(assignment);
+            // One that doesn't know of it only says again how its release ended.
+            let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
+            if let Some(above) = &mut strategy.from_above {
+                above.retries &= profile.is_some_and(|profile| profile.capabilities.has(FEATURE_RETRY));
+            }
+            Arc::new(strategy)
+        }
         // A release from above may be called otherwise here, and a manager below knows it by that.
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })

@@ -10,6 +10,7 @@ use crate::{
         assignment::FunctionSet,
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
+        ending::{Cause, Ending},
         manager::Planned,
         offer::OfferName,
         state::{End, Release, ReleaseState, State},
@@ -57,7 +58,8 @@ pub(super) fn supersede(
     let not_yet =
         |earlier: &&Release| !earlier.deferred && !matches!(earlier.state, ReleaseState::RollingBack { .. });
     let earlier = state.conflicts(strategy, key).filter(not_yet);
-    earlier.flat_map(|earlier| roll_back(state, earlier, &reason, End::Aborted, now)).collect()
+    let ending = |reason: &String| Ending::new(Cause::Superseded, reason.clone());
+    earlier.flat_map(|earlier| roll_back(state, earlier, ending(&reason), End::Aborted, now)).collect()
 }
 
 /// Refuses a release that starts now and wants no other beside it.

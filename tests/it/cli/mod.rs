@@ -3,6 +3,7 @@
 mod analyse;
 mod demo;
 mod diff;
+mod first_hour;
 mod help;
 mod original;
 mod release;
@@ -10,6 +11,7 @@ mod samples;
 mod serve;
 mod stream;
 mod tree;
+mod words;
 
 use std::{
     ffi::OsStr,

@@ -90,6 +90,8 @@ impl Story {
             f2_errors: None,
             f1_histogram: None,
             f2_histogram: None,
+            why: None,
+            recount: None,
             strata: Vec::new(),
         };
         self.ask(&Command::Result { child: CHILD.into(), offer: offer.into(), summaries: vec![summary] })

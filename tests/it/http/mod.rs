@@ -17,3 +17,4 @@ mod steering;
 mod submit;
 mod wait;
 mod watching;
+mod wiped;

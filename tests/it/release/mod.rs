@@ -2,6 +2,7 @@
 
 mod analysis;
 mod by_itself;
+mod ending;
 mod frozen;
 mod gates;
 mod managers;
@@ -11,6 +12,7 @@ mod partial;
 mod precedent;
 mod properties;
 mod queue;
+mod recount;
 mod replan;
 mod rules;
 mod skip;

@@ -80,7 +80,7 @@ fn each_child_runs_the_stages_and_roll_outs_of_the_functions_that_it_can() {
         let child = child(&mut world, runtimes);
         world.submit(&three(ALLOW));
         assert_eq!(walk(&mut world, &child), offers, "{runtimes:?}");
-        assert_eq!(world.ended(), ["Done, 0 unconfirmed"], "{runtimes:?}");
+        assert_eq!(world.release("7").state.name(), "Done", "{runtimes:?}");
         for function in ["a", "b", "c"] {
             let expected = if runs.contains(function) { "new of 7" } else { "unheard of" };
             assert_eq!(world.runs(&child, function), expected, "{runtimes:?}: {function}");
@@ -141,7 +141,7 @@ fn a_failure_of_what_it_runs_takes_back_what_it_runs_and_nothing_else() {
     world.report(&child, &offer, summary("", StageStatus::Completed)).unwrap();
     assert_eq!(world.poll(&child), "");
     assert_eq!(world.runs(&child, "a"), "base of 7");
-    assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
+    assert_eq!(world.release("7").state.name(), "Aborted");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn another_attempt_runs_the_same_functions() {
     assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
     world.retry("7").unwrap();
     assert_eq!(walk(&mut world, &child), ["7.r2.2", "7.r2.rollout.2"]);
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(world.release("7").state.name(), "Done");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn barriers_wait_for_nobody_who_passes_over_their_stage() {
     for child in [&nodejs, &python] {
         walk(&mut world, child);
     }
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(world.release("7").state.name(), "Done");
 }
 
 #[test]

@@ -286,7 +286,7 @@ impl World {
 
     pub fn abort(&mut self, release: &str) {
         let (release, reason) = (release.to_owned(), "bad".to_owned());
-        self.command(&Command::Abort { release, reason }).unwrap();
+        self.command(&Command::Abort { release, reason, by: None }).unwrap();
     }
 
     pub fn retry(&mut self, release: &str) -> Result<(), Refusal> {
@@ -402,6 +402,8 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f2_errors: None,
         f1_histogram: None,
         f2_histogram: None,
+        why: None,
+        recount: None,
         strata: Vec::new(),
     }
 }
