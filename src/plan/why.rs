@@ -104,7 +104,7 @@ impl<'s> Rules<'s> {
     pub fn judge(&self, fleet: &impl Fleet, child: ChildKey, candidate: &Candidate<'_>) -> Result<Part, Why> {
         let part = self.part(candidate)?;
         let owes = |function: &&str| fleet.owes(child, function);
-        if candidate.is_busy && self.functions.iter().any(|function| owes(function)) {
+        if candidate.is_busy && self.functions.iter().any(owes) {
             return Err(Why::Owes);
         }
         Ok(part)

@@ -133,7 +133,6 @@ prop_compose! {
 pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> String {
     let times = |at: usize| Times { median: numbers[at], minimum: numbers[at + 1], maximum: numbers[at + 2] };
     let summary = Summary {
-        says_next: None,
         stage_name: None,
         status: StageStatus::Completed,
         proxy_times: times(0),
