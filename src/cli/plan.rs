@@ -138,6 +138,10 @@ fn text_of(plan: &Plan, all: bool) -> String {
     if let Some(order) = &plan.order {
         text.extend([format!("  order: {order}\n")]);
     }
+    if plan.partial > 0 {
+        let some = show::counted(plan.partial.into(), "of them runs", "of them run");
+        text.extend([format!("  {some} only some of the functions; --all says which\n")]);
+    }
     if plan.busy > 0 {
         let busy = show::counted(plan.busy.into(), "of them has", "of them have");
         text.extend([format!("  {busy} a part in another release, and will be offered this one after it\n")]);

@@ -16,7 +16,7 @@ use crate::{
     },
     release::{
         analysis::Run,
-        assignment::{Assignment, Heard, Mark, Slot},
+        assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
         assignments::Assignments,
         change::{Arrival, Change, Variant},
         gate::{Gates, Turns},
@@ -164,7 +164,7 @@ fn child(row: ChildRow) -> Result<Child, StoreError> {
 pub(super) struct Building {
     pub release: Release,
     /// Each with its wave.
-    members: Vec<(ChildKey, u32)>,
+    members: Vec<(ChildKey, (u32, u64))>,
     rows: BTreeMap<ChildKey, Assignment>,
 }
 
@@ -218,9 +218,9 @@ impl Building {
         let key = format!("({}, {})", row.release_key, row.slice);
         let members = members::unpack(&row.keys)
             .ok_or_else(|| bad("members", key.clone(), "keys", "cut or too large"))?;
-        let waves = members::unpack_waves(&row.waves, members.len())
+        let parts = members::unpack_parts(&row.waves, members.len())
             .ok_or_else(|| bad("members", key, "waves", "not one for each member"))?;
-        self.members.extend(members.into_iter().zip(waves));
+        self.members.extend(members.into_iter().zip(parts));
         Ok(())
     }
 
@@ -292,6 +292,7 @@ impl Building {
             since: detail.since,
             stage_since: detail.stage_since,
             polls: detail.polls,
+            lacks: detail.lacks,
             tainted: detail.tainted,
             rolled_out: detail.rolled_out,
             undo: detail.undo.map(Box::new),
@@ -340,9 +341,9 @@ impl Building {
             .members
             .iter()
             .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
-            .map(|(key, wave)| {
+            .map(|(key, (wave, lacks))| {
                 let part = match self.release.manager_for(*key) {
-                    None => fresh.clone(),
+                    None => fresh.clone().lacking(FunctionSet(*lacks), &strategy),
                     manager => Assignment::of_manager(manager, self.release.started_at),
                 };
                 (*key, Assignment { wave: *wave, since: since(*wave), ..part })
@@ -354,7 +355,8 @@ impl Building {
                 assignment.fold(dated, &strategy, &self.release.gates.levels);
             }
         }
-        let (members, waves): (Vec<ChildKey>, Vec<u32>) = self.members.into_iter().unzip();
+        let waves = self.members.into_iter().map(|(key, (wave, _))| (key, wave));
+        let (members, waves): (Vec<ChildKey>, Vec<u32>) = waves.unzip();
         let joined = assignments.iter().filter(|(_, assignment)| assignment.joined.is_some());
         let joined: Vec<(ChildKey, u32)> = joined.map(|(key, assignment)| (*key, assignment.wave)).collect();
         self.release.joined = joined.len() as u32;

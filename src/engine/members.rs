@@ -1,5 +1,6 @@
 //! Child keys, ascending, packed: the gaps between them as base-128 numbers. A hundred thousand members are some
-//! hundred kilobytes. Their waves are base-128 numbers one after the other, nothing where all are in the first.
+//! hundred kilobytes. Their waves are base-128 numbers one after the other, nothing where all are in the first and run everything; where
+//! some don't, the functions that each does not run follow, as sets of two halves.
 
 use crate::model::ChildKey;
 
@@ -16,13 +17,20 @@ pub(super) fn pack(keys: &[ChildKey]) -> Vec<u8> {
     packed
 }
 
-/// The waves of the members of a slice.
-pub(super) fn pack_waves(waves: &[u32]) -> Vec<u8> {
+/// The wave of each member of a slice, and the functions that it does not run, as a set.
+pub(super) fn pack_parts(parts: &[(u32, u64)]) -> Vec<u8> {
     let mut packed = Vec::new();
-    if waves.iter().any(|wave| *wave > 0) {
-        packed.reserve(waves.len());
-        for wave in waves {
+    let some_lack = parts.iter().any(|(_, lacks)| *lacks > 0);
+    if some_lack || parts.iter().any(|(wave, _)| *wave > 0) {
+        packed.reserve(parts.len());
+        for (wave, _) in parts {
             push(&mut packed, *wave);
+        }
+    }
+    if some_lack {
+        for (_, lacks) in parts {
+            push(&mut packed, *lacks as u32);
+            push(&mut packed, (*lacks >> 32) as u32);
         }
     }
     packed
@@ -46,12 +54,23 @@ pub(super) fn unpack(packed: &[u8]) -> Option<Vec<ChildKey>> {
     numbers(packed)?.into_iter().map(&mut next).collect()
 }
 
-/// The waves of `members` members; `None` if there are not as many, or one can't be read.
-pub(super) fn unpack_waves(packed: &[u8], members: usize) -> Option<Vec<u32>> {
+/// The wave of each of `members` members, and the functions that it does not run; `None` if there are not as many, or
+/// one can't be read.
+pub(super) fn unpack_parts(packed: &[u8], members: usize) -> Option<Vec<(u32, u64)>> {
     if packed.is_empty() {
-        return Some(vec![0; members]);
+        return Some(vec![(0, 0); members]);
     }
-    numbers(packed).filter(|waves| waves.len() == members)
+    let numbers = numbers(packed)?;
+    let (waves, lacks) = numbers.split_at_checked(members)?;
+    if lacks.is_empty() {
+        return Some(waves.iter().map(|wave| (*wave, 0)).collect());
+    }
+    let lacks = lacks.chunks(2).map(|halves| match halves {
+        [low, high] => Some(u64::from(*low) | u64::from(*high) << 32),
+        _ => None,
+    });
+    let lacks = lacks.collect::<Option<Vec<u64>>>().filter(|lacks| lacks.len() == members)?;
+    Some(waves.iter().copied().zip(lacks).collect())
 }
 
 fn numbers(packed: &[u8]) -> Option<Vec<u32>> {

@@ -113,6 +113,8 @@ pub(super) struct AssignmentDetail {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u8,
     #[serde(default, skip_serializing_if = "no_functions")]
+    pub lacks: FunctionSet,
+    #[serde(default, skip_serializing_if = "no_functions")]
     pub tainted: FunctionSet,
     #[serde(default, skip_serializing_if = "no_functions")]
     pub rolled_out: FunctionSet,
@@ -718,12 +720,15 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
 }
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
-    let wave = |key: &ChildKey| release.assignments.get(key).map_or(0, |assignment| assignment.wave);
+    let of = |key: &ChildKey| {
+        let part = release.assignments.get(key);
+        part.map_or((0, 0), |part| (part.wave, part.lacks.0))
+    };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
         release_key: release.key.0,
         slice,
         keys: members::pack(keys),
-        waves: members::pack_waves(&keys.iter().map(wave).collect::<Vec<u32>>()),
+        waves: members::pack_parts(&keys.iter().map(of).collect::<Vec<(u32, u64)>>()),
     })
 }
 
@@ -750,6 +755,7 @@ fn assignment_row(
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,
+        lacks: assignment.lacks,
         tainted: assignment.tainted,
         rolled_out: assignment.rolled_out,
         undo: assignment.undo.as_deref().cloned(),

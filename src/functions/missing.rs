@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io::Cursor, path::Path};
 
 use zip::ZipArchive;
 
-use super::is_under;
+use super::{is_under, paths};
 use crate::strategy::{Diagnostic, Places, Severity, Strategy, nearest};
 
 /// Most folders that are compared with a misspelt one.
@@ -56,8 +56,11 @@ fn missing(
                 continue;
             }
             let message = format!("the folder {:?} is not in {called}", version.path);
+            // What is meant elsewhere is not meant here.
             let known = known(&version.path);
-            let fix = match nearest(&version.path, known.iter().map(String::as_str)) {
+            let free =
+                known.iter().map(String::as_str).filter(|known| paths(strategy).all(|path| path != *known));
+            let fix = match nearest(&version.path, free) {
                 Some(near) => format!("did you mean {near}?"),
                 None => "put it there, or name where the functions are with --functions ZIP|DIR".to_owned(),
             };

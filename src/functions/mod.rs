@@ -15,7 +15,7 @@ mod name;
 mod pack;
 mod upload;
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, fmt::Write as _, io};
 
 use bytes::Bytes;
 
@@ -77,6 +77,16 @@ pub struct Archive {
     pub bytes: Bytes,
     /// SHA-256 over path, mode and content of each file in order; how they were compressed plays no part.
     pub digest: [u8; 32],
+}
+
+impl Archive {
+    /// The digest as text.
+    pub fn digest_text(&self) -> String {
+        self.digest.iter().fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
 }
 
 /// Why there is no archive. All but [`ArchiveError::Io`] and [`ArchiveError::Pack`] are the developer's to mend.

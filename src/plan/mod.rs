@@ -201,11 +201,16 @@ pub fn why_not(
     judged(strategy, fleet, cover, child, &candidate)
 }
 
-/// What would keep a child out of a release that has begun, where neither that it is cordoned nor that it owes something
-/// is a reason; `None` also for one that is not known.
-pub fn unfit(strategy: &Strategy, fleet: &impl Fleet, cover: Option<&Cover>, child: ChildKey) -> Option<Why> {
+/// What a child would do in a release that has begun, or what would keep it out, where neither that it is cordoned nor that
+/// it owes something is a reason; `None` for one that is not known.
+pub fn fit(
+    strategy: &Strategy,
+    fleet: &impl Fleet,
+    cover: Option<&Cover>,
+    child: ChildKey,
+) -> Option<Result<Part, Why>> {
     let candidate = Candidate { cordon: Cordon::Open, is_busy: false, ..fleet.candidate(child)? };
-    judged(strategy, fleet, cover, child, &candidate)?.err()
+    Some(judged(strategy, fleet, cover, child, &candidate)?.map(|(part, _)| part))
 }
 
 fn judged(

@@ -5,7 +5,7 @@ use geo::MultiPolygon;
 use super::{Candidate, Fleet, Needs};
 use crate::{
     model::{ChildKey, Cordon, Exclusion},
-    strategy::{Partial, Strategy, Target, TargetArea},
+    strategy::{Action, Partial, Strategy, Target, TargetArea},
 };
 
 /// Why a child takes no part. The numbers are places in the strategy, so that reasons can be counted.
@@ -64,6 +64,12 @@ pub struct Part(pub u64);
 impl Part {
     pub const ALL: Self = Self(u64::MAX);
 
+    /// The functions of a strategy that it does not run, as a set of indices.
+    pub fn lacks(self, strategy: &Strategy) -> u64 {
+        let all = u64::MAX.checked_shr(64 - strategy.functions.len().min(64) as u32).unwrap_or(0);
+        !self.0 & all
+    }
+
     pub fn has(self, function: usize) -> bool {
         u32::try_from(function).is_ok_and(|at| self.0.checked_shr(at).unwrap_or(0) & 1 == 1)
     }
@@ -76,26 +82,29 @@ pub(super) struct Rules<'s> {
     /// For each function the runtimes of both versions.
     runtimes: Vec<[&'s str; 2]>,
     target: Option<&'s Target>,
+    /// Where the stages are known, too.
+    strategy: Option<&'s Strategy>,
 }
 
 impl<'s> Rules<'s> {
     pub fn new(strategy: &'s Strategy) -> Self {
         let runtimes = strategy.functions.iter().map(|f| [f.base.env.as_str(), f.new.env.as_str()]);
         let functions = strategy.functions.iter().map(|f| f.name.as_str()).collect();
-        Self { functions, runtimes: runtimes.collect(), target: strategy.target.as_ref() }
+        let target = strategy.target.as_ref();
+        Self { functions, runtimes: runtimes.collect(), target, strategy: Some(strategy) }
     }
 
     pub fn of(needs: &'s Needs) -> Self {
         let runtimes = needs.runtimes.iter().map(|envs| envs.each_ref().map(String::as_str));
         let functions = needs.functions.iter().map(String::as_str).collect();
-        Self { functions, runtimes: runtimes.collect(), target: needs.target.as_ref() }
+        Self { functions, runtimes: runtimes.collect(), target: needs.target.as_ref(), strategy: None }
     }
 
     /// What it runs, if it lies right and owes nothing.
     pub fn judge(&self, fleet: &impl Fleet, child: ChildKey, candidate: &Candidate<'_>) -> Result<Part, Why> {
         let part = self.part(candidate)?;
         let owes = |function: &&str| fleet.owes(child, function);
-        if candidate.is_busy && self.functions.iter().any(|function| owes(function)) {
+        if candidate.is_busy && self.functions.iter().any(owes) {
             return Err(Why::Owes);
         }
         Ok(part)
@@ -103,6 +112,14 @@ impl<'s> Rules<'s> {
 
     pub fn area(&self) -> Option<MultiPolygon> {
         self.target?.area.as_ref().map(TargetArea::polygons)
+    }
+
+    /// Whether a child that runs this part has nothing to do: each stage tests what it doesn't run, and nothing is rolled
+    /// out after them.
+    fn passes_over_all(&self, part: Part) -> bool {
+        self.strategy.is_some_and(|strategy| {
+            strategy.without(part.lacks(strategy), Action::Stage(0)) == Action::Rollback
+        })
     }
 
     /// What it runs, if it lies right.
@@ -129,7 +146,7 @@ impl<'s> Rules<'s> {
             }
         }
         let partial = self.target.map(|target| target.partial).unwrap_or_default();
-        let runs_any = (0..self.runtimes.len()).any(|at| part.has(at));
+        let runs_any = (0..self.runtimes.len()).any(|at| part.has(at)) && !self.passes_over_all(part);
         match first {
             Some(why) if partial == Partial::Refuse || !runs_any => Err(why),
             _ => Ok(part),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    assignment::{Assignment, Dated, Fact, ReleaseMs, Step},
+    assignment::{Assignment, Dated, Fact, FunctionSet, ReleaseMs, Step},
     change::{Change, Membership, Submitted},
     command::Command,
     deadline,
@@ -133,7 +133,9 @@ impl State {
                     upstream.apply(change);
                 }
             }),
-            Change::ChildJoined { release, child, now } => self.join(*release, *child, *now),
+            Change::ChildJoined { release, child, now, lacks } => {
+                self.join(*release, *child, *lacks, *now);
+            }
             Change::DeadlinesSeen { release, next } => {
                 self.with(*release, |release| release.next_deadline = *next);
             }
@@ -262,7 +264,7 @@ impl State {
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
         let Some(release) = self.releases.get_mut(&key) else { return };
-        let Membership { members, excluded, waves, managers } = membership;
+        let Membership { members, excluded, waves, managers, lacks } = membership;
         release.state = ReleaseState::Running;
         release.started = Some(now);
         release.started_at = release.at(now);
@@ -274,8 +276,9 @@ impl State {
         let fresh = Assignment::new(release.started_at);
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
         let member = |(at, child): (usize, &ChildKey)| {
+            let lacks = lacks.get(at).copied().unwrap_or_default();
             let part = match release.manager_for(*child) {
-                None => fresh.clone(),
+                None => fresh.clone().lacking(lacks, &release.strategy),
                 manager => Assignment::of_manager(manager, release.started_at),
             };
             (*child, Assignment { wave: wave(at), ..part })
@@ -300,7 +303,7 @@ impl State {
         }
     }
 
-    fn join(&mut self, key: ReleaseKey, child: ChildKey, now: Now) {
+    fn join(&mut self, key: ReleaseKey, child: ChildKey, lacks: FunctionSet, now: Now) {
         let Some(release) = self.releases.get_mut(&key) else { return };
         let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
         let alone = matches!(order, Some(Order::LocationSequential { .. }));
@@ -318,6 +321,7 @@ impl State {
             joined: Some(joined),
             facts: release.facts.len() as u16,
             ..Assignment::of_manager(release.manager_for(child), release.at(now))
+                .lacking(lacks, &release.strategy)
         };
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);

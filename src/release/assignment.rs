@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus},
-    strategy::Strategy,
+    strategy::{Action, Strategy},
 };
 
 /// Milliseconds of a release's own clock: serving time, without pauses.
@@ -217,6 +217,10 @@ pub enum Step {
         status: ChildStatus,
         outcome: Outcome,
     },
+    /// It does not run these functions; it has begun nothing yet.
+    Lacks {
+        functions: FunctionSet,
+    },
     /// An operator gave it alone another attempt.
     Retried,
     /// It polled although it should be busy.
@@ -320,6 +324,8 @@ pub struct Assignment {
     pub stage_since: ReleaseMs,
     /// Polls since the download or the last report.
     pub polls: u8,
+    /// Functions that it does not run, for want of a runtime: their stages count as passed, and they aren't rolled out.
+    pub lacks: FunctionSet,
     pub tainted: FunctionSet,
     pub rolled_out: FunctionSet,
     pub undo: Option<Box<Undo>>,
@@ -385,6 +391,7 @@ impl Assignment {
             since: at,
             stage_since: at,
             polls: 0,
+            lacks: FunctionSet::EMPTY,
             tainted: FunctionSet::EMPTY,
             rolled_out: FunctionSet::EMPTY,
             undo: None,
@@ -393,6 +400,37 @@ impl Assignment {
             predecessor: None,
             facts: 0,
             heard: None,
+        }
+    }
+
+    /// The same of an agent that does not run some functions.
+    #[must_use]
+    pub fn lacking(self, lacks: FunctionSet, strategy: &Strategy) -> Self {
+        if lacks.is_empty() {
+            return self;
+        }
+        let mut part = Self { lacks, ..self };
+        part.piece = part.fitting(part.piece, strategy).unwrap_or(part.piece);
+        part.slot = part.piece.slot();
+        part
+    }
+
+    /// What it runs in the place of a piece: itself, or what follows where it does not run that function; `None`: nothing
+    /// is left for it.
+    pub fn fitting(&self, piece: Piece, strategy: &Strategy) -> Option<Piece> {
+        let rollout = |from: usize| {
+            let mut rest = from..strategy.functions.len();
+            rest.find(|function| !self.lacks.contains(*function))
+                .map(|function| Piece::Rollout(function as u8))
+        };
+        match piece {
+            Piece::Whole => Some(Piece::Whole),
+            Piece::Rollout(function) => rollout(usize::from(function)),
+            Piece::Stage(stage) => match strategy.without(self.lacks.0, Action::Stage(usize::from(stage))) {
+                Action::Stage(stage) => Some(Piece::Stage(stage as u8)),
+                Action::Rollout => rollout(0),
+                Action::Rollback => None,
+            },
         }
     }
 
@@ -503,7 +541,7 @@ impl Assignment {
                 self.admitted = true;
                 self.since = at;
             }
-            Step::Retried => self.retry(at),
+            Step::Retried => self.retry(strategy, at),
             Step::Fetched => self.fetch(strategy, at),
             Step::Waiting { .. } => {
                 self.stage_status = self.stage_status.max(StageStatus::SuccessWaiting);
@@ -526,11 +564,25 @@ impl Assignment {
                     manager.recounts = recount.unwrap_or(manager.recounts);
                 }
             }
-            Step::NextWave { wave } => self.go_on_in(*wave, at),
+            Step::NextWave { wave } => self.go_on_in(*wave, strategy, at),
             Step::NextOffer { piece } => {
-                self.piece = *piece;
+                self.piece = self.fitting(*piece, strategy).unwrap_or(*piece);
                 self.fetched = false;
-                self.begin(piece.slot(), StageStatus::Pending, at);
+                self.begin(self.piece.slot(), StageStatus::Pending, at);
+            }
+            Step::Lacks { functions } => {
+                let before = self.piece;
+                let fresh = Self {
+                    lacks: *functions,
+                    piece: Piece::FIRST,
+                    slot: Piece::FIRST.slot(),
+                    ..self.clone()
+                };
+                *self = fresh.lacking(*functions, strategy);
+                // It may have been shown.
+                if let (true, Piece::Stage(stage)) = (before != self.piece, before) {
+                    self.passed = self.passed.with(stage);
+                }
             }
             Step::Ended { status, outcome } => {
                 self.status = *status;
@@ -617,7 +669,7 @@ impl Assignment {
             Fact::Aborted => self.abort(dated.at),
             Fact::Retried => {
                 if self.is_retryable() {
-                    self.retry(dated.at);
+                    self.retry(strategy, dated.at);
                 }
             }
         }
@@ -674,9 +726,9 @@ impl Assignment {
     }
 
     /// The next wave is a new attempt, which goes on with what the one before left.
-    fn go_on_in(&mut self, wave: u32, at: ReleaseMs) {
+    fn go_on_in(&mut self, wave: u32, strategy: &Strategy, at: ReleaseMs) {
         let (named, reported) = (self.named, self.manager.as_deref().map(|manager| manager.reported));
-        self.retry(at);
+        self.retry(strategy, at);
         self.wave = wave;
         self.tainted = self.tainted.minus(self.rolled_out);
         if let Some((manager, reported)) = self.manager.as_deref_mut().zip(reported) {
@@ -770,7 +822,7 @@ impl Assignment {
         }
     }
 
-    fn retry(&mut self, at: ReleaseMs) {
+    fn retry(&mut self, strategy: &Strategy, at: ReleaseMs) {
         let mut manager = self.manager.take();
         if let Some(manager) = &mut manager {
             let before = std::mem::take(&mut **manager);
@@ -781,7 +833,7 @@ impl Assignment {
                 manager.retries = true;
             }
         }
-        let fresh = Self::of_manager(manager, at);
+        let fresh = Self::of_manager(manager, at).lacking(self.lacks, strategy);
         *self = Self {
             attempt: self.attempt + 1,
             named: self.attempt + 1,

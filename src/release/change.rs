@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     analysis::{Run, Standing},
-    assignment::{ReleaseMs, Step},
+    assignment::{FunctionSet, ReleaseMs, Step},
     ending::Ending,
     gate::Gate,
     manager::Planned,
@@ -66,6 +66,8 @@ pub struct Membership {
     pub waves: Vec<u32>,
     /// Those of them that are managers themselves.
     pub managers: BTreeMap<ChildKey, Planned>,
+    /// The functions that each member does not run, in their order. Empty: all run all.
+    pub lacks: Vec<FunctionSet>,
 }
 
 /// One change of the state. Applying it can't fail.
@@ -169,6 +171,8 @@ pub enum Change {
         release: ReleaseKey,
         child: ChildKey,
         now: Now,
+        /// The functions that it does not run.
+        lacks: FunctionSet,
     },
     /// Nobody has to come to this gate any more; it soaks, or an approval is awaited.
     GateReached {

@@ -10,10 +10,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    assignment::{Assignment, Step},
+    assignment::{Assignment, FunctionSet, Step},
     change::{Arrival, Change},
-    decide::take_out,
-    offer::MAX_ATTEMPT,
+    decide::{lacks_of, take_out},
+    offer::{MAX_ATTEMPT, Piece},
     state::{Release, State},
 };
 use crate::{
@@ -36,7 +36,7 @@ impl Release {
 }
 
 fn unfit(release: &Release, state: &State, cover: Option<&Cover>, child: ChildKey) -> Option<Exclusion> {
-    plan::unfit(&release.strategy, state, cover, child).map(plan::Why::exclusion)
+    plan::fit(&release.strategy, state, cover, child)?.err().map(plan::Why::exclusion)
 }
 
 /// What follows from `changes`, which are applied already.
@@ -90,8 +90,24 @@ fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKe
     if !release.is_under_way() || !is_to_begin {
         return Vec::new();
     }
-    let why = unfit(release, state, cover, child);
-    why.map(|why| take_out(state, release, child, why, now)).unwrap_or_default()
+    match plan::fit(&release.strategy, state, cover, child) {
+        None => Vec::new(),
+        Some(Err(why)) => take_out(state, release, child, why.exclusion(), now),
+        // What it can run may be more now, or less.
+        Some(Ok(_)) => {
+            let functions = lacks_of(state, release, child);
+            lacks_otherwise(release, child, functions, now).into_iter().collect()
+        }
+    }
+}
+
+/// Notes what it does not run, if that is not what was noted. Where its first offer is a roll-out it stays with that: it may
+/// have been shown.
+fn lacks_otherwise(release: &Release, child: ChildKey, functions: FunctionSet, now: Now) -> Option<Change> {
+    let part = release.assignments.get(&child)?;
+    let changes = part.lacks != functions && !matches!(part.piece, Piece::Rollout(_));
+    let (step, at) = (Step::Lacks { functions }, release.at(now));
+    changes.then_some(Change::Child { release: release.key, child, step, at, summary: None })
 }
 
 /// Lets a child take part where the strategy wants late joiners, unless it is a ghost still.
@@ -113,11 +129,14 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
         let key = release.key;
         if release.assignments.contains_key(&child) {
             let at = release.at(now);
-            return Change::Child { release: key, child, step: Step::Retried, at, summary: None };
+            let again = Change::Child { release: key, child, step: Step::Retried, at, summary: None };
+            let otherwise = lacks_otherwise(release, child, lacks_of(state, release, child), now);
+            return std::iter::once(again).chain(otherwise).collect::<Vec<_>>();
         }
-        Change::ChildJoined { release: key, child, now }
+        let lacks = lacks_of(state, release, child);
+        vec![Change::ChildJoined { release: key, child, now, lacks }]
     };
-    state.releases.values().filter(wants).filter(is_able).map(join).collect()
+    state.releases.values().filter(wants).filter(is_able).flat_map(join).collect()
 }
 
 /// Whether it was taken out for what it was, and not for what it did or somebody wanted.

@@ -73,17 +73,17 @@ impl Checked {
 
 /// Reads a strategy and reports every fault of it.
 pub fn check(text: &str) -> Checked {
-    check_for(text, Author::Developer, None, Purpose::Look)
+    check_for(text, Author::Developer, None)
 }
 
 /// Reads the text of a release as it was stored, whether a developer wrote it or the manager above.
 pub fn check_stored(text: &str) -> Checked {
-    check_for(text, Author::Parent, None, Purpose::Look)
+    check_for(text, Author::Parent, None)
 }
 
 /// [`check_bytes`] for what the manager above hands out.
 pub fn check_from_above(bytes: &[u8]) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, Author::Parent, None, Purpose::Submit))
+    bytes_to_text(bytes, |text| check_for(text, Author::Parent, None))
 }
 
 /// What a manager has that strategies may name.
@@ -100,21 +100,15 @@ pub fn check_submission(bytes: &[u8]) -> Checked {
 
 /// [`check_submission`] at a manager that has templates and providers.
 pub fn check_submission_at(bytes: &[u8], site: &Site) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, Author::Developer, Some(site), Purpose::Submit))
+    bytes_to_text(bytes, |text| check_for(text, Author::Developer, Some(site)))
 }
 
 /// [`check_bytes`] at a manager that has templates and providers: they are looked up, but nothing is to start.
 pub fn check_at(bytes: &[u8], site: &Site) -> Checked {
-    bytes_to_text(bytes, |text| check_for(text, Author::Developer, Some(site), Purpose::Look))
+    bytes_to_text(bytes, |text| check_for(text, Author::Developer, Some(site)))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Look,
-    Submit,
-}
-
-fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) -> Checked {
+fn check_for(text: &str, author: Author, site: Option<&Site>) -> Checked {
     // A mark that some editors put in front says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_STRATEGY_BYTES {
@@ -128,7 +122,6 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
     let Some(draft) = parse::draft(&root, author, &mut findings) else { return Checked::nothing(findings) };
-    let partial = draft.partial;
     let places = draft.places.clone();
     if let Some(site) = site {
         for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {
@@ -140,10 +133,6 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
         }
     }
     let strategy = validate::strategy(draft, &mut findings);
-    // What can't be carried out comes last: until then every fault of it is shown, too.
-    if purpose == Purpose::Submit {
-        validate::not_yet_available(partial, &mut findings);
-    }
     let strategy = strategy.filter(|_| !findings.has_errors());
     let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {
         return Checked { strategy, frozen: None, places, diagnostics: findings.finish() };

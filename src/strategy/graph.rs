@@ -34,6 +34,24 @@ impl Strategy {
         reached
     }
 
+    /// What is run in the place of `action` by a child that does not run some functions (a set by index): stages of those
+    /// count as passed. A roll-back: there is nothing left for it to run.
+    pub fn without(&self, functions: u64, action: Action) -> Action {
+        let mut action = action;
+        // A path has no loop, so it is no longer than there are stages.
+        for _ in 0..=self.stages.len() {
+            match action {
+                Action::Stage(at)
+                    if self.stages.get(at).is_some_and(|s| functions & (1 << s.function) != 0) =>
+                {
+                    action = self.next(at, true);
+                }
+                other => return other,
+            }
+        }
+        Action::Rollback
+    }
+
     /// What follows a stage.
     pub fn next(&self, stage: usize, success: bool) -> Action {
         match self.stages.get(stage) {

@@ -16,7 +16,7 @@ use super::{
     raw::{At, Kind, Node},
     rollout, runtime,
     scalar::{self, Fault},
-    target::{self, Partial, Target},
+    target::{self, Target},
 };
 
 /// Longest name (of a release, function, stage, runtime), in bytes.
@@ -75,8 +75,6 @@ pub(super) struct Draft {
     pub rollout: Option<rollout::Draft>,
     pub forward_up: bool,
     pub from_above: Option<FromAbove>,
-    /// Where the target stands, if it allows parts.
-    pub partial: Option<At>,
     pub places: Places,
 }
 
@@ -124,7 +122,6 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     rollback(&fields, findings);
     let target = fields.filled("target", "{labels: {tier: edge}}", findings);
     let target = target.and_then(|e| target::read(e, findings));
-    let allows_parts = target.as_ref().is_some_and(|target| target.partial == Partial::Allow);
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
     let from_above = fields.optional("from_above").filter(|_| author == Author::Parent);
@@ -154,7 +151,6 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         rollout,
         forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
         from_above: from_above.and_then(|e| from_above::read(e, findings)),
-        partial: fields.place("target").filter(|_| allows_parts),
         places,
     })
 }

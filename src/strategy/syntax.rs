@@ -21,7 +21,7 @@ pub(super) struct Slip {
 pub(super) fn explain(complaint: &str, at: At, lines: &[&str]) -> Slip {
     let text = Text { lines, at };
     let known = || match complaint {
-        c if c.contains("tab") && c.contains("indent") => text.tab(),
+        c if c.contains("tab") && c.contains("indent") => Some(text.tab()),
         c if c.contains("bracket") => text.bracket(c),
         c if c.contains("quoted scalar") && c.contains("escape") => Some(text.slip(
             "a backslash in double quotes begins an escape, and there is none like this",
@@ -68,8 +68,8 @@ impl<'t> Text<'t> {
         Slip { at: self.at, message: message.into(), fix: Some(fix.into()) }
     }
 
-    fn tab(&self) -> Option<Slip> {
-        Some(self.slip("there is a tab in the indentation", "indent with spaces"))
+    fn tab(&self) -> Slip {
+        self.slip("there is a tab in the indentation", "indent with spaces")
     }
 
     fn bracket(&self, complaint: &str) -> Option<Slip> {
@@ -117,7 +117,7 @@ impl<'t> Text<'t> {
             column: (line.len() - trimmed.len() + offset) as u32 + 1,
         };
         if line[..line.len() - trimmed.len()].contains('\t') {
-            return self.tab();
+            return Some(self.tab());
         }
         if trimmed.starts_with('-') && trimmed[1..].starts_with(|c: char| c.is_alphanumeric()) {
             let fix = format!("write - {}", &trimmed[1..]);

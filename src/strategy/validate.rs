@@ -12,16 +12,6 @@ use super::{
     rollout,
 };
 
-/// Refuses, at the submission of a release, the blocks that are read and checked already but that no release can be
-/// led by yet.
-pub(super) fn not_yet_available(partial: Option<At>, findings: &mut Findings<'_>) {
-    if let Some(at) = partial {
-        findings
-            .error(at, "not-available", "partial: allow is not yet available in this version")
-            .fix("leave partial: allow out");
-    }
-}
-
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
 pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Strategy> {
     let function_at = index(draft.functions.iter().map(|f| f.name.as_ref()), "function", findings);

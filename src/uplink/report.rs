@@ -28,7 +28,7 @@ impl Caller {
         let strata = Strata::of(&summaries, upward.split).told();
         let why = upward.why.clone();
         let (agents, recount) = (Some(upward.agents), upward.recount);
-        let sum = Summary { agents, strata, why, recount, ..aggregate(upward.status, &summaries) };
+        let sum = Summary { strata, agents, why, recount, ..aggregate(upward.status, &summaries) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }

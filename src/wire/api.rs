@@ -337,6 +337,9 @@ pub struct Plan {
     /// How much of the target lies beyond this manager's own area, if it goes up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond_km2: Option<f64>,
+    /// Participants that run only some of the functions, as `partial: allow` lets them.
+    #[serde(default)]
+    pub partial: u32,
     /// Participants that have a part in another release and have their turn after that.
     pub busy: u32,
     pub waves: Vec<PlannedWave>,

@@ -123,7 +123,7 @@ fn from_file(named: &str, args: &Args) -> Result<Side, Failure> {
         Functions::Folder(path) => Some((path, functions::from_folder(path, &strategy, &Limits::default()))),
     };
     let digest = functions.map(|(path, archive)| match archive {
-        Ok(archive) => Ok(archive.digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Ok(archive) => Ok(archive.digest_text()),
         Err(error) => Err(Failure::user(format!("{error}; looked in {}", path.display()))),
     });
     Ok(Side { label: file.to_owned(), strategy, functions: digest.transpose()? })

@@ -212,7 +212,8 @@ fn area(value: &Value) -> Option<String> {
     let most = |at: usize| corners.iter().map(|corner| corner[at]).fold(f64::NEG_INFINITY, f64::max);
     let least = |at: usize| corners.iter().map(|corner| corner[at]).fold(f64::INFINITY, f64::min);
     // All corners play a part in it, which a list of them would show to nobody.
-    let sum = corners.iter().flatten().fold(0_u64, |sum, at| sum.rotate_left(7) ^ at.to_bits());
+    let mix = |sum: u64, at: &f64| (sum ^ at.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let sum = corners.iter().flatten().fold(0_u64, mix);
     Some(format!(
         "{} corners from {}, {} to {}, {} ({:06x})",
         corners.len(),

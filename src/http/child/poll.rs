@@ -83,17 +83,11 @@ pub(super) async fn handle(
     if !ctx.is_serving() {
         return Err(Refused::unavailable(&ctx));
     }
-    let answered = match quick {
-        Some(Some(answered)) => answered,
+    let answered = if let Some(Some(answered)) = quick {
+        answered
+    } else {
         // In a box, as all that is rare: most polls carry nothing of it around.
-        _ => {
-            let answered = Box::pin(ask(&ctx, &request, served_ms)).await?;
-            if let Some(own) = &ctx.settings.service_area {
-                let area = request.geographic_area.map(serde_json::value::RawValue::get);
-                own.check(request.id(), area, served_ms);
-            }
-            answered
-        }
+        Box::pin(ask_and_check(&ctx, &request, served_ms)).await?
     };
     let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost.
@@ -110,6 +104,20 @@ pub(super) async fn handle(
         Some(manager) => Box::pin(for_manager(&ctx, &manager, &body)).await?,
         None => body,
     }))
+}
+
+/// What the engine answers to a child that has something new to say, and whether it belongs here.
+async fn ask_and_check(
+    ctx: &Context,
+    request: &PollRequest<'_>,
+    served_ms: u64,
+) -> Result<Answered, Refused> {
+    let answered = ask(ctx, request, served_ms).await?;
+    if let Some(own) = &ctx.settings.service_area {
+        let area = request.geographic_area.map(serde_json::value::RawValue::get);
+        own.check(request.id(), area, served_ms);
+    }
+    Ok(answered)
 }
 
 /// A manager that calls as a child.

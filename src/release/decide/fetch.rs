@@ -5,12 +5,12 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::{Call, walk::Walk};
+use super::{Call, submit::lacks_of, walk::Walk};
 use crate::{
     model::{ChildKey, ChildKind, Now},
     plan::{self, Why},
     release::{
-        assignment::{Assignment, Step},
+        assignment::{Assignment, FunctionSet, Step},
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
         manager::{FEATURE_RETRY, Manager, Planned},
@@ -83,7 +83,8 @@ fn would_be(state: &State, release: &Release, child: ChildKey) -> Result<Assignm
                 let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
                 Box::new(Manager::new(planned))
             });
-            Ok(Assignment::of_manager(manager, 0))
+            let lacks = if manager.is_some() { FunctionSet::EMPTY } else { lacks_of(state, release, child) };
+            Ok(Assignment::of_manager(manager, 0).lacking(lacks, strategy))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     children::take_out,
-    membership,
+    lacks_of, membership,
     operate::{another_fact, find, held as held_above, wrong},
     walk::Walk,
 };
@@ -73,7 +73,10 @@ pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refu
     }
     let able = membership(state, &release.strategy).members;
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
-    let joined = new.map(|child| Change::ChildJoined { release: release.key, child: *child, now });
+    let joined = new.map(|child| {
+        let lacks = lacks_of(state, release, *child);
+        Change::ChildJoined { release: release.key, child: *child, now, lacks }
+    });
     Ok(Decision::new(joined.collect(), Reply::Done))
 }
 

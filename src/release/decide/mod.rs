@@ -21,6 +21,7 @@ pub(super) use children::take_out;
 pub use fetch::{NoOffer, form, peek};
 pub(super) use operate::roll_back;
 pub(super) use skip::again as skip_again;
+pub(super) use submit::lacks_of;
 pub use submit::membership;
 
 use super::{

@@ -481,10 +481,10 @@ fn after_stage(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
     let strategy = walk.strategy();
     let Some(stage) = slot.stage_index() else { return };
     match strategy.next(stage, success) {
-        Action::Stage(next) => {
-            let piece = walk.release.instead_of(Piece::Stage(next as u8));
-            walk.step(Step::NextOffer { piece });
-        }
+        Action::Stage(next) => match next_piece(walk, Piece::Stage(next as u8)) {
+            Some(piece) => walk.step(Step::NextOffer { piece }),
+            None => finish(walk, success, Some((function, Variant::Base))),
+        },
         Action::Rollout if success && walk.assignment.rolls_out_itself(stage, strategy) => {
             finish(walk, true, Some((function, Variant::New)));
         }
@@ -493,15 +493,28 @@ fn after_stage(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
     }
 }
 
+/// What the child runs in the place of a piece: stages that are skipped, or that test what it does not run, are passed
+/// over. `None`: nothing is left for it.
+fn next_piece(walk: &Walk<'_>, piece: Piece) -> Option<Piece> {
+    let mut piece = piece;
+    // Each turn passes over a stage.
+    for _ in 0..=walk.strategy().stages.len() {
+        let next = walk.assignment.fitting(walk.release.instead_of(piece), walk.strategy())?;
+        if next == piece {
+            break;
+        }
+        piece = next;
+    }
+    Some(piece)
+}
+
 /// One function after the other; if one fails, those before it are undone.
 fn after_rollout(walk: &mut Walk<'_>, function: u8, success: bool) {
-    let next = function + 1;
-    if !success {
-        finish(walk, false, None);
-    } else if usize::from(next) < walk.strategy().functions.len() {
-        walk.step(Step::NextOffer { piece: Piece::Rollout(next) });
-    } else {
-        finish(walk, true, Some((usize::from(function), Variant::New)));
+    let next = walk.assignment.fitting(Piece::Rollout(function + 1), walk.strategy());
+    match next {
+        _ if !success => finish(walk, false, None),
+        Some(piece) => walk.step(Step::NextOffer { piece }),
+        None => finish(walk, true, Some((usize::from(function), Variant::New))),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     model::{ChildKey, ChildKind, Exclusion, Now, ReleaseId, ReleaseKey},
     plan::{self, Plan},
     release::{
+        assignment::FunctionSet,
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
         ending::{Cause, Ending},
@@ -105,7 +106,9 @@ pub fn membership(state: &State, strategy: &Strategy) -> Membership {
     }
     let waves = waves(&plan);
     let managers = managers(state, &plan);
-    Membership { members: plan.members.into(), excluded: excluded.into_iter().collect(), waves, managers }
+    let lacks = lacks(strategy, &plan, &managers);
+    let excluded = excluded.into_iter().collect();
+    Membership { members: plan.members.into(), excluded, waves, managers, lacks }
 }
 
 /// Those of the members that are managers themselves, with their agents and the waves of these.
@@ -121,6 +124,27 @@ fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
         Some((*child, Planned { agents, quotas: quotas.collect() }))
     };
     plan.members.iter().enumerate().filter_map(planned).collect()
+}
+
+/// The functions that each member does not run; nothing where all run all. A manager below sees to it for its own children.
+fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned>) -> Vec<FunctionSet> {
+    if plan.parts.is_empty() {
+        return Vec::new();
+    }
+    let lacks = |(at, child): (usize, &ChildKey)| {
+        let runs_all = managers.contains_key(child);
+        if runs_all { FunctionSet::EMPTY } else { FunctionSet(plan.part(at).lacks(strategy)) }
+    };
+    plan.members.iter().enumerate().map(lacks).collect()
+}
+
+/// What one child does not run.
+pub(in crate::release) fn lacks_of(state: &State, release: &Release, child: ChildKey) -> FunctionSet {
+    let is_manager = state.children.get(child).is_some_and(|record| record.kind() == ChildKind::Rm);
+    match plan::fit(&release.strategy, state, None, child) {
+        Some(Ok(part)) if !is_manager => FunctionSet(part.lacks(&release.strategy)),
+        _ => FunctionSet::EMPTY,
+    }
 }
 
 /// The wave of each member; a location is a wave of one.

@@ -65,7 +65,7 @@ fn blocks_are_compared_whole() {
     ));
     insta::assert_snapshot!(between(&before, &after), @r"
     - forward_up: true
-    target: area: 5 corners from 13, 52 to 14, 53 (6cbd72) → 5 corners from 13, 52 to 15, 53 (7cbd72)
+    target: area: 5 corners from 13, 52 to 14, 53 (de3a4b) → 5 corners from 13, 52 to 15, 53 (213267)
     target: labels: tier: edge → core
     target: partial: refuse → allow
     rollout: approval: of: waves → rollout
@@ -106,7 +106,7 @@ fn changed(value: &Value) -> Vec<Value> {
             .flat_map(|(key, inner)| {
                 // Durations are whole milliseconds.
                 let others = match inner.as_u64().filter(|_| key == "nanos") {
-                    Some(nanos) => vec![(nanos ^ 1_000_000).into()],
+                    Some(nanos) => vec![(1_000_000 - nanos.min(1_000_000)).into()],
                     None => changed(inner),
                 };
                 others.into_iter().map(move |inner| {
@@ -150,5 +150,5 @@ fn nothing_that_a_strategy_says_is_overlooked() {
             assert!(!differences(&strategy, &other).is_empty(), "{other:?}");
         }
     }
-    assert!(seen > 500, "{seen}");
+    assert!(seen > 300, "{seen}");
 }

@@ -61,12 +61,28 @@ fn releases_of_the_original_come_from_their_folders_to_done() {
 
     let dry = run(folder.path(), ["release", "import", ".", "--url", url]);
     assert_eq!(code(&dry), 0, "{}{}", out(&dry), err(&dry));
-    insta::assert_snapshot!(out(&dry), @"");
+    insta::assert_snapshot!(out(&dry), @r"
+    FOLDER  RELEASE  FUNCTIONS
+    11      11       fns.zip    would be submitted: 3 children take part; line 33: no way leads to rollout: every child ends on its base version
+    21      21       fns.zip    would be submitted: 3 children take part
+    22      22       fns.zip    would be submitted: 3 children take part
+    23      23       fns.zip    would be submitted: 3 children take part
+
+    4 releases would be submitted, and not started; --submit does it
+    ");
     assert_eq!(releases(folder.path(), url), Vec::<Value>::new(), "a dry run submits nothing");
 
     let real = run(folder.path(), ["release", "import", "releases", "--submit", "--url", url]);
     assert_eq!(code(&real), 0, "{}{}", out(&real), err(&real));
-    insta::assert_snapshot!(out(&real), @"");
+    insta::assert_snapshot!(out(&real), @r"
+    FOLDER  RELEASE  FUNCTIONS
+    11      11       fns.zip    submitted: 3 children take part; line 33: no way leads to rollout: every child ends on its base version
+    21      21       fns.zip    submitted: 3 children take part
+    22      22       fns.zip    submitted: 3 children take part
+    23      23       fns.zip    submitted: 3 children take part
+
+    4 releases submitted, none of them started: choirmaster release resume ID
+    ");
     let states: Vec<Value> = releases(folder.path(), url);
     assert_eq!(states.len(), 4);
     for release in &states {
@@ -99,34 +115,45 @@ fn releases_without_functions_are_listed_and_none_is_submitted() {
     let import = run(folder.path(), ["release", "import", ".", "--submit", "--url", url]);
     assert_eq!(code(&import), 1);
     insta::assert_snapshot!(out(&import), @r"
-    FOLDER    RELEASE  FUNCTIONS
-    releases  -        -          can't be submitted, see above
+    FOLDER  RELEASE  FUNCTIONS
+    11      -        missing    can't be submitted, see above
+    21      -        -          can't be submitted, see above
+    22      22       fns.zip    would be submitted: 0 children take part
+    23      -        missing    can't be submitted, see above
 
-    0 releases can be submitted, 1 can not; nothing was submitted: mend that, or name some with --only
+    without functions: 11, 23
+
+    1 release can be submitted, 3 can not; nothing was submitted: mend that, or name some with --only
     ");
     insta::assert_snapshot!(err(&import), @r"
-    ./releases/release.yml: the strategy has 3 faults; the first: the strategy lacks id
+    ./releases/11/release.yml: ./releases/11 has no fns.zip: put it there, name the functions with --functions ZIP|DIR, or take those of the manager with --functions-of-manager
 
-    ./releases/release.yml:1:1: error: the strategy lacks id
-     1 | name: old
-      help: write id: my-release-1
+    ./releases/21/release.yml: the strategy has 2 faults; the first: the strategy lacks functions
 
-    ./releases/release.yml:1:1: error: the strategy lacks functions
-     1 | name: old
+    ./releases/21/release.yml:1:1: error: the strategy lacks functions
+     1 | id: 21
       help: write functions: and a list below it
 
-    ./releases/release.yml:1:1: error: the strategy lacks stages
-     1 | name: old
+    ./releases/21/release.yml:1:1: error: the strategy lacks stages
+     1 | id: 21
       help: write stages: and a list below it
+
+    ./releases/23/release.yml: ./releases/23 has no fns.zip: put it there, name the functions with --functions ZIP|DIR, or take those of the manager with --functions-of-manager
     ");
     assert_eq!(releases(folder.path(), url), Vec::<Value>::new());
 
     let all = folder.path().join("all.zip");
     fs::write(&all, zip_of(&ALL)).unwrap();
-    let some = [".", "--submit", "--only", "11", "--only", "22", "--functions", all.to_str().unwrap()];
+    let some = [".", "--submit", "--only", "11", "--only", "22", "--functions", "all.zip"];
     let some = run(folder.path(), ["release", "import"].into_iter().chain(some).chain(["--url", url]));
     assert_eq!(code(&some), 0, "{}{}", out(&some), err(&some));
-    insta::assert_snapshot!(out(&some), @"");
+    insta::assert_snapshot!(out(&some), @r"
+    FOLDER  RELEASE  FUNCTIONS
+    11      11       all.zip    submitted: 0 children take part; line 33: no way leads to rollout: every child ends on its base version
+    22      22       fns.zip    submitted: 0 children take part
+
+    2 releases submitted, none of them started: choirmaster release resume ID
+    ");
     assert_eq!(releases(folder.path(), url).len(), 2);
     let unknown = run(folder.path(), ["release", "import", ".", "--only", "9", "--url", url]);
     assert_eq!(

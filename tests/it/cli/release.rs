@@ -100,6 +100,19 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     assert_eq!(code(&watched), 0);
     insta::assert_snapshot!(without_times(&out(&watched)), @"canary Done: 3 of 3 children over; 3 succeeded");
 
+    let held =
+        run(folder.path(), ["release", "submit", &sample("two-stage.yml"), "--no-start", "--url", url]);
+    assert!(out(&held).contains("it is not started: choirmaster release resume two-stage"), "{}", out(&held));
+    let child = run(folder.path(), ["children", "list", "--json", "--url", url]);
+    let child: serde_json::Value = serde_json::from_str(&out(&child)).unwrap();
+    let child = child[0]["id"].as_str().unwrap().to_owned();
+    let offer = run(folder.path(), ["release", "show", "two-stage", "--offer", &child, "--url", url]);
+    assert!(out(&offer).starts_with("id: \"two-stage\"\nname: "), "{}{}", out(&offer), err(&offer));
+    let over = run(folder.path(), ["release", "show", "canary", "--offer", &child, "--url", url]);
+    assert_eq!((code(&over), err(&over).as_str()), (1, "error: release canary is over\n"));
+    let aborted = run(folder.path(), ["release", "abort", "two-stage", "--url", url]);
+    assert_eq!(code(&aborted), 0, "{}", err(&aborted));
+
     let bad = run(folder.path(), ["release", "submit", &sample("bad.yml"), "--wait", "--url", url]);
     assert_eq!(code(&bad), 3, "{}{}", out(&bad), err(&bad));
     let watched = run(folder.path(), ["release", "watch", "bad", "--url", url]);

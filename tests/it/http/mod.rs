@@ -3,6 +3,7 @@
 mod address;
 mod auth;
 mod bytes;
+mod check;
 mod children;
 mod events;
 mod led;

@@ -115,6 +115,7 @@ async fn a_child_that_goes_on_otherwise_than_its_offer_says_is_shown_to_do_so() 
     let children = world.get("/api/v1/releases/21/children").await.json();
     let results: Vec<&Value> = children["items"][0]["results"].as_array().unwrap().iter().collect();
     assert_eq!(results.last().unwrap()["summary"]["next_stage"], "A stage of its own", "{children}");
+    world.roll_out(&child, "21").await;
     assert_eq!(world.get("/api/v1/releases/21").await.json()["state"], "Done");
 
     // What the offer says itself is not worth a word; `rollback` and `rollout` name no stage.
@@ -128,6 +129,7 @@ async fn a_child_that_goes_on_otherwise_than_its_offer_says_is_shown_to_do_so() 
         let children = world.get(&format!("/api/v1/releases/{id}/children")).await.json();
         let result = &children["items"][0]["results"][0];
         assert!(result["status"] == "Completed" && result["summary"]["next_stage"].is_null(), "{children}");
+        world.roll_out(&child, id).await;
     }
 }
 

@@ -6,7 +6,7 @@ use choirmaster::{
     link::area::{MAX_POSITIONS, Reported, reported},
     model::area,
 };
-use geo::{CoordsIter as _, MultiPolygon, PreparedGeometry, Relate as _};
+use geo::{Contains as _, CoordsIter as _, MultiPolygon, PreparedGeometry, Relate as _};
 use proptest::prelude::*;
 
 /// Children of one case that are looked at: a relation takes milliseconds in a build that is not optimised.
@@ -107,5 +107,48 @@ proptest! {
     #[test]
     fn every_childs_area_is_within_what_is_reported(areas in proptest::collection::vec(star(), 1..160)) {
         check(&areas);
+    }
+}
+
+#[test]
+fn a_file_may_hold_any_geojson_of_polygons() {
+    let ring = "[[13, 52], [14, 52], [14, 53], [13, 53], [13, 52]]";
+    let polygon = format!(r#"{{"type": "Polygon", "coordinates": [{ring}]}}"#);
+    let feature =
+        |geometry: &str| format!(r#"{{"type": "Feature", "properties": {{}}, "geometry": {geometry}}}"#);
+    let collection = |features: &[String]| {
+        format!(r#"{{"type": "FeatureCollection", "features": [{}]}}"#, features.join(", "))
+    };
+    let plain = area::read_file(&polygon).unwrap();
+    assert_eq!(
+        plain,
+        r#"{"coordinates":[[[13.0,52.0],[14.0,52.0],[14.0,53.0],[13.0,53.0],[13.0,52.0]]],"type":"Polygon"}"#
+    );
+    for text in [feature(&polygon), collection(&[feature(&polygon)])] {
+        assert_eq!(area::read_file(&text).unwrap(), plain, "{text}");
+    }
+    let beside = polygon.replace("13,", "15,").replace("14,", "16,");
+    let two = area::read_file(&collection(&[feature(&polygon), feature(&beside)])).unwrap();
+    assert!(two.contains("MultiPolygon"), "{two}");
+    // Features may overlap; what they cover together is meant.
+    let across = polygon.replace("13,", "13.5,").replace("14,", "14.5,");
+    let joined = area::read_file(&collection(&[feature(&polygon), feature(&across)])).unwrap();
+    let joined = area::parse(&joined).unwrap();
+    assert_eq!(joined.0.len(), 1);
+    assert!(joined.contains(&geo::Point::new(13.1, 52.5)) && joined.contains(&geo::Point::new(14.4, 52.5)));
+    for (text, why) in [
+        (collection(&[]), "the area is empty"),
+        (feature("null"), "the area is empty"),
+        (
+            feature(r#"{"type": "Point", "coordinates": [13, 52]}"#),
+            "an area is a Polygon or a MultiPolygon, not a Point",
+        ),
+        (polygon.replace("[13, 53], ", ""), ""),
+        (polygon.replace("52]", "152]"), "latitude 152 is out of range"),
+    ] {
+        match area::read_file(&text) {
+            Ok(_) => assert_eq!(why, "", "{text}"),
+            Err(error) => assert_eq!(error.to_string(), why, "{text}"),
+        }
     }
 }

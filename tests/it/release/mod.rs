@@ -8,6 +8,7 @@ mod gates;
 mod managers;
 mod model;
 mod one_stage;
+mod partial;
 mod precedent;
 mod properties;
 mod queue;

@@ -171,7 +171,7 @@ fn check_gates(release: &Release) {
 fn check_membership(state: &State, release: &Release) {
     let to_begin = release.assignments.iter().filter(|(_, a)| a.status == ChildStatus::Todo);
     for (child, _) in to_begin.filter(|_| release.is_under_way()) {
-        let unfit = plan::unfit(&release.strategy, state, None, *child);
+        let unfit = plan::fit(&release.strategy, state, None, *child).and_then(Result::err);
         assert_eq!(unfit, None, "{}: {child:?} is to begin", release.id);
     }
 }

@@ -1,4 +1,4 @@
-use choirmaster::cli::{schema, validate};
+use choirmaster::cli::{schema, source::Wanted, validate};
 
 use super::{REFERENCE, with};
 
@@ -6,7 +6,7 @@ fn run(files: &[&str], json: bool, input: &str) -> (u8, String) {
     let args = validate::Args {
         files: files.iter().map(ToString::to_string).collect(),
         json,
-        wanted: Default::default(),
+        wanted: Wanted::default(),
     };
     let mut out = Vec::new();
     let code = validate::run_with(&args, &mut input.as_bytes(), &mut out);

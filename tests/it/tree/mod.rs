@@ -7,4 +7,5 @@ mod plain;
 mod processes;
 mod questions;
 mod rough;
+mod service_area;
 mod shown;

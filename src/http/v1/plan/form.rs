@@ -84,6 +84,7 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
         target_km2: None,
         forwards_to: None,
         beyond_km2: None,
+        partial: partial(strategy, &plan),
         busy: plan.busy,
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
@@ -126,6 +127,10 @@ fn without_surface(state: &State, strategy: &Strategy) -> Option<WithoutSurface>
         }
     }
     (found.children > 0).then_some(found)
+}
+
+fn partial(strategy: &Strategy, plan: &Plan) -> u32 {
+    plan.parts.iter().filter(|part| plan::Part(**part).lacks(strategy) > 0).count() as u32
 }
 
 fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {

@@ -40,7 +40,7 @@ pub fn child<S: Seen + ?Sized>(
         name: record.and_then(|child| child.profile.as_ref()?.name.clone()),
         status: assignment.status.name().to_owned(),
         outcome: assignment.outcome.map(|outcome| outcome.name().to_owned()),
-        waits_for: look.child(release, key, assignment),
+        waits_for: runs_only(&release.strategy, assignment) + &look.child(release, key, assignment),
         attempt: assignment.attempt,
         wave: assignment.wave + 1,
         offer: offer.map(|name| name.id(release.id.as_str())),
@@ -50,6 +50,16 @@ pub fn child<S: Seen + ?Sized>(
         agents: assignment.manager.as_ref().map(|_| form::agents(assignment.agents())),
         results: Vec::new(),
     }
+}
+
+/// Said in front of what it waits for, where it does not run all functions.
+fn runs_only(strategy: &Strategy, assignment: &Assignment) -> String {
+    if assignment.lacks.is_empty() {
+        return String::new();
+    }
+    let functions = strategy.functions.iter().enumerate();
+    let runs = functions.filter(|(at, _)| !assignment.lacks.contains(*at)).map(|(_, f)| f.name.as_str());
+    format!("runs only {}: ", runs.collect::<Vec<_>>().join(", "))
 }
 
 /// What a stage is called in offers and results.
