@@ -8,16 +8,20 @@ pub const DONE_WITH_FAILURES: u8 = 3;
 /// Exit code: aborted or rolled back.
 pub const ABORTED: u8 = 4;
 
+/// Exit code: nobody could take part, so nothing was released.
+pub const NO_PARTICIPANTS: u8 = 5;
+
 /// The exit code of a release that is over; `None` while it is not.
 pub fn code(release: &Release) -> Option<u8> {
     match release.state.as_str() {
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),
+        "NoParticipants" => Some(NO_PARTICIPANTS),
         _ => None,
     }
 }
 
 /// For `--help` of the commands that wait for an end.
-pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack; \
+pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, 5 NoParticipants; \
                         1 the caller's fault, 2 the manager's or the program's";

@@ -198,6 +198,8 @@ impl Building {
             assignments: BTreeMap::new(),
             counts: crate::release::state::Counts::default(),
             managers: detail.managers.into_iter().collect(),
+            left_out: detail.left_out,
+            asking: None,
             joined: 0,
             turns: Turns::default(),
             gates,

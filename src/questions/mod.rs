@@ -31,6 +31,7 @@
 //! Deliberately not here: how questions wait and are handed out ([`crate::engine::questions`]).
 
 pub mod eligible;
+pub mod turnout;
 
 use std::time::Duration;
 

@@ -14,7 +14,8 @@ use super::{
     gate::{ALL_OPEN, Reached, Turns},
     manager::Planned,
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
-    state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
+    state::{Child, Counts, Deployment, Known, Profile, Release, ReleaseState, State},
+    turnout::ASKED_FOR,
 };
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, ReleaseKey},
@@ -51,12 +52,14 @@ impl State {
             }
             Change::ReleasePaused { release, reason, by_limit, now } => self.with(*release, |release| {
                 release.clock.pause(*now);
+                release.asking = None;
                 release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
             }),
             Change::ReleaseResumed { release, now } => {
                 let level = self.release(*release).map_or(ALL_OPEN, |release| release.gates.stand.level);
                 self.with(*release, |release| {
                     release.clock.resume(*now);
+                    release.gates.stand.waived |= release.is_unproven();
                     if let ReleaseState::Paused { by_limit: true, .. } = release.state {
                         release.accepted = release.counts.bad();
                     }
@@ -97,6 +100,18 @@ impl State {
                     release.end_analyses();
                 });
             }
+            Change::TurnoutAsked { release, now } => self.with(*release, |release| {
+                let until = now.served_ms + ASKED_FOR.as_millis() as u64;
+                release.asking = Some(until);
+                if release.state != ReleaseState::Planned {
+                    let due = release.at(*now) + ASKED_FOR.as_millis() as u64;
+                    release.next_deadline = release.next_deadline.min(due);
+                }
+            }),
+            Change::WavesPlanned { release, moved, managers, left_out, .. } => {
+                self.with(*release, |release| release.replan_waves(moved, managers, *left_out));
+            }
+            Change::ReleaseReplanned { release, .. } => self.with(*release, Release::plan_again),
             Change::StageReported { release, status, .. } => self.with(*release, |release| {
                 if let Some(upstream) = &mut release.upstream {
                     upstream.report(*status);
@@ -238,8 +253,10 @@ impl State {
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
         let Some(release) = self.releases.get_mut(&key) else { return };
-        let Membership { members, excluded, waves, managers } = membership;
+        let Membership { members, excluded, waves, managers, left_out } = membership;
         release.state = ReleaseState::Running;
+        release.asking = None;
+        release.left_out = *left_out;
         release.started = Some(now);
         release.started_at = release.at(now);
         release.members = Arc::clone(members);
@@ -256,7 +273,22 @@ impl State {
             };
             (*child, Assignment { wave: wave(at), ..part })
         };
-        release.assignments = members.iter().enumerate().map(member).collect();
+        let mut assignments: BTreeMap<ChildKey, Assignment> =
+            members.iter().enumerate().map(member).collect();
+        // It is planned once more: who had a part in it has another attempt, or the part that it had.
+        for (child, before) in std::mem::take(&mut release.assignments) {
+            let part = match assignments.remove(&child) {
+                None => before,
+                Some(fresh) => {
+                    let mut again = before;
+                    again.apply(&Step::Retried, &release.strategy, release.started_at);
+                    Assignment { wave: fresh.wave, manager: fresh.manager, ..again }
+                }
+            };
+            assignments.insert(child, part);
+        }
+        release.assignments = assignments;
+        release.counts = Counts::default();
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
@@ -316,6 +348,7 @@ impl State {
                 release.next_deadline = release.next_deadline.min(release.gate_due());
             }),
             Change::GateLeft { release } => self.with(*release, |release| {
+                release.asking = None;
                 release.gates.stand.reached = None;
                 release.state = ReleaseState::Running;
             }),
@@ -335,6 +368,7 @@ impl State {
                 self.with(*release, |release| {
                     release.gates.stand.level = *level;
                     release.gates.stand.reached = None;
+                    release.gates.stand.waived = false;
                     release.state = ReleaseState::Running;
                     // The fold below takes each child out of the counts as it was and puts it in as it is.
                     release.recount();
@@ -354,6 +388,8 @@ impl State {
         stand.waves = to + 1;
         stand.opened = at;
         stand.reached = None;
+        stand.waived = false;
+        release.asking = None;
         stand.level = release.gates.levels.barrier_from(0);
         // The manager above may open one while an operator here has paused it.
         if !matches!(release.state, ReleaseState::Paused { .. }) {

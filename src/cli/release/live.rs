@@ -155,6 +155,7 @@ fn coloured(line: &str) -> String {
         ("DoneWithFailures", Color::Red),
         ("RolledBack", Color::Red),
         ("Aborted", Color::Red),
+        ("NoParticipants", Color::Yellow),
         ("AwaitingApproval", Color::Yellow),
         ("RollingBack", Color::Yellow),
         ("Paused", Color::Yellow),

@@ -5,11 +5,13 @@ use crate::{
     model::{Now, ReleaseKey},
     release::{
         change::Change,
-        command::{Decision, Refusal, Reply},
+        command::{Decision, Refusal, Reply, Seen},
         gate::Gate,
         state::{End, Release, ReleaseState, State},
+        turnout::Turnouts,
         upstream::HELD,
     },
+    strategy::Amount,
 };
 
 fn may_end_well(release: &Release) -> bool {
@@ -70,7 +72,17 @@ fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
 }
 
 /// The parent's next offer goes on with this release. Said twice it changes nothing.
-pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) -> Result<Decision, Refusal> {
+///
+/// How many waves are open now, how the parent counts them (empty: as before), and what managers below say of who can take
+/// part in those that are not open yet.
+pub(super) fn go_on(
+    state: &State,
+    seen: &dyn Seen,
+    id: &str,
+    offer: &str,
+    (waves, amounts, turnouts): (u32, &[Amount], &Turnouts),
+    now: Now,
+) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let key = release.key;
     if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
@@ -78,8 +90,10 @@ pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) 
     }
     let mut changes = vec![Change::ReleaseContinued { release: key, offer: offer.to_owned() }];
     let open = release.gates.stand.waves;
-    let most = waves.min(release.turns.waves());
+    let most = waves.min(release.turns.waves().max(amounts.len() as u32));
     if may_end_well(release) && most > open {
+        let amounts = (!amounts.is_empty()).then_some(amounts);
+        changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
         changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
     }
     Ok(Decision::new(changes, Reply::Done))

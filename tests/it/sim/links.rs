@@ -453,7 +453,17 @@ impl World {
         if let Some(release) = before {
             uplink.doing.insert(call, Doing::GoingOn);
             let waves = above.waves.unwrap_or(1);
-            return self.own(manager, Some(call), Command::UpstreamContinue { release, offer, waves });
+            return self.own(
+                manager,
+                Some(call),
+                Command::UpstreamContinue {
+                    release,
+                    offer,
+                    waves,
+                    amounts: Vec::new(),
+                    turnouts: choirmaster::release::turnout::Turnouts::new(),
+                },
+            );
         }
         let parent = uplink.parent;
         uplink.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });

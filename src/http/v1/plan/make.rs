@@ -17,7 +17,10 @@ use crate::{
         v1::page,
     },
     model::ChildKey,
-    strategy,
+    plan::Needs,
+    questions::{self, eligible::Wanted},
+    release::{state, turnout::Turnouts},
+    strategy::{self, Strategy},
     wire::api::{self, Plan},
 };
 
@@ -69,10 +72,13 @@ pub(super) async fn handle(
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
     let strategy = Arc::new(strategy);
+    let told = turnouts(&ctx, &strategy).await?;
     let planned = {
-        let strategy = Arc::clone(&strategy);
+        let (strategy, view) = (Arc::clone(&strategy), Arc::clone(ctx.engine.view()));
         let now = ctx.engine.clock().now();
-        ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked, now)).await?
+        let plan =
+            move |state: &state::State| form::plan(state, view.as_ref(), &strategy, &asked, &told, now);
+        ctx.engine.query(PATIENCE, plan).await?
     };
     // Clipping polygons is slow, and needs nothing of the state any more.
     let above = ctx.clone();
@@ -86,6 +92,16 @@ pub(super) async fn handle(
     .await??;
     plan.warnings = checked.diagnostics.iter().map(problem::diagnostic).collect();
     Ok(Json(plan))
+}
+
+/// What managers below say of who can take part, and those of them that say nothing.
+async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
+    let planned = Arc::clone(strategy);
+    let (able, unable) = ctx.engine.query(PATIENCE, move |state| form::managers(state, &planned)).await?;
+    let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
+    let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
+    unheard.extend(unable);
+    Ok((told, unheard))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
