@@ -19,6 +19,7 @@ use crate::{
         assignment::{Assignment, Heard, Mark, Slot},
         change::{Arrival, Change, Variant},
         gate::{Gates, Turns},
+        offer::Piece,
         state::{Child, Deployment, Known, Profile, Release, State},
         upstream,
     },
@@ -264,13 +265,21 @@ impl Building {
         };
         let attempt =
             u16::try_from(row.attempt).map_err(|_| bad("assignments", key(), "attempt", "out of range"))?;
+        // Earlier builds say nothing of how a stage is led, and handed all of them out at once.
+        let is_stage = detail.manager.is_none() && !matches!(detail.piece, Piece::Rollout(_));
+        let piece = if is_stage && !detail.fetched && detail.piece == Piece::Whole {
+            Piece::FIRST
+        } else {
+            detail.piece
+        };
         let assignment = Assignment {
             status,
             outcome,
             attempt,
             named: detail.named,
-            piece: detail.piece,
+            piece,
             fetched: detail.fetched,
+            by_itself: is_stage && detail.fetched && !detail.led,
             manager: detail.manager.map(Box::new),
             wave: detail.wave,
             admitted: detail.admitted,
@@ -324,7 +333,7 @@ impl Building {
         // Who has not acted is in the last wave that was opened, or in one that is not.
         let stand = self.release.gates.stand;
         let since = |wave: u32| if wave < stand.waves { stand.opened } else { self.release.started_at };
-        let fresh = Assignment::new(&strategy, self.release.started_at);
+        let fresh = Assignment::new(self.release.started_at);
         let mut assignments: BTreeMap<ChildKey, Assignment> = self
             .members
             .iter()
@@ -332,7 +341,7 @@ impl Building {
             .map(|(key, wave)| {
                 let part = match self.release.manager_for(*key) {
                     None => fresh.clone(),
-                    manager => Assignment::of_manager(manager, &strategy, self.release.started_at),
+                    manager => Assignment::of_manager(manager, self.release.started_at),
                 };
                 (*key, Assignment { wave: *wave, since: since(*wave), ..part })
             })

@@ -89,6 +89,10 @@ pub(super) struct AssignmentDetail {
     pub named: u16,
     pub piece: Piece,
     pub fetched: bool,
+    /// Whether an agent's stage, once fetched, ends by a signal and leaves the base version. Earlier builds have no
+    /// such field: see [`crate::release::by_itself`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub led: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<Manager>,
     #[serde(default, skip_serializing_if = "is_first")]
@@ -591,6 +595,7 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
             kind,
             at_ms: now.wall_ms,
             payload,
+            served_ms: Some(now.served_ms),
         })
         .collect()
 }
@@ -731,6 +736,7 @@ fn assignment_row(
         named: assignment.named,
         piece: assignment.piece,
         fetched: assignment.fetched,
+        led: assignment.fetched && !assignment.by_itself && matches!(assignment.piece, Piece::Stage(_)),
         manager: assignment.manager.as_deref().cloned(),
         wave: assignment.wave,
         admitted: assignment.admitted,

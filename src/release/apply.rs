@@ -264,12 +264,12 @@ impl State {
         release.turns = Turns::new(members, waves, managers);
         release.managers.clone_from(managers);
         release.gates.stand.opened = release.started_at;
-        let fresh = Assignment::new(&release.strategy, release.started_at);
+        let fresh = Assignment::new(release.started_at);
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
         let member = |(at, child): (usize, &ChildKey)| {
             let part = match release.manager_for(*child) {
                 None => fresh.clone(),
-                manager => Assignment::of_manager(manager, &release.strategy, release.started_at),
+                manager => Assignment::of_manager(manager, release.started_at),
             };
             (*child, Assignment { wave: wave(at), ..part })
         };
@@ -325,7 +325,7 @@ impl State {
             wave,
             joined: Some(joined),
             facts: release.facts.len() as u16,
-            ..Assignment::of_manager(release.manager_for(child), &release.strategy, release.at(now))
+            ..Assignment::of_manager(release.manager_for(child), release.at(now))
         };
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
@@ -442,7 +442,7 @@ impl State {
             && !release.assignments.contains_key(&child)
         {
             // A member goes on as one after the undo; anybody else has no other part in the release.
-            let stand_in = Assignment::stand_in(&release.strategy, at, release.facts.len() as u16);
+            let stand_in = Assignment::stand_in(at, release.facts.len() as u16);
             release.counts.add(&stand_in, &release.gates);
             release.assignments.insert(child, stand_in);
             if let Some(record) = self.children.get_mut(child)

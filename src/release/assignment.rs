@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus},
-    strategy::{StageKind, Strategy},
+    strategy::Strategy,
 };
 
 /// Milliseconds of a release's own clock: serving time, without pauses.
@@ -298,6 +298,8 @@ pub struct Assignment {
     pub piece: Piece,
     /// Whether the current offer was downloaded.
     pub fetched: bool,
+    /// Whether an earlier build handed it out, and lets the agent act on its own; see [`super::by_itself`].
+    pub by_itself: bool,
     pub slot: Slot,
     pub stage_status: StageStatus,
     /// `None`: it is an agent.
@@ -353,8 +355,8 @@ impl Assignment {
     }
 
     /// A child manager that has not acted yet.
-    pub fn of_manager(manager: Option<Box<Manager>>, strategy: &Strategy, at: ReleaseMs) -> Self {
-        let agent = Self::new(strategy, at);
+    pub fn of_manager(manager: Option<Box<Manager>>, at: ReleaseMs) -> Self {
+        let agent = Self::new(at);
         match manager {
             None => agent,
             Some(_) => Self { manager, piece: Piece::Whole, slot: Piece::Whole.slot(), ..agent },
@@ -362,20 +364,21 @@ impl Assignment {
     }
 
     /// An agent that has not acted yet.
-    pub fn new(strategy: &Strategy, at: ReleaseMs) -> Self {
+    pub fn new(at: ReleaseMs) -> Self {
         Self {
             manager: None,
             status: ChildStatus::Todo,
             outcome: None,
             attempt: 1,
             named: 1,
-            piece: first_piece(strategy),
+            piece: Piece::FIRST,
             fetched: false,
+            by_itself: false,
             wave: 0,
             joined: None,
             admitted: false,
             passed: StageSet::default(),
-            slot: first_piece(strategy).slot(),
+            slot: Piece::FIRST.slot(),
             stage_status: StageStatus::Pending,
             since: at,
             stage_since: at,
@@ -392,9 +395,9 @@ impl Assignment {
     }
 
     /// The part of a child that stands in for another: it only takes back what that one left behind.
-    pub fn stand_in(strategy: &Strategy, at: ReleaseMs, facts: u16) -> Self {
+    pub fn stand_in(at: ReleaseMs, facts: u16) -> Self {
         let outcome = Some(Outcome::Excluded(Exclusion::Successor));
-        Self { status: ChildStatus::No, outcome, facts, ..Self::new(strategy, at) }
+        Self { status: ChildStatus::No, outcome, facts, ..Self::new(at) }
     }
 
     /// The name of the current offer, undos aside.
@@ -445,8 +448,12 @@ impl Assignment {
 
     /// The piece that an offer hands out; `None` for an undo and for what this child is never handed.
     pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Piece> {
+        let is_first = name.kind == OfferKind::First;
         match self.manager {
-            Some(_) => (name.kind == OfferKind::First).then_some(Piece::Whole),
+            Some(_) => is_first.then_some(Piece::Whole),
+            None if is_first && name == self.offer_name() => Some(self.piece),
+            // In an earlier attempt it may have been handed all stages.
+            None if is_first && name.attempt < self.named && strategy.rollout.is_none() => Some(Piece::Whole),
             None => piece_of(name, strategy),
         }
     }
@@ -492,7 +499,7 @@ impl Assignment {
                 self.admitted = true;
                 self.since = at;
             }
-            Step::Retried => self.retry(strategy, at),
+            Step::Retried => self.retry(at),
             Step::Fetched => self.fetch(strategy, at),
             Step::Waiting { .. } => {
                 self.stage_status = self.stage_status.max(StageStatus::SuccessWaiting);
@@ -514,7 +521,7 @@ impl Assignment {
                     manager.reported = *agents;
                 }
             }
-            Step::NextWave { wave } => self.go_on_in(*wave, strategy, at),
+            Step::NextWave { wave } => self.go_on_in(*wave, at),
             Step::NextOffer { piece } => {
                 self.piece = *piece;
                 self.fetched = false;
@@ -602,7 +609,7 @@ impl Assignment {
             Fact::Aborted => self.abort(dated.at),
             Fact::Retried => {
                 if self.is_retryable() {
-                    self.retry(strategy, dated.at);
+                    self.retry(dated.at);
                 }
             }
         }
@@ -619,10 +626,7 @@ impl Assignment {
 
     /// What it has not begun it never will; what it runs it may end.
     fn pass_over(&mut self, stage: u8, then: Piece, strategy: &Strategy, at: ReleaseMs) {
-        let ends_on_signal = strategy
-            .stages
-            .get(usize::from(stage))
-            .is_some_and(|stage| strategy.offered_kind(stage) == StageKind::WaitForSignal);
+        let ends_on_signal = self.ends_on_signal(usize::from(stage), strategy);
         if !self.status.is_over() && !self.fetched && self.piece == Piece::Stage(stage) {
             self.passed = self.passed.with(stage);
             self.apply(&Step::NextOffer { piece: then }, strategy, at);
@@ -662,9 +666,9 @@ impl Assignment {
     }
 
     /// The next wave is a new attempt, which goes on with what the one before left.
-    fn go_on_in(&mut self, wave: u32, strategy: &Strategy, at: ReleaseMs) {
+    fn go_on_in(&mut self, wave: u32, at: ReleaseMs) {
         let (named, reported) = (self.named, self.manager.as_deref().map(|manager| manager.reported));
-        self.retry(strategy, at);
+        self.retry(at);
         self.wave = wave;
         self.tainted = self.tainted.minus(self.rolled_out);
         if let Some((manager, reported)) = self.manager.as_deref_mut().zip(reported) {
@@ -675,6 +679,7 @@ impl Assignment {
     fn fetch(&mut self, strategy: &Strategy, at: ReleaseMs) {
         self.status = ChildStatus::Doing;
         self.fetched = true;
+        self.by_itself = false;
         self.polls = 0;
         self.tainted = self.tainted.union(self.current_functions(strategy));
         self.begin(self.slot, StageStatus::InProgress, at);
@@ -757,12 +762,12 @@ impl Assignment {
         }
     }
 
-    fn retry(&mut self, strategy: &Strategy, at: ReleaseMs) {
+    fn retry(&mut self, at: ReleaseMs) {
         let mut manager = self.manager.take();
         if let Some(manager) = &mut manager {
             **manager = Manager::new(std::mem::take(&mut manager.planned));
         }
-        let fresh = Self::of_manager(manager, strategy, at);
+        let fresh = Self::of_manager(manager, at);
         *self = Self {
             attempt: self.attempt + 1,
             named: self.attempt + 1,
@@ -779,26 +784,22 @@ impl Assignment {
     }
 }
 
-/// What every agent is offered first.
-pub fn first_piece(strategy: &Strategy) -> Piece {
-    if strategy.runs_whole() { Piece::Whole } else { Piece::Stage(0) }
-}
-
 /// The piece that an offer hands to an agent; `None` for an undo and for what this strategy never hands out.
 fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
     match name.kind {
-        OfferKind::First => Some(first_piece(strategy)),
-        OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => {
-            (!strategy.runs_whole()).then_some(Piece::Stage(stage))
-        }
+        OfferKind::First => Some(Piece::FIRST),
+        OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => Some(Piece::Stage(stage)),
         OfferKind::Rollout(function) if usize::from(function) < strategy.functions.len() => {
-            (!strategy.runs_whole()).then_some(Piece::Rollout(function))
+            Some(Piece::Rollout(function))
         }
         OfferKind::Stage(_) | OfferKind::Rollout(_) | OfferKind::Undo(_) => None,
     }
 }
 
 impl Piece {
+    /// What every agent is offered first.
+    pub const FIRST: Self = Self::Stage(0);
+
     /// Where it begins.
     pub const fn slot(self) -> Slot {
         match self {

@@ -171,17 +171,15 @@ pub enum Command {
 /// Which text an offer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
-    Whole,
     /// To a manager: the whole strategy in the full language.
     Full,
     /// To a manager: the release is to be taken back.
     UndoOf {
         function: u8,
     },
-    /// One stage; `rollout` tells whether its success rolls out.
+    /// One stage, which waits for its signal and leaves the base version.
     Stage {
         stage: u8,
-        rollout: bool,
     },
     Rollout {
         function: u8,
@@ -191,6 +189,13 @@ pub enum Form {
     },
     /// Nothing to do; the offer was taken back after it was shown.
     Withdrawn,
+    /// All stages, as an earlier build handed them out. See [`super::by_itself`].
+    Whole,
+    /// One stage, as an earlier build handed it out; `rollout` tells whether its success rolls out.
+    StageByItself {
+        stage: u8,
+        rollout: bool,
+    },
 }
 
 /// An offer, ready to be rendered.

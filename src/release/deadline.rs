@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     model::{ChildStatus, StageStatus},
-    strategy::{StageKind, Strategy},
+    strategy::Strategy,
 };
 
 /// What a child failed to do in time.
@@ -85,14 +85,10 @@ fn main(
         let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
         return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None];
     }
-    // Agents in an A/B stage are silent until it ends: there only the stage itself has a deadline.
+    // Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
     let silent_by_nature = assignment.manager.is_none()
         && assignment.stage_status == StageStatus::InProgress
-        && assignment
-            .slot
-            .stage_index()
-            .and_then(|index| strategy.stages.get(index))
-            .is_some_and(|stage| strategy.offered_kind(stage) == StageKind::AB);
+        && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy));
     let in_charge = strategy.rollout.is_some();
     // Where the manager is in charge it may withhold the signal for long: that is no fault of the child.
     let stage_since = if in_charge && assignment.stage_status == StageStatus::ShouldEnd {

@@ -17,6 +17,7 @@
 pub mod analysis;
 pub mod apply;
 pub mod assignment;
+pub mod by_itself;
 pub mod change;
 pub mod command;
 pub mod deadline;

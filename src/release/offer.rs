@@ -1,11 +1,12 @@
 //! What an offer is called.
 //!
-//! A release hands each child one or several offers, one after the other. Their names follow from what they are,
-//! so nothing needs to remember them: the first is called like the release, the others carry a suffix.
+//! A release hands an agent one offer a stage, and then the roll-out; a manager below gets the whole strategy in one.
+//! Their names follow from what they are, so nothing needs to remember them: the first is called like the release, the
+//! others carry a suffix.
 //!
 //! | name | offer |
 //! |---|---|
-//! | `21` | the first: the whole strategy, or its first stage |
+//! | `21` | the first: the first stage alone; to a manager below, the whole strategy |
 //! | `21.3` | the third stage of the strategy, alone |
 //! | `21.rollout`, `21.rollout.2` | the roll-out of the first, second function |
 //! | `21.undo`, `21.undo.2` | the first, second undo of this child |
@@ -28,7 +29,7 @@ pub const MAX_UNDO: u16 = 999;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// The strategy as written: an agent can run it in one go.
+    /// The whole strategy, as managers below get it. Agents got it from earlier builds; see [`super::by_itself`].
     Whole,
     /// One stage, by its index in the strategy.
     Stage(u8),

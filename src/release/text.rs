@@ -31,9 +31,10 @@ impl Form {
             // Each manager has its own, which is made from its offer.
             Self::Full => render_full::whole(strategy),
             Self::UndoOf { function } => render_full::undo(strategy, usize::from(function)),
-            Self::Stage { stage, rollout } => {
+            Self::Stage { stage } => render::stage(strategy, usize::from(stage), id),
+            Self::StageByItself { stage, rollout } => {
                 let then = if rollout { Then::Rollout } else { Then::Rollback };
-                render::stage(strategy, usize::from(stage), id, then)
+                render::stage_by_itself(strategy, usize::from(stage), id, then)
             }
             Self::Rollout { function } => render::rollout(strategy, usize::from(function), id),
             Self::Undo { function } => render::undo(strategy, usize::from(function), id),

@@ -1,6 +1,6 @@
 //! The graph of stages: what follows what.
 
-use super::{Action, Metric, Stage, StageKind, Statistic, Strategy};
+use super::{Action, Metric, Stage, Statistic, Strategy};
 
 impl Strategy {
     /// The stages from the first along `on_success`.
@@ -32,27 +32,6 @@ impl Strategy {
             }
         }
         reached
-    }
-
-    /// Whether a deployed agent can run this as written, in one offer: one function, no stage off the success
-    /// path, every failure a roll-back, no statistic that it can't compute. Never where the manager is in charge.
-    pub fn runs_whole(&self) -> bool {
-        if self.rollout.is_some() {
-            return false;
-        }
-        let path = self.success_path();
-        let reachable = self.reachable().into_iter().filter(|r| *r).count();
-        self.functions.len() == 1
-            && reachable == path.len()
-            && path.iter().filter_map(|at| self.stages.get(*at)).all(|stage| {
-                stage.on_failure == Action::Rollback
-                    && !stage.conditions.iter().any(|c| c.metric.is_quantile())
-            })
-    }
-
-    /// What a stage is handed out as: where the manager is in charge every stage waits for its signal.
-    pub fn offered_kind(&self, stage: &Stage) -> StageKind {
-        if self.rollout.is_some() { StageKind::WaitForSignal } else { stage.kind }
     }
 
     /// What follows a stage.

@@ -1,8 +1,9 @@
 //! Offers: the small strategies that children get, written anew so that a deployed agent can't get them wrong.
 //!
-//! Reference keys only, one function, durations in h, m, s and ms, thresholds as quoted strings, whole
-//! percentages, a roll-back on every failure. Conditions that an agent can't judge (percentiles) are left out;
-//! the manager judges them. Every text of the developer is double-quoted with escapes, so that it stays one
+//! Reference keys only, one function, one stage, durations in h, m, s and ms, thresholds as quoted strings, whole
+//! percentages. A stage that tests waits for its signal and ends in a roll-back, however it ends: so whatever happens
+//! afterwards, the base version serves. Conditions that an agent can't judge (percentiles) are left out; the manager
+//! judges them. Every text of the developer is double-quoted with escapes, so that it stays one
 //! string whatever it contains.
 
 use std::fmt::Write as _;
@@ -34,7 +35,8 @@ impl Then {
     }
 }
 
-/// The whole strategy along its success path, for one that [`Strategy::runs_whole`].
+/// The whole strategy along its success path, as earlier builds handed it to agents. Only for those that have it in
+/// hand still.
 pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
     let path = strategy.success_path();
     let stages: Vec<&Stage> = path.iter().filter_map(|at| strategy.stages.get(*at)).collect();
@@ -55,12 +57,36 @@ pub fn whole(strategy: &Strategy, offer_id: &str) -> String {
     text + TAIL
 }
 
-/// One stage of the strategy, ending as told if it succeeds.
-pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str, then: Then) -> String {
+/// One stage of the strategy: it waits for its signal, and leaves the base version. Without any call it can't end by
+/// itself.
+pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str) -> String {
+    let offered = |stage: &Stage| Stage {
+        kind: StageKind::WaitForSignal,
+        min_calls: stage.min_calls.max(1),
+        ..stage.clone()
+    };
+    one_of(strategy, stage, offer_id, offered, Then::Rollback)
+}
+
+/// One stage of the strategy as earlier builds handed it out. Only for agents that have it in hand still.
+pub fn stage_by_itself(strategy: &Strategy, stage: usize, offer_id: &str, then: Then) -> String {
+    let kind = |stage: &Stage| match strategy.rollout {
+        Some(_) => StageKind::WaitForSignal,
+        None => stage.kind,
+    };
+    one_of(strategy, stage, offer_id, |stage| Stage { kind: kind(stage), ..stage.clone() }, then)
+}
+
+fn one_of(
+    strategy: &Strategy,
+    stage: usize,
+    offer_id: &str,
+    offered: impl Fn(&Stage) -> Stage,
+    then: Then,
+) -> String {
     let found = strategy.stages.get(stage).and_then(|s| Some((s, strategy.functions.get(s.function)?)));
     let Some((stage, function)) = found else { return withdrawn(strategy, offer_id) };
-    let offered = Stage { kind: strategy.offered_kind(stage), ..stage.clone() };
-    single(strategy, offer_id, (function, &function.new), (&offered, &judged(stage)), then)
+    single(strategy, offer_id, (function, &function.new), (&offered(stage), &judged(stage)), then)
 }
 
 /// An unconditional stage that ends in the roll-out of the function. All calls already go to the new version,

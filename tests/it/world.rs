@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use choirmaster::app::{self, Manager, Options};
+use choirmaster::{
+    app::{self, Manager, Options},
+    strategy::render::ROLLOUT_STAGE,
+};
 use reqwest::{Method, RequestBuilder, header};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -185,13 +188,23 @@ impl World {
         self.post("/end_stage", &json!({"id": child, "strategy_id": offer, "stage_name": stage})).await
     }
 
-    /// Takes a child through the one stage of [`strategy`].
+    /// Takes a child through the one stage of [`strategy`] and the roll-out.
     pub async fn run(&self, child: &str, offer: &str) {
+        self.run_stage(child, offer, STAGE).await;
+        self.roll_out(child, offer).await;
+    }
+
+    /// Takes a child through the roll-out of this release.
+    pub async fn roll_out(&self, child: &str, release: &str) {
+        self.run_stage(child, &format!("{release}.rollout"), ROLLOUT_STAGE).await;
+    }
+
+    async fn run_stage(&self, child: &str, offer: &str, stage: &str) {
         self.poll(child).await;
         self.fetch(child, offer).await.ok();
-        self.report(child, offer, STAGE, 2).await.ok();
-        self.end_stage(child, offer, STAGE).await.ok();
-        self.report(child, offer, STAGE, 4).await.ok();
+        self.report(child, offer, stage, 2).await.ok();
+        self.end_stage(child, offer, stage).await.ok();
+        self.report(child, offer, stage, 4).await.ok();
     }
 }
 

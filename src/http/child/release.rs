@@ -67,7 +67,7 @@ pub(super) async fn handle(
         child.touch(served_ms);
         from_view(&ctx, child, &parameters.release)
     });
-    if let Some(Some(text)) = repeated.filter(|_| view.is_serving(served_ms)) {
+    if let Some(Some(text)) = repeated.filter(|_| ctx.is_serving()) {
         return Ok(yaml(text));
     }
     let id = parameters.release.clone();
@@ -115,12 +115,12 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
     ctx.view()
         .with_release(turn.release, |release| {
             let piece = match turn.name.kind {
-                OfferKind::First => crate::release::assignment::first_piece(&release.strategy),
+                OfferKind::First => Piece::FIRST,
                 OfferKind::Stage(stage) => Piece::Stage(stage),
                 OfferKind::Rollout(function) => Piece::Rollout(function),
                 OfferKind::Undo(_) => return None,
             };
-            let form = crate::release::decide::form(piece, &release.strategy);
+            let form = crate::release::decide::form(piece);
             Some(release.text(turn.name, form, || form.text(&release.strategy, offer)))
         })
         .flatten()

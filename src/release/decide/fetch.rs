@@ -10,11 +10,12 @@ use crate::{
     model::Now,
     release::{
         assignment::{Assignment, Step},
+        by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
         offer::{OfferKind, OfferName, Piece},
         turn,
     },
-    strategy::{Action, Metric, Stage, Statistic, Strategy},
+    strategy::Strategy,
 };
 
 pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &str, now: Now) -> Decision {
@@ -88,29 +89,17 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
 fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
     match assignment.manager {
         Some(_) => Form::Full,
-        None => form(assignment.piece, strategy),
+        None if assignment.by_itself => by_itself::form(assignment.piece, strategy),
+        None => form(assignment.piece),
     }
 }
 
 /// The text that a piece is handed to an agent as.
-pub fn form(piece: Piece, strategy: &Strategy) -> Form {
+pub const fn form(piece: Piece) -> Form {
     match piece {
-        Piece::Whole => Form::Whole,
-        Piece::Stage(stage) => Form::Stage { stage, rollout: rolls_out_itself(strategy, usize::from(stage)) },
+        // No agent is handed one.
+        Piece::Whole => Form::Withdrawn,
+        Piece::Stage(stage) => Form::Stage { stage },
         Piece::Rollout(function) => Form::Rollout { function },
     }
-}
-
-/// Whether the agent may roll out by itself when this stage, offered alone, succeeds: nothing is left for the
-/// manager to judge or to decide, and no other function to be rolled out with it.
-pub(super) fn rolls_out_itself(strategy: &Strategy, stage: usize) -> bool {
-    let judged_here = |stage: &Stage| {
-        stage
-            .conditions
-            .iter()
-            .any(|condition| matches!(condition.metric, Metric::ResponseTime(Statistic::Quantile(_))))
-    };
-    strategy.functions.len() == 1
-        && strategy.rollout.is_none()
-        && strategy.stages.get(stage).is_some_and(|s| s.on_success == Action::Rollout && !judged_here(s))
 }

@@ -11,7 +11,6 @@ use crate::{
         state::{End, Release, ReleaseState, State},
         upstream::HELD,
     },
-    strategy::StageKind,
 };
 
 pub(super) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
@@ -175,11 +174,15 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
         return Err(wrong(release, "a stage can be ended while the release runs"));
     }
     let index = stage_of(release, stage)?;
-    if release.strategy.offered_kind(&release.strategy.stages[index]) != StageKind::WaitForSignal {
-        return Err(wrong(release, "a stage of type A/B ends by itself"));
-    }
-    if !release.assignments.values().any(|assignment| assignment.is_in(index)) {
+    let mut inside = release.assignments.values().filter(|assignment| assignment.is_in(index)).peekable();
+    if inside.peek().is_none() {
         return Ok(Decision::unchanged(Reply::Done));
+    }
+    if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
+        return Err(wrong(
+            release,
+            "whoever is in this stage of type A/B waits for no signal: it ends by itself",
+        ));
     }
     another_fact(release)?;
     let stage = index as u8;

@@ -1,6 +1,6 @@
 //! `POST /result`: what a child reports of its stages, and what follows for it.
 
-use super::{Call, fetch::rolls_out_itself, walk::Walk};
+use super::{Call, walk::Walk};
 use crate::{
     model::{ChildStatus, Now, Outcome, StageStatus},
     release::{
@@ -12,7 +12,7 @@ use crate::{
         state::State,
         summary::{Kept, Summary},
     },
-    strategy::{Action, StageKind, Strategy, render},
+    strategy::{Action, Strategy, render},
 };
 
 pub(super) fn decide(state: &State, child: &str, offer: &str, summaries: &[Summary], now: Now) -> Decision {
@@ -316,6 +316,8 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     let is_replaced = report.name.attempt < walk.assignment.named && walk.assignment.has_begun();
     let shows = if is_replaced {
         Shows::Nothing
+    } else if report.name.attempt < walk.assignment.named {
+        earlier_shows(&walk.assignment, strategy, report.piece, report.slot, status)
     } else {
         shows(&walk.assignment, strategy, report.piece, report.slot, status)
     };
@@ -347,12 +349,11 @@ fn confirm_by_late_result(walk: &mut Walk<'_>, function: usize) {
 }
 
 fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
-    let stage = slot.stage_index().and_then(|index| walk.strategy().stages.get(index));
-    if let Some(stage) = stage
+    if let Some(stage) = slot.stage_index()
         && walk.assignment.manager.is_none()
-        && walk.strategy().offered_kind(stage) != StageKind::WaitForSignal
+        && !walk.assignment.ends_on_signal(stage, walk.strategy())
     {
-        return Err(Refusal::DoesNotWait { stage: stage.name.clone() });
+        return Err(Refusal::DoesNotWait { stage: stage_name(walk.strategy(), slot) });
     }
     if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
         let (release, child) = (walk.release.key, walk.child);
@@ -404,7 +405,7 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
     }
 }
 
-/// In a whole offer the agent walks by itself: success leads to the next stage, failure to the end.
+/// An agent that was handed all stages walks by itself: success leads to the next stage, failure to the end.
 fn after_whole(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) {
     let action = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, success));
     match action {
@@ -439,7 +440,7 @@ fn after_stage(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
             let piece = walk.release.instead_of(Piece::Stage(next as u8));
             walk.step(Step::NextOffer { piece });
         }
-        Action::Rollout if success && rolls_out_itself(strategy, stage) => {
+        Action::Rollout if success && walk.assignment.rolls_out_itself(stage, strategy) => {
             finish(walk, true, Some((function, Variant::New)));
         }
         Action::Rollout => walk.step(Step::NextOffer { piece: Piece::Rollout(0) }),
@@ -507,9 +508,10 @@ fn shows(
                 Shows::Base
             }
         }
+        // Both ends of a stage are a roll-back.
         Piece::Stage(_) => {
-            let rolls_out = slot.stage_index().is_some_and(|stage| rolls_out_itself(strategy, stage));
-            if success && rolls_out { Shows::New } else { Shows::Base }
+            let rolls_out = |stage| assignment.rolls_out_itself(stage, strategy);
+            if success && slot.stage_index().is_some_and(rolls_out) { Shows::New } else { Shows::Base }
         }
         Piece::Whole => {
             let Some(stage) = slot.stage_index() else { return Shows::Nothing };
@@ -521,5 +523,26 @@ fn shows(
                 _ => Shows::Nothing,
             }
         }
+    }
+}
+
+/// The same of a report about an offer of an earlier attempt, which an earlier build may have handed out: its last stage
+/// may have rolled out.
+fn earlier_shows(
+    assignment: &Assignment,
+    strategy: &Strategy,
+    piece: Piece,
+    slot: Slot,
+    status: StageStatus,
+) -> Shows {
+    let Some(stage) = slot.stage_index().filter(|_| assignment.manager.is_none()) else {
+        return shows(assignment, strategy, piece, slot, status);
+    };
+    if strategy.rollout.is_some() {
+        return shows(assignment, strategy, piece, slot, status);
+    }
+    match strategy.next(stage, true) {
+        Action::Rollout if status == StageStatus::Completed => Shows::New,
+        _ => Shows::Nothing,
     }
 }

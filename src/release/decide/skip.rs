@@ -8,14 +8,12 @@
 //!   held before the next.
 //!
 //! A manager below is told which stages are skipped whenever it asks about a stage, and passes over them likewise.
-//!
-//! An agent that was handed the whole strategy walks it by itself, so there nothing can be passed over.
 
 use super::operate::{another_fact, find, stage_of, wrong};
 use crate::{
     model::{ChildKey, Now},
     release::{
-        assignment::{Fact, Step, first_piece},
+        assignment::{Fact, Step},
         change::Change,
         command::{Decision, Refusal, Reply},
         offer::Piece,
@@ -30,12 +28,6 @@ pub(super) fn decide(state: &State, id: &str, stage: &str, now: Now) -> Result<D
         return Err(wrong(release, "a stage can be skipped while the release runs"));
     }
     let index = stage_of(release, stage)?;
-    if release.strategy.runs_whole() {
-        return Err(wrong(
-            release,
-            "its children walk the whole strategy by themselves, so no stage can be skipped; end the stage instead",
-        ));
-    }
     if release.skipped().any(|skipped| usize::from(skipped) == index) {
         return Ok(Decision::unchanged(Reply::Done));
     }
@@ -98,7 +90,7 @@ fn one_again(release: &Release, child: ChildKey, now: Now) -> Option<Change> {
 
 /// As a fact: that the first stage is skipped is said again, for those who begin with it again.
 fn all_again(release: &Release, now: Now) -> Option<Change> {
-    let first = first_piece(&release.strategy);
+    let first = Piece::FIRST;
     let then = release.instead_of(first);
     match first {
         Piece::Stage(stage) if then != first => {

@@ -16,6 +16,7 @@ use choirmaster::{
     strategy,
 };
 use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
 
 const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
@@ -87,7 +88,7 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
 
     let manager = start(folder.path()).await;
     let again = get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
-    assert_eq!(again, (200, offer));
+    assert_eq!(again, (200, offer.clone()));
     let (status, zip) = get(&manager, "/release/functions/canary").await;
     assert_eq!(status, 200);
     assert!(zip.starts_with("PK"));
@@ -99,9 +100,19 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
     manager.stop().await.unwrap();
 
     let manager = start(folder.path()).await;
+    // What was handed out before is handed out again to the letter, now from the store.
+    let again = get(&manager, &format!("/release?childID={child}&releaseID=canary")).await;
+    assert_eq!(again, (200, offer));
     assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":true}\n".to_owned()));
     let done = json!({"id": child, "release_id": "canary", "stage_summaries": [summary(&stage, 4)], "next_stage": ""});
     assert_eq!(post(&manager, "/result", done.clone()).await, (200, String::new()));
+    assert_eq!(poll(&manager, &child).await.1, "canary.rollout");
+    let (status, text) = get(&manager, &format!("/release?childID={child}&releaseID=canary.rollout")).await;
+    assert_eq!(status, 200, "{text}");
+    let rolled = summary("choirmaster rollout", 4);
+    let rolled =
+        json!({"id": child, "release_id": "canary.rollout", "stage_summaries": [rolled], "next_stage": ""});
+    assert_eq!(post(&manager, "/result", rolled).await, (200, String::new()));
     // Over, out of memory: repeats are answered from the store.
     assert_eq!(post(&manager, "/result", done.clone()).await, (200, String::new()));
     assert_eq!(post(&manager, "/end_stage", ask.clone()).await, (200, "{\"end_stage\":true}\n".to_owned()));
@@ -178,5 +189,54 @@ async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let manager = start(folder.path()).await;
     let newcomer = poll(&manager, "").await.0;
     assert!(manager.engine.view().child(&newcomer).unwrap().key > key);
+    manager.stop().await.unwrap();
+}
+
+/// A store as an earlier build left it: an agent has all stages in hand, another was offered them and has not come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_not_fetched_goes_stage_by_stage()
+ {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/two-stage.yml"));
+    let text = text.unwrap();
+    let strategy = strategy::check(&text).strategy.unwrap();
+    let manager = start(folder.path()).await;
+    let mut children = Vec::new();
+    for _ in 0..2 {
+        let (child, _) = poll(&manager, "").await;
+        poll(&manager, &child).await;
+        children.push(child);
+    }
+    submit(&manager, &text).await;
+    let fetch = |child: &String| format!("/release?childID={child}&releaseID=two-stage");
+    assert_eq!(get(&manager, &fetch(&children[0])).await.0, 200);
+    assert_eq!(poll(&manager, &children[1]).await.1, "two-stage");
+    manager.stop().await.unwrap();
+
+    let address = format!("sqlite://{}", folder.path().join("choir.db").display());
+    let mut store = SqliteConnection::connect(&address).await.unwrap();
+    let earlier =
+        "UPDATE assignments SET detail = json_set(json_remove(detail, '$.led'), '$.piece', 'whole')";
+    sqlx::query(earlier).execute(&mut store).await.unwrap();
+    store.close().await.unwrap();
+
+    let manager = start(folder.path()).await;
+    let whole = choirmaster::strategy::render::whole(&strategy, "two-stage");
+    for _ in 0..2 {
+        assert_eq!(get(&manager, &fetch(&children[0])).await, (200, whole.clone()));
+    }
+    let one = choirmaster::strategy::render::stage(&strategy, 0, "two-stage");
+    assert_eq!(get(&manager, &fetch(&children[1])).await, (200, one));
+    // It walks on by itself, as it was told, and rolls out.
+    for stage in ["Canary", "Comparison"] {
+        let done = json!({"id": children[0], "release_id": "two-stage", "stage_summaries": [summary(stage, 4)],
+            "next_stage": ""});
+        assert_eq!(post(&manager, "/result", done).await, (200, String::new()));
+    }
+    assert_eq!(poll(&manager, &children[0]).await.1, "");
+    let runs = manager.engine.query(PATIENCE, |state| {
+        state.children.iter().next().and_then(|(key, _)| state.deployment(key, "sieve"))
+    });
+    assert_eq!(runs.await.unwrap().map(|found| found.variant.name()), Some("new"));
     manager.stop().await.unwrap();
 }

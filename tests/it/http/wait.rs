@@ -153,6 +153,7 @@ async fn a_question_is_answered_when_an_operator_ends_the_stage_or_the_release()
         if id == "a" {
             for child in [&one, &two] {
                 world.report(child, id, STAGE, 4).await.ok();
+                world.roll_out(child, id).await;
             }
         }
     }

@@ -28,6 +28,14 @@ fn world_with(text: &str) -> (World, String) {
     (world, child)
 }
 
+/// Its agents have in hand what earlier builds handed out.
+fn earlier_world_with(text: &str) -> (World, String) {
+    let mut world = World::of_an_earlier_build();
+    let child = world.child("north");
+    world.submit(text);
+    (world, child)
+}
+
 fn is_late(answer: &Result<(), Refusal>) -> bool {
     matches!(answer, Err(Refusal::Late { .. }))
 }
@@ -36,7 +44,7 @@ fn is_late(answer: &Result<(), Refusal>) -> bool {
 
 #[test]
 fn a_late_roll_out_of_a_release_that_left_memory_is_undone() {
-    let (mut world, child) = world_with(&two_stage("7", "a"));
+    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);
     world.report(&child, "7", summary("First", Failure)).unwrap();
     assert_eq!(world.state_of("7"), "over");
@@ -50,7 +58,7 @@ fn a_late_roll_out_of_a_release_that_left_memory_is_undone() {
 
 #[test]
 fn a_late_result_that_comes_twice_changes_nothing_more_even_after_the_undo() {
-    let (mut world, child) = world_with(&two_stage("7", "a"));
+    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);
     world.report(&child, "7", summary("First", Failure)).unwrap();
     let _ = world.report(&child, "7", summary("Second", Completed));
@@ -64,7 +72,7 @@ fn a_late_result_that_comes_twice_changes_nothing_more_even_after_the_undo() {
 
 #[test]
 fn a_late_result_does_not_undo_what_a_later_release_changed() {
-    let (mut world, child) = world_with(&two_stage("7", "a"));
+    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);
     world.report(&child, "7", summary("First", Failure)).unwrap();
     world.submit(&canary("8", "a"));
@@ -97,7 +105,7 @@ fn a_late_result_is_judged_by_the_offer_it_is_about() {
 
 #[test]
 fn a_late_result_without_a_name_is_about_the_stage_an_agent_walks_on_to() {
-    let (mut world, child) = world_with(&two_stage("7", "a"));
+    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);
     world.report(&child, "7", summary("", Failure)).unwrap();
     world.report(&child, "7", summary("", Failure)).unwrap();
@@ -119,13 +127,14 @@ fn a_late_result_of_an_earlier_attempt_says_nothing_of_the_present_one() {
     let late = world.report(&child, "7", summary("Canary", Completed));
     assert!(is_late(&late), "{late:?}");
     world.report(&child, "7.r2", summary("Canary", Completed)).unwrap();
+    world.roll_out(&child);
     assert_eq!((world.poll(&child), world.poll(&other)), (String::new(), String::new()));
     assert_eq!(world.runs(&child, "a"), "new of 7");
 }
 
 #[test]
 fn a_call_that_ends_a_release_for_a_child_and_goes_on_counts_not_at_all() {
-    let (mut world, child) = world_with(&two_stage("7", "a"));
+    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);
     let both = vec![summary("First", Failure), summary("Second", Failure)];
     let refused = world.reports(&child, "7", both);
@@ -137,7 +146,7 @@ fn a_call_that_ends_a_release_for_a_child_and_goes_on_counts_not_at_all() {
 #[test]
 fn a_wait_in_a_later_stage_is_answered_well_and_shows_the_loss() {
     let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", WAIT, "a", "rollout", "rollback"]];
-    let (mut world, child) = world_with(&strategy_text("7", "", &["a"], &stages));
+    let (mut world, child) = earlier_world_with(&strategy_text("7", "", &["a"], &stages));
     world.take(&child);
     world.report(&child, "7", summary("Two", SuccessWaiting)).unwrap();
     assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Lost));
@@ -175,14 +184,13 @@ fn an_earlier_release_that_starts_later_does_not_come_between_two_offers() {
     world.submit(&canary("7", "a"));
     world.submit(&canary("8", "a"));
     world.submit(&forked("9", "b"));
-    world.take(&child);
-    world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    world.succeed(&child, "Canary");
     assert_eq!(world.take(&child).0, "9");
-    world.take(&other);
-    world.report(&other, "7", summary("Canary", Completed)).unwrap();
+    world.succeed(&other, "Canary");
     world.report(&child, "9", summary("Bold", Failure)).unwrap();
     assert_eq!(world.take(&child).0, "9.2");
     world.report(&child, "9.2", summary("Careful", Completed)).unwrap();
+    world.roll_out(&child);
     assert_eq!(world.take(&child).0, "8");
 }
 
@@ -237,10 +245,10 @@ fn an_aborted_retry_takes_nothing_back_where_a_later_release_changed_the_functio
         world.take(child);
         world.report(child, "7", summary("Canary", status)).unwrap();
     }
+    world.roll_out(&good);
     world.cordon(&bad, choirmaster::model::Cordon::Cordoned);
     world.submit(&canary("8", "a"));
-    world.take(&good);
-    world.report(&good, "8", summary("Canary", Completed)).unwrap();
+    world.succeed(&good, "Canary");
     world.retry("7").unwrap();
     world.take(&bad);
     world.abort("7");
@@ -264,8 +272,7 @@ fn a_child_that_was_forgotten_neither_begins_anew_nor_goes_back() {
     world.forget(&gone).unwrap();
     world.retry("7").unwrap();
     assert_eq!(world.release("7").assignments[&key].status, ChildStatus::No);
-    world.take(&bad);
-    world.report(&bad, "7.r2", summary("Canary", Completed)).unwrap();
+    world.succeed(&bad, "Canary");
     assert_eq!((world.ended(), part), (vec!["Done, 0 unconfirmed".to_owned()], 2));
 }
 
@@ -386,6 +393,7 @@ fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
     world.submit(&canary("8", "a"));
     assert_eq!(world.take(&new).0, "8");
     world.report(&new, "8", summary("Canary", Completed)).unwrap();
+    world.roll_out(&new);
     world.forget(&old).unwrap();
     assert_eq!(world.poll(&new), "");
     assert_eq!(world.runs(&new, "a"), "new of 8");
@@ -398,8 +406,7 @@ fn an_undo_that_nobody_fetches_goes_to_whoever_calls_with_the_same_area() {
     let mut world = World::new();
     let (old, other) = (world.child(area), world.child("south"));
     world.submit(&canary("7", "a"));
-    world.take(&old);
-    world.report(&old, "7", summary("Canary", Completed)).unwrap();
+    world.succeed(&old, "Canary");
     world.take(&other);
     let new = world.child(area);
     world.pass(6 * MINUTE);
@@ -466,13 +473,14 @@ fn a_newcomer_that_tests_the_same_itself_is_not_sent_back() {
     world.pass(SOON);
     world.poll(&new);
     world.report(&new, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&new);
     assert_eq!(world.poll(&new), "");
     assert_eq!(world.runs(&new, "a"), "new of 7");
 }
 
 #[test]
 fn a_reinstated_child_repeats_what_it_reported_before() {
-    let (mut world, child) = world_with(&two_stage("7", "a"));
+    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);
     world.report(&child, "7", summary("First", Completed)).unwrap();
     world.pass(SOON);
@@ -521,7 +529,7 @@ fn a_manager_that_calls_has_no_deadline_for_a_stage_and_one_that_does_not_has() 
 #[test]
 fn ending_a_stage_that_nobody_is_in_or_that_ends_itself_changes_nothing() {
     let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", AB, "a", "rollout", "rollback"]];
-    let (mut world, child) = world_with(&strategy_text("7", "", &["a"], &stages));
+    let (mut world, child) = earlier_world_with(&strategy_text("7", "", &["a"], &stages));
     world.end_now("7", "One").unwrap();
     assert_eq!(world.changes, []);
     world.take(&child);
@@ -553,8 +561,7 @@ fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
     let mut world = World::new();
     let (child, other) = (world.child("north"), world.child("south"));
     world.submit(&canary("7", "a"));
-    world.take(&child);
-    world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    world.succeed(&child, "Canary");
     assert_eq!(world.runs(&child, "a"), "new of 7");
     world.take(&other);
     world.abort("7");

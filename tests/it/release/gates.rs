@@ -46,11 +46,11 @@ fn roll_out(world: &mut World, child: &str) {
 #[test]
 fn in_parallel_each_goes_through_single_stages_at_its_own_pace() {
     let (mut world, children) = world_of(2, &led("order: parallel", 2));
-    assert_eq!(world.take(&children[0]), ("7".to_owned(), Form::Stage { stage: 0, rollout: false }));
+    assert_eq!(world.take(&children[0]), ("7".to_owned(), Form::Stage { stage: 0 }));
     // It is of type A/B, and is handed out as one that waits.
     world.report(&children[0], "7", summary("One", SuccessWaiting)).unwrap();
     end(&mut world, &children[0], "7", "One");
-    assert_eq!(world.take(&children[0]), ("7.2".to_owned(), Form::Stage { stage: 1, rollout: false }));
+    assert_eq!(world.take(&children[0]), ("7.2".to_owned(), Form::Stage { stage: 1 }));
     world.report(&children[0], "7.2", summary("Two", SuccessWaiting)).unwrap();
     end(&mut world, &children[0], "7.2", "Two");
     assert_eq!(world.runs(&children[0], "a"), "base of 7");

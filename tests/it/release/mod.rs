@@ -1,10 +1,12 @@
 //! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
 mod analysis;
+mod by_itself;
 mod frozen;
 mod gates;
 mod managers;
 mod model;
+mod one_stage;
 mod precedent;
 mod properties;
 mod queue;

@@ -46,6 +46,7 @@ fn a_release_with_a_start_in_the_future_holds_nobody_up_and_has_its_turn_when_it
     world.submit(&canary("8", "a"));
     insta::assert_snapshot!(world.waits("8"), @"waits behind release 6, 7, which changes the same functions");
     world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&child);
     assert_eq!(states(&world, ["6", "7", "8"]), ["Running", "over", "Planned"]);
     finish(&mut world, &child, "6");
     finish(&mut world, &child, "6.rollout");
@@ -59,6 +60,7 @@ fn what_began_later_counts_as_later_whatever_the_order_of_submission() {
     world.submit(&later("6"));
     world.submit(&canary("7", "a"));
     finish(&mut world, &child, "7");
+    finish(&mut world, &child, "7.rollout");
     assert_eq!(world.runs(&child, "a"), "new of 7");
     world.pass(2 * TEN_MINUTES);
     // The one submitted first comes last: it is what runs now, and its undo is its own.

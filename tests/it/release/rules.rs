@@ -30,11 +30,15 @@ fn world_with(text: &str) -> (World, String) {
 #[test]
 fn a_child_that_waits_is_told_to_end_and_rolls_out() {
     let (mut world, child) = world_with(&canary("7", "sieve"));
-    assert_eq!(world.take(&child), ("7".to_owned(), Form::Whole));
+    assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0 }));
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
     world.report(&child, "7", summary("Canary", SuccessWaiting)).unwrap();
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
     world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    assert_eq!(world.runs(&child, "sieve"), "base of 7", "what it tested is gone before it rolls out");
+    assert_eq!(world.take(&child), ("7.rollout".to_owned(), Form::Rollout { function: 0 }));
+    assert_eq!(world.may_end(&child, "7.rollout", ROLLOUT_STAGE), Ok(true));
+    world.report(&child, "7.rollout", summary(ROLLOUT_STAGE, Completed)).unwrap();
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     assert_eq!(world.poll(&child), "");
 }
@@ -88,29 +92,7 @@ fn a_repeat_changes_nothing_and_another_result_is_refused() {
     assert!(world.changes.is_empty());
     let other = world.report(&child, "7", numbered("First", Failure, 5.0));
     assert!(matches!(other, Err(Refusal::EndedOtherwise { .. })), "{other:?}");
-    assert_eq!(world.assignment("7", &child).stage_status, StageStatus::InProgress);
-}
-
-#[test]
-fn a_summary_without_a_stage_is_about_the_current_one_or_a_repeat() {
-    let (mut world, child) = world_with(&two_stage("7", "sieve"));
-    world.take(&child);
-    world.report(&child, "7", numbered("", Completed, 5.0)).unwrap();
-    world.report(&child, "7", numbered("", Completed, 5.0)).unwrap();
-    assert!(world.changes.is_empty());
-    world.report(&child, "7", numbered("", Completed, 6.0)).unwrap();
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
-}
-
-#[test]
-fn several_summaries_count_all_or_none() {
-    let (mut world, child) = world_with(&two_stage("7", "sieve"));
-    world.take(&child);
-    let refused = world.reports(&child, "7", vec![summary("First", Completed), summary("Third", Completed)]);
-    assert!(matches!(refused, Err(Refusal::UnknownStage { .. })));
-    assert_eq!(world.assignment("7", &child).stage_status, StageStatus::InProgress);
-    world.reports(&child, "7", vec![summary("First", Completed), summary("Second", Completed)]).unwrap();
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(world.assignment("7", &child).stage_status, StageStatus::Pending);
 }
 
 #[test]
@@ -121,30 +103,22 @@ fn what_was_not_fetched_has_not_started() {
 }
 
 #[test]
-fn an_ab_stage_can_not_wait() {
-    let stages = [["Halves", AB, "sieve", "rollout", "rollback"]];
-    let (mut world, child) = world_with(&strategy_text("7", "", &["sieve"], &stages));
-    world.take(&child);
-    let waiting = world.report(&child, "7", summary("Halves", SuccessWaiting));
-    assert!(matches!(waiting, Err(Refusal::DoesNotWait { .. })), "{waiting:?}");
-}
-
-#[test]
 fn a_graph_that_no_agent_can_run_is_walked_stage_by_stage() {
     let (mut world, child) = world_with(&forked("7", "sieve"));
-    assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0, rollout: true }));
+    assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0 }));
     world.report(&child, "7", summary("Bold", Failure)).unwrap();
-    assert_eq!(world.take(&child), ("7.2".to_owned(), Form::Stage { stage: 1, rollout: true }));
+    assert_eq!(world.take(&child), ("7.2".to_owned(), Form::Stage { stage: 1 }));
     world.report(&child, "7.2", summary("Careful", Completed)).unwrap();
+    world.roll_out(&child);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 }
 
 #[test]
 fn several_functions_are_tried_one_by_one_and_rolled_out_at_the_end() {
     let (mut world, child) = world_with(&two_functions("7", "sieve", "greet"));
-    assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0, rollout: false }));
+    assert_eq!(world.take(&child), ("7".to_owned(), Form::Stage { stage: 0 }));
     world.report(&child, "7", summary("One", Completed)).unwrap();
-    assert_eq!(world.take(&child), ("7.2".to_owned(), Form::Stage { stage: 1, rollout: false }));
+    assert_eq!(world.take(&child), ("7.2".to_owned(), Form::Stage { stage: 1 }));
     world.report(&child, "7.2", summary("Two", Completed)).unwrap();
     assert_eq!(world.take(&child), ("7.rollout".to_owned(), Form::Rollout { function: 0 }));
     assert_eq!(world.may_end(&child, "7.rollout", ROLLOUT_STAGE), Ok(true));
@@ -179,6 +153,7 @@ fn an_aborted_release_is_undone_wherever_the_new_version_may_run() {
         world.take(child);
     }
     world.report(&done, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&done);
     world.report(&failed, "7", summary("Canary", Failure)).unwrap();
     world.abort("7");
     assert_eq!(world.state_of("7"), "RollingBack");
@@ -236,29 +211,6 @@ fn a_withdrawn_offer_is_empty() {
 }
 
 #[test]
-fn a_late_result_is_refused_and_kept_and_a_late_roll_out_is_undone() {
-    let (mut world, child) = world_with(&two_stage("7", "sieve"));
-    let other = world.child("south");
-    world.take(&child);
-    world.report(&child, "7", summary("First", Failure)).unwrap();
-    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"], "{other} is no member");
-}
-
-#[test]
-fn an_agent_that_walks_on_after_a_failure_and_rolls_out_is_undone() {
-    let mut world = World::new();
-    let (child, other) = (world.child("a"), world.child("b"));
-    world.submit(&two_stage("7", "sieve"));
-    world.take(&child);
-    world.take(&other);
-    world.report(&child, "7", summary("First", Failure)).unwrap();
-    assert_eq!(world.poll(&child), "");
-    let late = world.report(&child, "7", summary("Second", Completed));
-    assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
-    assert_eq!(world.take(&child), ("7.undo".to_owned(), Form::Undo { function: 0 }));
-}
-
-#[test]
 fn two_polls_after_a_download_show_that_the_result_was_lost() {
     let (mut world, child) = world_with(&canary("7", "sieve"));
     world.take(&child);
@@ -279,21 +231,6 @@ fn a_manager_polls_while_it_works() {
         assert_eq!(world.poll(&child), "");
     }
     assert_eq!(world.assignment("7", &child).status, ChildStatus::Doing);
-}
-
-#[test]
-fn a_call_about_a_later_stage_shows_that_the_result_was_lost() {
-    let mut world = World::new();
-    let (asks, reports) = (world.child("a"), world.child("b"));
-    world.submit(&two_stage("7", "sieve"));
-    world.take(&asks);
-    world.take(&reports);
-    assert_eq!(world.may_end(&asks, "7", "Second"), Ok(true));
-    assert_eq!(world.assignment("7", &asks).outcome, Some(Outcome::Lost));
-    let late = world.report(&reports, "7", summary("Second", Completed));
-    assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
-    assert_eq!(world.assignment("7", &reports).outcome, Some(Outcome::Lost));
-    assert_eq!((world.poll(&asks), world.poll(&reports)), ("7.undo".to_owned(), "7.undo".to_owned()));
 }
 
 #[test]
@@ -347,6 +284,7 @@ fn a_child_that_calls_again_was_not_lost_and_both_go_on() {
     world.report(&old, "7", summary("Canary", SuccessWaiting)).unwrap();
     assert_eq!(world.may_end(&old, "7", "Canary"), Ok(true));
     world.report(&old, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&old);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 }
 
@@ -382,6 +320,7 @@ fn releases_of_one_function_run_one_after_the_other() {
     assert_eq!((world.state_of("8"), world.state_of("9")), ("Planned", "Running"));
     assert_eq!(world.take(&child).0, "7");
     world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&child);
     assert_eq!(world.state_of("8"), "Running");
     // In the order of submission, although 9 started before.
     assert_eq!(world.take(&child).0, "8");
@@ -434,7 +373,9 @@ fn a_retry_is_a_new_attempt_with_new_offers() {
     let late = world.report(&bad, "7", numbered("Canary", Completed, 3.0));
     assert!(matches!(late, Err(Refusal::Late { .. })), "{late:?}");
     world.report(&bad, "7.r2", summary("Canary", Completed)).unwrap();
+    world.roll_out(&bad);
     world.report(&good, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&good);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     let refused = world.retry("7");
     assert!(matches!(refused, Err(Refusal::WrongState { .. })), "{refused:?}");
@@ -459,32 +400,9 @@ fn an_offer_behind_another_release_is_not_offered_yet() {
     }
     assert_eq!(world.assignment("8", &child).status, ChildStatus::Todo);
     world.report(&child, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&child);
     world.pass(14 * MINUTE);
     assert_eq!(world.poll(&child), "8");
-}
-
-#[test]
-fn silence_counts_where_a_child_should_call_and_not_in_an_ab_stage() {
-    let mut world = World::new();
-    let (waits, silent) = (world.child("a"), world.child("b"));
-    world.submit(&canary("7", "sieve"));
-    world.take(&waits);
-    world.take(&silent);
-    for _ in 0..20 {
-        world.pass(MINUTE);
-        world.may_end(&waits, "7", "Canary").unwrap();
-    }
-    assert_eq!(world.assignment("7", &waits).status, ChildStatus::Doing);
-    assert_eq!(world.assignment("7", &silent).outcome, Some(Outcome::TimedOut));
-    assert_eq!(world.poll(&silent), "7.undo");
-
-    let stages = [["Halves", AB, "greet", "rollout", "rollback"]];
-    let (mut world, child) = world_with(&strategy_text("8", "", &["greet"], &stages));
-    world.take(&child);
-    world.pass(600 * MINUTE);
-    assert_eq!(world.assignment("8", &child).status, ChildStatus::Doing);
-    world.pass(900 * MINUTE);
-    assert_eq!(world.assignment("8", &child).outcome, Some(Outcome::TimedOut));
 }
 
 #[test]
@@ -510,6 +428,7 @@ fn a_cordoned_child_gets_nothing_new_and_a_drained_one_nothing_more() {
     assert_eq!(world.poll(&drained), "");
     assert_eq!(world.assignment("7", &works).status, ChildStatus::Doing);
     world.report(&works, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&works);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 }
 
@@ -531,7 +450,7 @@ fn percentiles_are_judged_here_and_missing_data_is_no_pass() {
     let [fast, slow, dumb] = ["a", "b", "c"].map(|area| world.child(area));
     world.submit(&text);
     for child in [&fast, &slow, &dumb] {
-        assert_eq!(world.take(child).1, Form::Stage { stage: 0, rollout: false });
+        assert_eq!(world.take(child).1, Form::Stage { stage: 0 });
     }
     let mut good = summary("Canary", Completed);
     good.f2_histogram = Some(Box::new(histogram(&[10.0, 20.0, 40.0], &[90, 9, 1, 0])));
@@ -565,8 +484,9 @@ fn a_newcomer_that_is_a_member_takes_back_first_and_then_takes_part() {
     world.pass(Duration::from_secs(5));
     assert_eq!(world.take(&new), ("7.undo".to_owned(), Form::Undo { function: 0 }));
     world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
-    assert_eq!(world.take(&new), ("7".to_owned(), Form::Whole));
+    assert_eq!(world.take(&new), ("7".to_owned(), Form::Stage { stage: 0 }));
     world.report(&new, "7", summary("Canary", Completed)).unwrap();
+    world.roll_out(&new);
     assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
 }
 

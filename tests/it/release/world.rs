@@ -13,12 +13,13 @@ use choirmaster::{
         assignment::Assignment,
         change::{Change, Submitted},
         command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
+        offer::Piece,
         settings::Settings,
         state::{Profile, Release, State},
         summary::{Histogram, Reported, Summary, Times},
         waits::{self, Look},
     },
-    strategy::{self, Strategy},
+    strategy::{self, Action, Strategy, render::ROLLOUT_STAGE},
 };
 
 /// When children called last, in serving time.
@@ -50,11 +51,20 @@ pub struct World {
     /// Releases that left memory, as a store would bring them back.
     stored: BTreeMap<ReleaseKey, Release>,
     born: u32,
+    /// What agents fetch was handed out by an earlier build.
+    is_old: bool,
 }
 
 impl World {
+    /// Agents have in hand what earlier builds handed out: all stages where they could walk them, and else a stage that
+    /// rolls out by itself.
+    pub fn of_an_earlier_build() -> Self {
+        Self { is_old: true, ..Self::new() }
+    }
+
     pub fn new() -> Self {
         Self {
+            is_old: false,
             state: State::new(Settings::default()),
             calls: Calls::default(),
             now: Now { wall_ms: 1_700_000_000_000, served_ms: 1_000 },
@@ -190,10 +200,57 @@ impl World {
 
     pub fn fetch(&mut self, child: &str, offer: &str) -> Result<Offer, Refusal> {
         let command = Command::Fetch { child: child.to_owned(), offer: offer.to_owned() };
-        match self.command(&command)? {
+        let was_fetched = self.is_old && self.has_fetched(child, offer);
+        let answer = self.command(&command)?;
+        if self.is_old && !was_fetched && self.has_fetched(child, offer) {
+            self.hand_out_as_before(child, offer);
+            return self.fetch(child, offer);
+        }
+        match answer {
             Reply::Offer(offer) => Ok(offer),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Whether an agent has this stage in hand.
+    fn has_fetched(&self, child: &str, offer: &str) -> bool {
+        let key = self.state.children.key(child).unwrap();
+        self.state.releases.values().any(|release| {
+            release.assignments.get(&key).is_some_and(|part| {
+                let is_stage = part.manager.is_none() && !matches!(part.piece, Piece::Rollout(_));
+                is_stage && part.fetched && part.offer_name().id(release.id.as_str()) == offer
+            })
+        })
+    }
+
+    /// As a store of an earlier build has it.
+    fn hand_out_as_before(&mut self, child: &str, offer: &str) {
+        let key = self.state.children.key(child).unwrap();
+        for state in [&mut self.state, &mut self.replayed] {
+            for release in state.releases.values_mut() {
+                let Some(part) = release.assignments.get_mut(&key) else { continue };
+                if part.fetched && part.offer_name().id(release.id.as_str()) == offer {
+                    part.by_itself = true;
+                    if part.piece == Piece::FIRST && was_handed_out_whole(&release.strategy) {
+                        part.piece = Piece::Whole;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The child takes its roll-out and ends it.
+    pub fn roll_out(&mut self, child: &str) {
+        let (offer, form) = self.take(child);
+        assert!(matches!(form, Form::Rollout { .. }), "{offer}: {form:?}");
+        self.report(child, &offer, summary(ROLLOUT_STAGE, StageStatus::Completed)).unwrap();
+    }
+
+    /// The child takes a stage, ends it well, and rolls out.
+    pub fn succeed(&mut self, child: &str, stage: &str) {
+        let (offer, _) = self.take(child);
+        self.report(child, &offer, summary(stage, StageStatus::Completed)).unwrap();
+        self.roll_out(child);
     }
 
     /// Polls, fetches what is offered, and answers its id and form.
@@ -301,6 +358,18 @@ impl World {
     }
 }
 
+/// Whether earlier builds handed all stages to an agent at once.
+fn was_handed_out_whole(strategy: &Strategy) -> bool {
+    let (path, reachable) = (strategy.success_path(), strategy.reachable());
+    strategy.rollout.is_none()
+        && strategy.functions.len() == 1
+        && reachable.into_iter().filter(|reachable| *reachable).count() == path.len()
+        && path.iter().map(|stage| &strategy.stages[*stage]).all(|stage| {
+            let by_agent = |condition: &strategy::Condition| !condition.metric.is_quantile();
+            stage.on_failure == Action::Rollback && stage.conditions.iter().all(by_agent)
+        })
+}
+
 pub fn submission(strategy: Strategy, text: &str) -> Command {
     let mut digest = [0_u8; 32];
     for (at, byte) in text.bytes().enumerate() {
@@ -385,14 +454,14 @@ pub fn canary(id: &str, function: &str) -> String {
     strategy_text(id, "", &[function], &[["Canary", WAIT, function, "rollout", "rollback"]])
 }
 
-/// Two stages that an agent runs by itself.
+/// Two stages in a row.
 pub fn two_stage(id: &str, function: &str) -> String {
     let stages =
         [["First", WAIT, function, "Second", "rollback"], ["Second", AB, function, "rollout", "rollback"]];
     strategy_text(id, "", &[function], &stages)
 }
 
-/// A graph that no agent can run: the failure of the first stage leads to another one.
+/// A graph that branches: the failure of the first stage leads to another one.
 pub fn forked(id: &str, function: &str) -> String {
     let stages =
         [["Bold", WAIT, function, "rollout", "Careful"], ["Careful", WAIT, function, "rollout", "rollback"]];

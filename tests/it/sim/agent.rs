@@ -419,17 +419,24 @@ fn heart(command: Command) -> Next {
 /// What is in the text of an offer.
 fn read(offer: Offer, id: String) -> Work {
     let strategy = Arc::clone(&offer.strategy);
-    let one = |stage: usize| part(&strategy, stage, strategy.offered_kind(&strategy.stages[stage]));
+    let one = |stage: usize, kind| part(&strategy, stage, kind);
     let (function, parts) = match offer.form {
         Form::Whole => {
             let path = strategy.success_path();
             let parts = path.iter().map(|at| part(&strategy, *at, strategy.stages[*at].kind)).collect();
             (strategy.stages[path[0]].function, parts)
         }
-        Form::Stage { stage, rollout } => {
+        Form::Stage { stage } => {
+            let at = usize::from(stage);
+            let part = Part { on_success: Then::Rollback, ..one(at, StageKind::WaitForSignal) };
+            (strategy.stages[at].function, vec![part])
+        }
+        Form::StageByItself { stage, rollout } => {
             let on_success = if rollout { Then::Rollout } else { Then::Rollback };
             let at = usize::from(stage);
-            (strategy.stages[at].function, vec![Part { on_success, ..one(at) }])
+            let led = strategy.rollout.is_some();
+            let kind = if led { StageKind::WaitForSignal } else { strategy.stages[at].kind };
+            (strategy.stages[at].function, vec![Part { on_success, ..one(at, kind) }])
         }
         Form::Rollout { function } => {
             (usize::from(function), vec![unconditional(render::ROLLOUT_STAGE, Then::Rollout)])

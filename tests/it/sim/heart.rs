@@ -206,8 +206,8 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
 fn bend_answer(flaw: Flaw, answer: Result<Reply, Refusal>) -> Result<Reply, Refusal> {
     match (flaw, answer) {
         (Flaw::RollsOutAtOnce, Ok(Reply::Offer(mut offer))) => {
-            if let Form::Stage { stage, .. } = offer.form {
-                offer.form = Form::Stage { stage, rollout: true };
+            if let Form::Stage { stage } = offer.form {
+                offer.form = Form::StageByItself { stage, rollout: true };
             }
             Ok(Reply::Offer(offer))
         }

@@ -40,7 +40,7 @@ use world::{Report, World};
 const SEEDS: u64 = 500;
 
 /// Seeds among which a flaw must show.
-const SEEDS_FOR_A_FLAW: u64 = 200;
+const SEEDS_FOR_A_FLAW: u64 = 600;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))

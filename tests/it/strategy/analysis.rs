@@ -154,8 +154,8 @@ fn every_key_fits_the_documented_form() {
 #[test]
 fn an_analysis_puts_the_manager_in_charge() {
     let strategy = load(&in_stage(&metrics(&[LATENCY])));
-    assert!(!strategy.runs_whole() && strategy.rollout.is_some());
-    assert!(load(REFERENCE).runs_whole());
+    assert!(strategy.rollout.is_some());
+    assert!(load(REFERENCE).rollout.is_none());
 }
 
 #[test]

@@ -125,7 +125,8 @@ fn a_withdrawn_offer_is_an_offer_of_nothing() {
 fn an_index_that_is_not_there_is_an_offer_of_nothing() {
     let strategy = load(REFERENCE);
     let nothing = render::withdrawn(&strategy, "x");
-    assert_eq!(render::stage(&strategy, 7, "x", Then::Rollout), nothing);
+    assert_eq!(render::stage(&strategy, 7, "x"), nothing);
+    assert_eq!(render::stage_by_itself(&strategy, 7, "x", Then::Rollout), nothing);
     assert_eq!(render::undo(&strategy, 7, "x"), nothing);
     assert_eq!(render::rollout(&strategy, 7, "x"), nothing);
 }
@@ -166,11 +167,12 @@ fn names_that_yaml_reads_otherwise_stay_names() {
 fn every_sample_can_be_handed_out() {
     for (file, text) in samples() {
         let strategy = load(&text);
-        if strategy.runs_whole() {
-            assert_eq!(load(&render::whole(&strategy, "x")).stages.len(), strategy.stages.len(), "{file}");
-        }
         for stage in 0..strategy.stages.len() {
-            load(&render::stage(&strategy, stage, "x", Then::Rollback));
+            let offer = load(&render::stage(&strategy, stage, "x"));
+            let [only] = &offer.stages[..] else { panic!("{file}: {offer:?}") };
+            assert_eq!(only.kind, StageKind::WaitForSignal, "{file}");
+            assert_eq!([only.on_success, only.on_failure], [Action::Rollback; 2], "{file}");
+            assert!(only.min_calls > 0, "{file}: without a call it would end, and fail");
         }
         for function in 0..strategy.functions.len() {
             let undo = load(&render::undo(&strategy, function, "x"));
@@ -238,7 +240,7 @@ fn some_stage() -> impl Strategy2<Value = Stage> {
         })
 }
 
-/// One function and stages in a row, as [`Strategy::runs_whole`] wants them but for percentiles.
+/// One function and stages in a row.
 fn in_a_row() -> impl Strategy2<Value = Strategy> {
     let stages = proptest::collection::vec(some_stage(), 1..5);
     (some_name(), "[^\\p{Cc}]{0,10}", some_name(), version(), version(), stages)
@@ -303,11 +305,20 @@ proptest! {
     #[test]
     fn a_one_stage_offer_means_what_the_stage_means(strategy in in_a_row(), at in any::<prop::sample::Index>()) {
         let at = at.index(strategy.stages.len());
+        let offer = check(&render::stage(&strategy, at, "o-2")).strategy.expect("an offer loads");
+        let handed_out = as_handed_out(strategy.stages[at].clone());
+        let led = Stage {
+            kind: StageKind::WaitForSignal,
+            min_calls: handed_out.min_calls.max(1),
+            on_success: Action::Rollback,
+            ..handed_out.clone()
+        };
+        prop_assert_eq!(&offer.stages, &vec![led]);
+        prop_assert_eq!(&offer.functions, &strategy.functions);
         for (then, action) in [(Then::Rollout, Action::Rollout), (Then::Rollback, Action::Rollback)] {
-            let offer = check(&render::stage(&strategy, at, "o-2", then)).strategy.expect("an offer loads");
-            let expected = Stage { on_success: action, ..as_handed_out(strategy.stages[at].clone()) };
-            prop_assert_eq!(&offer.stages, &vec![expected]);
-            prop_assert_eq!(&offer.functions, &strategy.functions);
+            let text = render::stage_by_itself(&strategy, at, "o-2", then);
+            let offer = check(&text).strategy.expect("an offer loads");
+            prop_assert_eq!(&offer.stages, &vec![Stage { on_success: action, ..handed_out.clone() }]);
         }
     }
 }
