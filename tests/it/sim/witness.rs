@@ -201,6 +201,10 @@ impl Witness {
         if may_be_undone && matches!(self.ends.get(&release.key), Some(End::Done | End::DoneWithFailures)) {
             self.ends.remove(&release.key);
         }
+        // Nobody took part, so nothing was over: it may be planned once more.
+        if self.ends.get(&release.key) == Some(&End::NoParticipants) {
+            self.ends.remove(&release.key);
+        }
         if let ReleaseState::Over { end, .. } = release.state {
             let before = *self.ends.entry(release.key).or_insert(end);
             if before != end {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     levels::{below, ended, look_until},
-    questions::{agent, asked_of, played},
+    questions::{self, agent, asked_of, played},
 };
 use crate::world::{AREA, World, strategy};
 
@@ -103,4 +103,55 @@ async fn nobody_in_the_whole_tree_is_an_outcome_of_its_own_and_the_same_again_be
     assert_eq!(root.submit(&text).await.status, 200, "it runs already");
     root.stop().await;
     middle.stop().await;
+}
+
+/// A manager played by the test that answers whatever it is asked with these numbers.
+fn answers(world: &World, id: &str, live: u32, silent: u32) -> tokio::task::JoinHandle<()> {
+    let poll = |world: &World| world.request("POST", "/poll?wait=2s").json(&questions::poll(id, &["questions"]));
+    let (poll, id) = (poll(world), id.to_owned());
+    let answers = world.request("POST", "/answers");
+    tokio::spawn(async move {
+        loop {
+            let Ok(polled) = poll.try_clone().unwrap().send().await else { return };
+            let polled: Value = polled.json().await.unwrap_or_default();
+            for question in polled["questions"].as_array().into_iter().flatten() {
+                let answer = json!({"id": question["id"], "body": {"live": live, "silent": silent}});
+                let said = answers.try_clone().unwrap().json(&json!({"id": id, "answers": [answer]}));
+                let _ = said.send().await;
+            }
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_given_to_others_at_a_later_wave_survives_a_restart() {
+    let root = World::start().await;
+    let (one, _) = played(&root, &["questions"]).await;
+    let (two, _) = played(&root, &["questions"]).await;
+    let (first, second) = (answers(&root, &one, 5, 0), answers(&root, &two, 5, 0));
+    let text = strategy("w") + "rollout:\n  order: waves\n  waves: [2, 5, 100%]\n";
+    root.submit(&text).await.ok();
+    look_until(&root, "/api/v1/releases/w", |shown| shown["state"] == "Running").await;
+    let handed = root.fetch(&one, "w").await.ok().text();
+    assert!(handed.contains("waves: [2, 100%]"), "{handed}");
+
+    // Two of its agents are gone when the next wave opens: the other manager has their places.
+    first.abort();
+    let first = answers(&root, &one, 3, 2);
+    let mut done = crate::world::summary(crate::world::STAGE, 4);
+    (done["participants"], done["succeeded"]) = (json!(5), json!(2));
+    root.post("/result", &json!({"id": one, "release_id": "w", "stage_summaries": [done]})).await.ok();
+    let has_turn = |children: &Value| {
+        let children = children["items"].as_array().unwrap();
+        children.iter().all(|child| !child["waits_for"].as_str().unwrap_or_default().contains("has its turn"))
+    };
+    look_until(&root, "/api/v1/releases/w/children", has_turn).await;
+    first.abort();
+    second.abort();
+    let root = root.restart().await;
+    let handed = root.fetch(&two, "w").await.ok().text();
+    assert!(handed.contains("waves: [2, 100%]"), "{handed}");
+    let handed = root.fetch(&one, "w.r2").await.ok().text();
+    assert!(handed.contains("waves: [2, 3, 100%]") && handed.contains("waves: 2"), "{handed}");
+    root.stop().await;
 }

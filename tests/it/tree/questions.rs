@@ -105,7 +105,7 @@ async fn a_manager_asks_its_managers_before_it_answers() {
 }
 
 /// The poll of a manager that is played by the test.
-fn poll(id: &str, features: &[&str]) -> Value {
+pub fn poll(id: &str, features: &[&str]) -> Value {
     let area: Value = serde_json::from_str(AREA).unwrap();
     let mut body =
         json!({"id": id, "geographic_area": area, "number_of_children": 5, "kind": "rm", "rm_ids": ["a"]});
