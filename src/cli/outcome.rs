@@ -9,7 +9,10 @@ pub const DONE_WITH_FAILURES: u8 = 3;
 pub const ABORTED: u8 = 4;
 
 /// Exit code: nobody could take part, so nothing was released.
-pub const NO_PARTICIPANTS: u8 = 5;
+pub const NO_PARTICIPANTS: u8 = 6;
+
+/// Exit code: rolled back, but not everybody has proven that the base version runs again.
+pub const UNPROVEN: u8 = 5;
 
 /// The exit code of a release that is over; `None` while it is not.
 pub fn code(release: &Release) -> Option<u8> {
@@ -18,10 +21,12 @@ pub fn code(release: &Release) -> Option<u8> {
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),
         "NoParticipants" => Some(NO_PARTICIPANTS),
+        "RolledBackUnproven" => Some(UNPROVEN),
         _ => None,
     }
 }
 
 /// For `--help` of the commands that wait for an end.
-pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, 5 NoParticipants; \
+pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, \
+                        5 RolledBackUnproven (somebody may still run the new version), 6 NoParticipants; \
                         1 the caller's fault, 2 the manager's or the program's";

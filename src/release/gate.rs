@@ -53,6 +53,8 @@ pub struct Levels {
     rollout: u8,
     barriers: LevelSet,
     approvals: LevelSet,
+    /// Those that only the manager above opens.
+    signalled: LevelSet,
     /// Most children that have something to do at once; `None`: all.
     pub at_once: Option<u32>,
 }
@@ -92,7 +94,7 @@ impl Levels {
         let proof = strategy.rollout.as_ref().filter(|_| !from_above).is_some_and(Rollout::withholds_rollout);
         let proof = if proof { bit(rollout) } else { 0 };
         let barriers = all | approvals | signalled | judged | proof;
-        Self { stages, after, rollout, barriers, approvals, at_once }
+        Self { stages, after, rollout, barriers, approvals, signalled, at_once }
     }
 
     /// Where a child is. One with a whole strategy in hand walks through the levels.
@@ -133,6 +135,11 @@ impl Levels {
     /// The first barrier before this level or a higher one.
     pub fn barrier_from(&self, level: u8) -> u8 {
         (level..=self.rollout).find(|level| self.barriers & (1 << level) != 0).unwrap_or(ALL_OPEN)
+    }
+
+    /// The same of those barriers that only the manager above opens.
+    pub fn signalled_from(&self, level: u8) -> u8 {
+        (level..=self.rollout).find(|level| self.signalled & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
 
     /// Whether a barrier stands between a stage and what follows its success.

@@ -8,7 +8,7 @@ use super::{
     change::Change,
     command::Seen,
     decide::{membership, skip_again},
-    lead, precedent, replan,
+    ending, lead, precedent, replan,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
     turnout::Turnouts,
@@ -24,6 +24,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
     touched.dedup();
     for release in touched.iter().filter_map(|key| state.release(*key)) {
         follow.extend(precedent::note(release, changes, now));
+        follow.extend(ending::noted(state, release, changes));
         let mut judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);
@@ -33,23 +34,27 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
             judged = analysis::begin(release, changes, now);
         }
         if judged.is_empty() {
-            match end(release, now) {
-                Some(end) => follow.push(end),
-                None => follow.extend(lead::lead(state, seen, release, now)),
+            let ends = end(state, release, now);
+            if ends.is_empty() {
+                follow.extend(lead::lead(state, seen, release, now));
             }
+            follow.extend(ends);
             follow.extend(upstream::due(release, now));
             follow.extend(upstream::undone(state, release));
         } else {
             follow.extend(judged);
         }
     }
-    let moves_queue = |change: &Change| {
+    let queue_may_move = changes.iter().any(|change| {
         matches!(
             change,
-            Change::ReleaseSubmitted { .. } | Change::ReleaseEnded { .. } | Change::ReleaseReplanned { .. }
+            Change::ReleaseSubmitted { .. }
+                | Change::ReleaseResumed { .. }
+                | Change::ReleaseEnded { .. }
+                | Change::ReleaseReplanned { .. }
+                | Change::HeldAbove { .. }
         )
-    };
-    let queue_may_move = changes.iter().any(moves_queue);
+    });
     if queue_may_move {
         follow.extend(start_next(state, seen, now));
     }
@@ -59,20 +64,26 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
     follow
 }
 
-fn end(release: &Release, now: Now) -> Option<Change> {
+fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
     if release.counts.awaited > 0 {
-        return None;
+        return Vec::new();
     }
     let end = match release.state {
-        ReleaseState::Running if release.awaits_last_verdict() => return None,
-        ReleaseState::Running if release.counts.failures() > 0 => End::DoneWithFailures,
+        ReleaseState::Running if release.awaits_last_verdict() => return Vec::new(),
+        ReleaseState::Running if release.counts.failures() > 0 || release.was_aborted_below() => {
+            End::DoneWithFailures
+        }
         ReleaseState::Running if release.is_without_participants() => End::NoParticipants,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
-        _ => return None,
+        _ => return Vec::new(),
     };
+    // Whoever was noted first may have succeeded since.
+    let fault = (end == End::DoneWithFailures && release.ending.is_none())
+        .then(|| ending::noted_at_the_end(state, release))
+        .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;
-    Some(Change::ReleaseEnded { release: release.key, end, unconfirmed, now })
+    fault.into_iter().chain([Change::ReleaseEnded { release: release.key, end, unconfirmed, now }]).collect()
 }
 
 /// Starts every planned release whose time has come and that nothing earlier stands in the way of.
@@ -81,7 +92,7 @@ pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change
         .releases
         .values()
         .filter(|release| release.state == ReleaseState::Planned)
-        .filter(|release| release.has_come(now))
+        .filter(|release| release.has_come(now) && !release.is_held_above())
         .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())
         .filter_map(|release| start(state, seen, release, now))
         .collect()

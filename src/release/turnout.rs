@@ -446,14 +446,14 @@ impl Release {
 
     /// A member in the wave of this one that has not acted yet.
     pub fn untouched(&self, like: &Assignment) -> Assignment {
-        let fresh = Assignment::new(&self.strategy, self.started_at);
+        let fresh = Assignment::new(self.started_at);
         Assignment { wave: like.wave, facts: like.facts, ..fresh }
     }
 
     /// As it was submitted, but for who had a part in it.
     pub(super) fn plan_again(&mut self) {
         self.state = ReleaseState::Planned;
-        (self.started, self.ended, self.asking) = (None, None, None);
+        (self.started, self.ended, self.asking, self.ending) = (None, None, None, None);
         self.gates = Gates::new(&self.strategy, self.upstream.is_some());
         self.facts.clear();
         for part in self.assignments.values_mut() {

@@ -13,10 +13,11 @@ use crate::{
     release::{
         change::Submitted,
         command::{Command, Refusal, Reply},
+        ending::{Cause, Ending},
         manager::Agents,
         takeover::{self, BELIEVED_AFTER},
     },
-    strategy::{self, Order, Strategy},
+    strategy::{self, FromAbove, Order, Strategy},
 };
 
 /// Why an offer can't become a release.
@@ -67,6 +68,8 @@ impl Caller {
             split: 0,
             status: StageStatus::Error,
             agents: Agents::default(),
+            why: Some(Box::new(Ending::new(Cause::Children, why))),
+            recount: None,
         };
         self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
         Ok(())
@@ -89,7 +92,7 @@ impl Caller {
             return Ok(self.undo(offer, undone).await?);
         }
         if let Some(before) = &above.continues
-            && self.go_on(offer, before, &strategy, above.waves.unwrap_or(1)).await?
+            && self.go_on(offer, before, &strategy, &above).await?
         {
             return Ok(());
         }
@@ -158,8 +161,9 @@ impl Caller {
         offer: &str,
         before: &str,
         strategy: &Strategy,
-        waves: u32,
+        above: &FromAbove,
     ) -> Result<bool, Trouble> {
+        let (waves, retries) = (above.waves.unwrap_or(1), above.retries);
         for release in self.came_as(strategy.id.as_str()) {
             let Ok(id) = ReleaseId::parse(&release) else { continue };
             if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
@@ -171,8 +175,14 @@ impl Caller {
             };
             let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
             let offer = offer.to_owned();
-            let command =
-                Command::UpstreamContinue { release, offer: offer.clone(), waves, amounts, turnouts };
+            let command = Command::UpstreamContinue {
+                release,
+                offer: offer.clone(),
+                waves,
+                retries,
+                amounts,
+                turnouts,
+            };
             self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
             tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
             return Ok(true);

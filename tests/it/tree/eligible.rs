@@ -107,7 +107,8 @@ async fn nobody_in_the_whole_tree_is_an_outcome_of_its_own_and_the_same_again_be
 
 /// A manager played by the test that answers whatever it is asked with these numbers.
 fn answers(world: &World, id: &str, live: u32, silent: u32) -> tokio::task::JoinHandle<()> {
-    let poll = |world: &World| world.request("POST", "/poll?wait=2s").json(&questions::poll(id, &["questions"]));
+    let poll =
+        |world: &World| world.request("POST", "/poll?wait=2s").json(&questions::poll(id, &["questions"]));
     let (poll, id) = (poll(world), id.to_owned());
     let answers = world.request("POST", "/answers");
     tokio::spawn(async move {
