@@ -19,6 +19,7 @@ use crate::{
     http::{self, Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea},
     judging, notify,
     provider::Registry,
+    questions,
     release::settings::Settings as Rules,
     store::{StoreError, options::OpenOptions, url},
     strategy::Site,
@@ -116,6 +117,7 @@ pub struct Manager {
     serving: Vec<JoinHandle<()>>,
     notifying: JoinHandle<()>,
     judging: JoinHandle<()>,
+    asking: JoinHandle<()>,
     uplink: Option<JoinHandle<()>>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
@@ -192,11 +194,12 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
     serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
+    let asking = tokio::spawn(questions::turnout::run(started.engine.clone(), stop.clone()));
     let uplink = options
         .parent
         .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
     let (engine, writing) = (started.engine, started.task);
-    Ok(Manager { address, child_address, engine, stop, serving, notifying, judging, uplink, writing })
+    Ok(Manager { address, child_address, engine, stop, serving, notifying, judging, asking, uplink, writing })
 }
 
 /// Connections that wait to be accepted.
@@ -252,6 +255,7 @@ impl Manager {
         }
         let _ = self.notifying.await;
         let _ = self.judging.await;
+        let _ = self.asking.await;
         if let Some(uplink) = self.uplink {
             let _ = uplink.await;
         }

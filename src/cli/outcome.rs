@@ -8,6 +8,9 @@ pub const DONE_WITH_FAILURES: u8 = 3;
 /// Exit code: aborted or rolled back.
 pub const ABORTED: u8 = 4;
 
+/// Exit code: nobody could take part, so nothing was released.
+pub const NO_PARTICIPANTS: u8 = 6;
+
 /// Exit code: rolled back, but not everybody has proven that the base version runs again.
 pub const UNPROVEN: u8 = 5;
 
@@ -17,6 +20,7 @@ pub fn code(release: &Release) -> Option<u8> {
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),
+        "NoParticipants" => Some(NO_PARTICIPANTS),
         "RolledBackUnproven" => Some(UNPROVEN),
         _ => None,
     }
@@ -24,5 +28,5 @@ pub fn code(release: &Release) -> Option<u8> {
 
 /// For `--help` of the commands that wait for an end.
 pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, \
-                        5 RolledBackUnproven (somebody may still run the new version); \
+                        5 RolledBackUnproven (somebody may still run the new version), 6 NoParticipants; \
                         1 the caller's fault, 2 the manager's or the program's";

@@ -146,6 +146,18 @@ fn text_of(plan: &Plan, all: bool) -> String {
         let busy = show::counted(plan.busy.into(), "of them has", "of them have");
         text.extend([format!("  {busy} a part in another release, and will be offered this one after it\n")]);
     }
+    if plan.silent > 0 {
+        let silent = show::counted(plan.silent.into(), "agent was", "agents were");
+        text.extend([format!("  {silent} not heard of for too long, and would come last\n")]);
+    }
+    if !plan.not_asked.is_empty() {
+        let managers = show::counted(plan.not_asked.len() as u64, "manager", "managers");
+        let named: Vec<String> = plan.not_asked.iter().map(|id| show::one_line(id)).collect();
+        text.extend([format!(
+            "  at most: {managers} below didn't say who can take part ({})\n",
+            named.join(", ")
+        )]);
+    }
     if !plan.waits_for.is_empty() {
         text.extend([format!("  it would wait for {}\n", plan.waits_for.join(", "))]);
     }

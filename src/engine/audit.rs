@@ -147,6 +147,18 @@ enum Event<'a> {
     ReleaseRetried {
         release: &'a str,
     },
+    /// Who is silent has another turn.
+    WavesPlanned {
+        release: &'a str,
+        /// Children whose turn is in another wave now.
+        moved: usize,
+        /// Agents that come last because they are silent.
+        left_out: u32,
+    },
+    /// It had no participants, and is planned once more.
+    ReleaseReplanned {
+        release: &'a str,
+    },
     StageEnded {
         release: &'a str,
         stage: &'a str,
@@ -327,6 +339,10 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             why,
             then: *standing,
         },
+        Change::WavesPlanned { moved, left_out, .. } => {
+            Event::WavesPlanned { release: release_id, moved: moved.len(), left_out: *left_out }
+        }
+        Change::ReleaseReplanned { .. } => Event::ReleaseReplanned { release: release_id },
         Change::ReleaseRetried { .. } => Event::ReleaseRetried { release: release_id },
         Change::StageEnded { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
@@ -362,6 +378,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         | Change::FaultNoted { .. }
         | Change::Recounted { .. }
         | Change::NewcomersSeen { .. }
+        | Change::TurnoutAsked { .. }
         | Change::DeadlinesSeen { .. }
         | Change::StageTimed { .. }
         | Change::Numbers { .. } => return None,

@@ -203,6 +203,8 @@ impl Building {
             assignments: Assignments::default(),
             counts: crate::release::state::Counts::default(),
             managers: detail.managers.into_iter().collect(),
+            left_out: detail.left_out,
+            asking: None,
             joined: 0,
             turns: Turns::default(),
             gates,

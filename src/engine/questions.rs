@@ -19,7 +19,7 @@ use std::{
 
 use serde_json::Value;
 use tokio::{
-    sync::oneshot,
+    sync::{Notify, oneshot},
     time::{Instant, timeout_at},
 };
 
@@ -81,6 +81,8 @@ impl Open {
 pub struct Questions {
     open: AtomicUsize,
     by_child: Mutex<HashMap<ChildKey, Vec<Open>>>,
+    /// A release waits for what managers below say.
+    pub wanted: Notify,
 }
 
 impl Questions {

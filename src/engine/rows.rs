@@ -80,6 +80,8 @@ pub struct ReleaseDetail {
     pub times: Vec<Timed>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Upstream>,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub left_out: u32,
     /// Children that are managers themselves: few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<(ChildKey, Planned)>,
@@ -133,6 +135,11 @@ pub(super) struct AssignmentDetail {
     /// Digests of results that came too late.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_none_left(number: &u32) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -332,6 +339,7 @@ impl Touched {
             }
             Change::ReleaseStarted { release, .. } => {
                 self.started.insert(*release);
+                self.again(state, *release);
                 self.releases.extend(state.find(*release).into_iter().flat_map(|r| &r.overtakes.overtook));
                 self.whole.insert(*release);
                 self.releases.insert(*release);
@@ -352,6 +360,7 @@ impl Touched {
                 self.assignments.insert((*release, *child));
             }
             Change::ReleaseSubmitted { release, .. }
+            | Change::ReleaseReplanned { release, .. }
             | Change::GateReached { release, .. }
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }
@@ -382,7 +391,21 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
+            Change::WavesPlanned { release, moved, managers, .. } => {
+                self.releases.insert(*release);
+                self.started.insert(*release);
+                let managers = managers.iter().map(|(child, _)| (*release, *child));
+                self.assignments.extend(managers);
+                let acted = |child: &ChildKey| {
+                    let release = state.find(*release)?;
+                    let part = release.assignments.get(child)?;
+                    let has_acted = part.joined.is_some() || *part != release.untouched(part);
+                    has_acted.then_some((release.key, *child))
+                };
+                self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
+            }
             Change::NewcomersSeen { .. }
+            | Change::TurnoutAsked { .. }
             | Change::DeadlinesSeen { .. }
             | Change::LateKept { .. }
             | Change::ReleaseForwarded { .. } => {}
@@ -390,6 +413,13 @@ impl Touched {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }
         }
+    }
+
+    /// A release that is planned once more has rows of those who had a part in it before.
+    fn again(&mut self, state: &State, key: ReleaseKey) {
+        let Some(release) = state.find(key) else { return };
+        let had = release.assignments.iter().filter(|(_, part)| part.attempt > 1 || part.outcome.is_some());
+        self.assignments.extend(had.map(|(child, _)| (key, *child)));
     }
 
     /// What is kept of analyses, and for those of later releases.
@@ -699,6 +729,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         runs: Vec::new(),
         times: release.times.clone(),
         upstream: release.upstream.clone(),
+        left_out: release.left_out,
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
         agents: release.agents_below(),
     };
@@ -721,8 +752,8 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
-        let part = release.assignments.get(key);
-        part.map_or((0, 0), |part| (part.wave, part.lacks.0))
+        let lacks = release.assignments.get(key).map_or(0, |part| part.lacks.0);
+        (release.first_wave(*key), lacks)
     };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
         release_key: release.key.0,

@@ -221,6 +221,9 @@ impl Task {
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
             round.touched.effects(&self.state, &changes, &self.settings.webhooks);
             count(&self.view.stats, &changes);
+            if changes.iter().any(|change| matches!(change, Change::TurnoutAsked { .. })) {
+                self.view.questions.wanted.notify_one();
+            }
         }
         if let Command::Recalled { release, .. } = command {
             round.touched.releases.insert(release.key);
@@ -533,7 +536,10 @@ async fn publish(
 }
 
 fn is_stored(change: &Change) -> bool {
-    !matches!(change, Change::DeadlinesSeen { .. } | Change::NewcomersSeen { .. })
+    !matches!(
+        change,
+        Change::DeadlinesSeen { .. } | Change::NewcomersSeen { .. } | Change::TurnoutAsked { .. }
+    )
 }
 
 fn count(stats: &Stats, changes: &[Change]) {

@@ -26,6 +26,9 @@ impl ChildKind {
     }
 }
 
+/// Names, in the answer to a poll and among a child's capabilities, that questions are understood.
+pub const FEATURE_QUESTIONS: &str = "questions";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -184,6 +187,8 @@ pub enum Exclusion {
     Forgotten,
     /// An operator took it out.
     Skipped,
+    /// It is a manager, and said that none of its agents can take part.
+    NobodyBelow,
     /// It has not proven that it is back from an earlier release of the function.
     Owes,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
@@ -203,6 +208,7 @@ impl fmt::Display for Exclusion {
             Self::Label => "has not all labels of the target",
             Self::Forgotten => "forgotten",
             Self::Skipped => "skipped by an operator",
+            Self::NobodyBelow => "none of its agents can take part",
             Self::Owes => "has not proven that it is back from an earlier release",
             Self::Successor => "successor of a child that vanished",
         })

@@ -12,7 +12,7 @@ pub mod status;
 pub mod text;
 pub mod time;
 
-pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, Outcome};
+pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_QUESTIONS, Outcome};
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
 pub use status::StageStatus;
 pub use time::Now;

@@ -25,13 +25,15 @@ mod why;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 pub use advice::{Advice, advise};
 pub use clip::clipped;
 pub use cover::{Cover, Lies};
 pub use edges::{Point, Segment};
 pub use index::{AreaIndex, ENTRY_BYTES, Entry, Place};
 pub use needs::Needs;
-pub use order::{Wave, metres_from};
+pub use order::{Filled, Wave, cut, metres_from};
 pub use shape::{Bounds, Shape};
 pub use why::{Part, Why};
 
@@ -80,9 +82,27 @@ pub struct Tally {
 
 impl Tally {
     fn add(&mut self, entry: &Entry) {
+        self.add_with(entry, entry.agents);
+    }
+
+    fn add_with(&mut self, entry: &Entry, agents: u32) {
         self.children += 1;
-        self.agents += u64::from(entry.agents);
+        self.agents += u64::from(agents);
         self.km2 += entry.km2();
+    }
+}
+
+/// How many agents a child stands for, by whether they are heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Turnout {
+    pub live: u32,
+    /// They have nothing in hand, and were not heard of for too long.
+    pub silent: u32,
+}
+
+impl Turnout {
+    pub const fn all(self) -> u32 {
+        self.live.saturating_add(self.silent)
     }
 }
 
@@ -104,8 +124,12 @@ pub struct Plan {
     pub sequence: Vec<u32>,
     /// For `waves`: who has had their turn after each. Waves that would hold nobody are left out. Else empty.
     pub waves: Vec<Wave>,
-    /// For `waves`: agents of the members before each member. Else empty.
+    /// For `waves`: live agents of the members before each member. Else empty.
     pub before: Vec<u32>,
+    /// The agents of each member.
+    pub turnouts: Vec<Turnout>,
+    /// For `location_sequential`: so many of the sequence are live; the others have their turn together, last.
+    pub live: u32,
 }
 
 impl Plan {
@@ -115,9 +139,18 @@ impl Plan {
     }
 }
 
-/// Plans a release over all children.
+/// Plans a release over all children, as if all of them were heard of.
 pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
-    let areas = fleet.areas();
+    plan_of(strategy, fleet, |_, entry| Turnout { live: entry.agents, silent: 0 })
+}
+
+/// Plans a release over all children. `turnout` says how many agents each of them stands for; one of a manager without any is
+/// said only where that is known.
+pub fn plan_of(
+    strategy: &Strategy,
+    fleet: &impl Fleet,
+    turnout: impl Fn(ChildKey, &Entry) -> Turnout,
+) -> Plan {
     let rules = why::Rules::new(strategy);
     let mut plan = Plan::default();
     let mut parts = Vec::new();
@@ -125,12 +158,18 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
     let (mut outside, mut unknown) = (Tally::default(), Tally::default());
     sift(&rules, fleet, |child, entry, judged| match judged {
         Ok((part, place, is_busy)) => {
-            if place == Place::Partly {
-                plan.partly.push(plan.members.len() as u32);
+            let agents = turnout(child, entry);
+            if agents.all() == 0 && entry.agents > 0 {
+                excluded.entry(Why::NobodyBelow).or_default().add(entry);
+                return;
             }
             plan.members.push(child);
-            plan.participants.add(entry);
+            plan.turnouts.push(agents);
+            plan.participants.add_with(entry, agents.all());
             plan.busy += u32::from(is_busy);
+            if place == Place::Partly {
+                plan.partly.push(plan.members.len() as u32 - 1);
+            }
             parts.push(part);
         }
         Err(Why::Outside) => outside.add(entry),
@@ -145,7 +184,11 @@ pub fn plan(strategy: &Strategy, fleet: &impl Fleet) -> Plan {
     plan.excluded = excluded.into_iter().filter(|(_, tally)| tally.children > 0).collect();
     match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
         Some(Order::LocationSequential { start_at }) => order::by_location(&mut plan, fleet, *start_at),
-        Some(Order::Waves(amounts)) => order::in_waves(&mut plan, areas, amounts),
+        Some(Order::Waves(amounts)) => {
+            // The manager above counts the waves: one that can't be filled here keeps its number.
+            let keeps_empty = strategy.from_above.as_ref().is_some_and(|above| above.waves.is_some());
+            order::in_waves(&mut plan, amounts, keeps_empty);
+        }
         Some(Order::Parallel | Order::GlobalIncremental) | None => {}
     }
     plan

@@ -16,6 +16,8 @@ pub enum Why {
     /// No area of it is known.
     NoArea,
     Cordoned,
+    /// A manager of whose agents none can take part.
+    NobodyBelow,
     /// It has not this label of the target, in their order.
     Label(u16),
     /// It lacks a runtime of this function (0 for the base version's, 1 for the new one's).
@@ -31,6 +33,7 @@ impl Why {
             Self::Outside => Exclusion::Outside,
             Self::NoArea => Exclusion::NoArea,
             Self::Cordoned => Exclusion::Cordoned,
+            Self::NobodyBelow => Exclusion::NobodyBelow,
             Self::Label(_) => Exclusion::Label,
             Self::Runtime(..) => Exclusion::Runtime,
             Self::Owes => Exclusion::Owes,
@@ -43,6 +46,7 @@ impl Why {
             Self::Outside => "outside the area".to_owned(),
             Self::NoArea => "no area known".to_owned(),
             Self::Cordoned => "cordoned".to_owned(),
+            Self::NobodyBelow => "nobody below can take part".to_owned(),
             Self::Owes => "has not proven that it is back from an earlier release".to_owned(),
             Self::Label(at) => {
                 let label = strategy.target.iter().flat_map(|target| &target.labels).nth(usize::from(at));

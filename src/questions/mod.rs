@@ -34,6 +34,7 @@ pub mod children;
 pub mod deployments;
 pub mod eligible;
 pub mod part;
+pub mod turnout;
 
 use std::time::Duration;
 

@@ -8,13 +8,15 @@ use std::{
 
 use super::{
     assignment::{Assignment, Dated, Fact, FunctionSet, ReleaseMs, Step},
+    assignments::Assignments,
     change::{Change, Membership, Submitted},
     command::Command,
     deadline,
     gate::{ALL_OPEN, Reached, Turns},
     manager::Planned,
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
-    state::{Child, Deployment, End, Known, Profile, Release, ReleaseState, State},
+    state::{Child, Counts, Deployment, End, Known, Profile, Release, ReleaseState, State},
+    turnout::ASKED_FOR,
 };
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, ReleaseKey},
@@ -51,6 +53,7 @@ impl State {
             }
             Change::ReleasePaused { release, reason, by_limit, now } => self.with(*release, |release| {
                 release.clock.pause(*now);
+                release.asking = None;
                 release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
             }),
             // Nobody has begun it: whether its turn has come is seen to after this.
@@ -61,6 +64,7 @@ impl State {
                 let level = self.release(*release).map_or(ALL_OPEN, |release| release.gates.stand.level);
                 self.with(*release, |release| {
                     release.clock.resume(*now);
+                    release.gates.stand.waived |= release.is_unproven();
                     if let ReleaseState::Paused { by_limit: true, .. } = release.state {
                         release.accepted = release.counts.bad();
                     }
@@ -114,6 +118,18 @@ impl State {
                     release.end_analyses();
                 });
             }
+            Change::TurnoutAsked { release, now } => self.with(*release, |release| {
+                let until = now.served_ms + ASKED_FOR.as_millis() as u64;
+                release.asking = Some(until);
+                if release.state != ReleaseState::Planned {
+                    let due = release.at(*now) + ASKED_FOR.as_millis() as u64;
+                    release.next_deadline = release.next_deadline.min(due);
+                }
+            }),
+            Change::WavesPlanned { release, moved, managers, left_out, .. } => {
+                self.with(*release, |release| release.replan_waves(moved, managers, *left_out));
+            }
+            Change::ReleaseReplanned { release, .. } => self.with(*release, Release::plan_again),
             Change::StageReported { release, stage, status, .. } => self.with(*release, |release| {
                 let agents = release.agents();
                 if let Some(upstream) = &mut release.upstream {
@@ -264,8 +280,10 @@ impl State {
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
         let Some(release) = self.releases.get_mut(&key) else { return };
-        let Membership { members, excluded, waves, managers, lacks } = membership;
+        let Membership { members, excluded, waves, managers, lacks, left_out } = membership;
         release.state = ReleaseState::Running;
+        release.asking = None;
+        release.left_out = *left_out;
         release.started = Some(now);
         release.started_at = release.at(now);
         release.members = Arc::clone(members);
@@ -283,7 +301,19 @@ impl State {
             };
             (*child, Assignment { wave: wave(at), ..part })
         };
-        release.assignments = members.iter().enumerate().map(member).collect();
+        let mut assignments: Assignments = members.iter().enumerate().map(member).collect();
+        // It is planned once more: who had a part in it has another attempt, or the part that it had.
+        for (child, before) in &release.assignments {
+            let mut part = before.clone();
+            if let Some(fresh) = assignments.get(child) {
+                part.apply(&Step::Retried, &release.strategy, release.started_at);
+                (part.wave, part.manager) = (fresh.wave, fresh.manager.clone());
+                part = part.lacking(fresh.lacks, &release.strategy);
+            }
+            assignments.insert(*child, part);
+        }
+        release.assignments = assignments;
+        release.counts = Counts::default();
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
@@ -344,6 +374,7 @@ impl State {
                 release.next_deadline = release.next_deadline.min(release.gate_due());
             }),
             Change::GateLeft { release } => self.with(*release, |release| {
+                release.asking = None;
                 release.gates.stand.reached = None;
                 release.state = ReleaseState::Running;
             }),
@@ -363,6 +394,7 @@ impl State {
                 self.with(*release, |release| {
                     release.gates.stand.level = *level;
                     release.gates.stand.reached = None;
+                    release.gates.stand.waived = false;
                     release.state = ReleaseState::Running;
                     // The fold below takes each child out of the counts as it was and puts it in as it is.
                     release.recount();
@@ -382,6 +414,8 @@ impl State {
         stand.waves = to + 1;
         stand.opened = at;
         stand.reached = None;
+        stand.waived = false;
+        release.asking = None;
         stand.level = release.gates.levels.barrier_from(0);
         // The manager above may open one while an operator here has paused it.
         if !matches!(release.state, ReleaseState::Paused { .. }) {

@@ -68,6 +68,8 @@ pub struct Membership {
     pub managers: BTreeMap<ChildKey, Planned>,
     /// The functions that each member does not run, in their order. Empty: all run all.
     pub lacks: Vec<FunctionSet>,
+    /// Agents that come last because they are silent.
+    pub left_out: u32,
 }
 
 /// One change of the state. Applying it can't fail.
@@ -192,6 +194,27 @@ pub enum Change {
         now: Now,
     },
     ReleaseApproved {
+        release: ReleaseKey,
+        now: Now,
+    },
+    /// Managers below are asked who can take part. Not stored: after a restart they are asked again.
+    TurnoutAsked {
+        release: ReleaseKey,
+        now: Now,
+    },
+    /// Waves that are not open hold others now: who is silent comes last.
+    WavesPlanned {
+        release: ReleaseKey,
+        /// Who has their first turn, or the next, in another wave.
+        moved: Vec<(ChildKey, u32)>,
+        /// Managers whose agents are spread otherwise.
+        managers: Vec<(ChildKey, Planned)>,
+        /// Agents that come last because they are silent.
+        left_out: u32,
+        now: Now,
+    },
+    /// It had no participants, and is planned once more.
+    ReleaseReplanned {
         release: ReleaseKey,
         now: Now,
     },
@@ -365,6 +388,9 @@ impl Change {
             | Self::GateLeft { release }
             | Self::ApprovalAsked { release, .. }
             | Self::ReleaseApproved { release, .. }
+            | Self::TurnoutAsked { release, .. }
+            | Self::WavesPlanned { release, .. }
+            | Self::ReleaseReplanned { release, .. }
             | Self::WavesOpened { release, .. }
             | Self::LevelOpened { release, .. }
             | Self::AnalysisBegan { release, .. }

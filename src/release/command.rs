@@ -8,10 +8,11 @@ use super::{
     offer::OfferName,
     state::{Profile, Release},
     summary::Summary,
+    turnout::{Told, Turnouts},
 };
 use crate::{
     model::{ChildId, ChildKey, Cordon, Exclusion, ReleaseId, ReleaseKey},
-    strategy::Strategy,
+    strategy::{Amount, Strategy},
 };
 
 /// A poll, parsed and checked.
@@ -124,6 +125,10 @@ pub enum Command {
         release: String,
         offer: String,
         waves: u32,
+        /// How the parent counts them now; empty: as before.
+        amounts: Vec<Amount>,
+        /// What managers below say of who can take part.
+        turnouts: Turnouts,
         /// It is over, and those that ended badly get another attempt.
         retries: bool,
     },
@@ -159,6 +164,8 @@ pub enum Command {
         cordon: Cordon,
     },
 
+    /// Managers below said who can take part.
+    Turnout(Box<Told>),
     /// The data of an analysis were looked at.
     Looked(Box<Look>),
     /// Time has passed: look at deadlines.

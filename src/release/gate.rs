@@ -9,7 +9,8 @@
 //! | `global_incremental` | one | before every level but the first |
 //! | `waves` | as the strategy says | those that `approval` names |
 //!
-//! In every order there is one after each stage that is judged by an analysis.
+//! In every order there is one after each stage that is judged by an analysis. In `parallel` there is one before the roll-out
+//! where more than one must have succeeded by then.
 //!
 //! Stages have *levels*: the longest way that leads to them from the first. A barrier stands before a level, so it means
 //! the same for children that jump and for those that fail forward. In a straight strategy the level of a stage is its
@@ -34,7 +35,7 @@ use super::{
 };
 use crate::{
     model::{ChildKey, StageStatus},
-    strategy::{Action, ApprovalOf, Order, StageKind, Strategy},
+    strategy::{Action, ApprovalOf, Order, Rollout, StageKind, Strategy},
 };
 
 /// The level of a barrier that no child ever comes to: all are open.
@@ -89,7 +90,10 @@ impl Levels {
         let judged = judged.filter(|((stage, _), reachable)| **reachable && stage.analysis.is_some());
         let judged = judged.fold(0, |set, ((_, after), _)| set | bit(*after));
         let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
-        let barriers = all | approvals | signalled | judged;
+        // Elsewhere there is one anyway, or the waves prove it.
+        let proof = strategy.rollout.as_ref().filter(|_| !from_above).is_some_and(Rollout::withholds_rollout);
+        let proof = if proof { bit(rollout) } else { 0 };
+        let barriers = all | approvals | signalled | judged | proof;
         Self { stages, after, rollout, barriers, approvals, signalled, at_once }
     }
 
@@ -220,6 +224,9 @@ pub struct Stand {
     /// The lowest barrier that is closed; what is below may begin.
     pub level: u8,
     pub reached: Option<Reached>,
+    /// An operator goes on although too few have succeeded; until the next gate opens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waived: bool,
 }
 
 /// The gates of a release: a copy is cheap.
@@ -234,7 +241,7 @@ impl Gates {
     pub fn new(strategy: &Strategy, from_above: bool) -> Self {
         let levels = Levels::of(strategy, from_above);
         let waves = strategy.from_above.as_ref().and_then(|above| above.waves).unwrap_or(1);
-        let stand = Stand { waves, opened: 0, level: levels.barrier_from(0), reached: None };
+        let stand = Stand { waves, opened: 0, level: levels.barrier_from(0), reached: None, waived: false };
         Self { levels: Arc::new(levels), stand }
     }
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use super::{
     assignment::{Assignment, ReleaseMs},
     change::Change,
+    command::Seen,
     decide::roll_back,
     ending::{Cause, Ending, Fault},
     gate::{Gate, Reached},
@@ -26,8 +27,26 @@ impl Release {
             let next = self.next_wave();
             return next.map(Gate::Wave);
         }
-        let reached = self.counts.in_play > 0 && self.counts.behind == 0 && stand.level <= self.top();
+        let has_come = self.counts.behind == 0 || self.has_proof_early();
+        let reached = self.counts.in_play > 0 && has_come && stand.level <= self.top();
         reached.then_some(Gate::Level(stand.level))
+    }
+
+    /// Whether enough have passed their tests where that is all that the roll-out waits for. Managers are waited for: they
+    /// say of all their agents together how they stand.
+    fn has_proof_early(&self) -> bool {
+        let Some(rollout) = self.strategy.rollout.as_ref().filter(|rollout| rollout.withholds_rollout())
+        else {
+            return false;
+        };
+        let level = self.gates.stand.level;
+        level == self.top()
+            && self.upstream.is_none()
+            && self.managers.is_empty()
+            && !self.wants_approval(Gate::Level(level))
+            && !self.is_withheld(Gate::Level(level))
+            && self.counts.in_play - self.counts.behind + self.counts.agents.succeeded
+                >= rollout.must_succeed(self.agents_planned(), u32::MAX)
     }
 
     fn top(&self) -> u8 {
@@ -147,12 +166,31 @@ pub(super) fn judge(state: &State, release: &Release, changes: &[Change], now: N
 }
 
 /// Brings a release one step towards its next gate, if it can.
-pub(super) fn lead(release: &Release, now: Now) -> Option<Change> {
-    let rollout = release.strategy.rollout.as_ref()?;
-    let is_asking = matches!(release.state, ReleaseState::AwaitingApproval { .. });
-    if release.state != ReleaseState::Running && !is_asking {
-        return None;
+pub(super) fn lead(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Vec<Change> {
+    let Some(gate) = release.gate_reached().filter(|_| may_lead(release)) else {
+        return step(state, release, now).into_iter().collect();
+    };
+    if !release.is_proven(gate) {
+        let reason = release.why_unproven(gate);
+        return vec![Change::ReleasePaused { release: release.key, reason, by_limit: true, now }];
     }
+    match step(state, release, now) {
+        Some(change) if change == release.opening(gate, now) => match gate {
+            Gate::Wave(_) => release.open_wave(state, seen, gate, now),
+            Gate::Level(_) => vec![change],
+        },
+        other => other.into_iter().collect(),
+    }
+}
+
+fn may_lead(release: &Release) -> bool {
+    release.strategy.rollout.is_some()
+        && matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. })
+}
+
+fn step(state: &State, release: &Release, now: Now) -> Option<Change> {
+    let rollout = release.strategy.rollout.as_ref().filter(|_| may_lead(release))?;
+    let is_asking = matches!(release.state, ReleaseState::AwaitingApproval { .. });
     let key = release.key;
     let Some(gate) = release.gate_reached() else {
         return release.gates.stand.reached.map(|_| Change::GateLeft { release: key });
@@ -160,7 +198,11 @@ pub(super) fn lead(release: &Release, now: Now) -> Option<Change> {
     let wants_approval = release.wants_approval(gate);
     match release.gates.stand.reached {
         Some(reached) if reached.gate != gate => Some(Change::GateLeft { release: key }),
-        None if soak(rollout, gate).is_zero() && !wants_approval && !release.is_withheld(gate) => {
+        None if soak(rollout, gate).is_zero()
+            && !wants_approval
+            && !release.is_withheld(gate)
+            && !release.is_to_ask(state, gate) =>
+        {
             Some(release.opening(gate, now))
         }
         None => Some(Change::GateReached { release: key, gate, now }),

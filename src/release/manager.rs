@@ -223,6 +223,9 @@ impl Release {
                 OnLimit::Rollback => OnLimit::Rollback,
                 OnLimit::Pause | OnLimit::Continue => OnLimit::Continue,
             },
+            // Judged where the release was planned.
+            min_succeeded: None,
+            silent_after: None,
             max_in_progress: rollout.max_in_progress.map(|most| share(most, planned.agents, all)),
             approval: None,
             late_joiners: rollout.late_joiners,

@@ -3,7 +3,7 @@
 //! ```text
 //! command ─▶ decide(&state, seen, command, now) ─▶ changes + answer
 //!                    apply(&mut state, change)       infallible
-//!                    settle(&state, changes, now) ─▶ changes that follow, until none does
+//!                    settle(&state, seen, changes, now) ─▶ changes that follow, until none does
 //! ```
 //!
 //! What shapes every rule here is how deployed agents behave. They act before they report, follow their own
@@ -40,6 +40,7 @@ pub mod summary;
 pub mod takeover;
 mod text;
 pub mod turn;
+pub mod turnout;
 pub mod upstream;
 pub mod waits;
 
@@ -77,7 +78,7 @@ pub fn advance(
         state.apply(change);
     }
     for _ in 0..MAX_ROUNDS {
-        let follow = settle::settle(state, &changes[from..], now);
+        let follow = settle::settle(state, seen, &changes[from..], now);
         from = changes.len();
         for change in &follow {
             state.apply(change);

@@ -6,16 +6,18 @@ use super::{
     analysis,
     assignment::Step,
     change::Change,
+    command::Seen,
     decide::{membership, skip_again},
     ending, lead, precedent, replan,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
+    turnout::Turnouts,
     upstream,
 };
 use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
 
 /// What follows from `changes`, which are applied already. Empty when nothing does.
-pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
+pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
     let mut follow = Vec::new();
     let mut touched: Vec<ReleaseKey> = changes.iter().filter_map(Change::release).collect();
     touched.sort_unstable();
@@ -33,8 +35,10 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
         }
         if judged.is_empty() {
             let ends = end(state, release, now);
-            let leads = if ends.is_empty() { lead::lead(release, now) } else { None };
-            follow.extend(ends.into_iter().chain(leads));
+            if ends.is_empty() {
+                follow.extend(lead::lead(state, seen, release, now));
+            }
+            follow.extend(ends);
             follow.extend(upstream::due(release, now));
             follow.extend(upstream::undone(state, release));
         } else {
@@ -47,11 +51,12 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
             Change::ReleaseSubmitted { .. }
                 | Change::ReleaseResumed { .. }
                 | Change::ReleaseEnded { .. }
+                | Change::ReleaseReplanned { .. }
                 | Change::HeldAbove { .. }
         )
     });
     if queue_may_move {
-        follow.extend(start_next(state, now));
+        follow.extend(start_next(state, seen, now));
     }
     follow.extend(offer_to_freed(state, changes, now));
     follow.extend(replan::follow(state, changes, now));
@@ -68,6 +73,7 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
         ReleaseState::Running if release.counts.failures() > 0 || release.was_aborted_below() => {
             End::DoneWithFailures
         }
+        ReleaseState::Running if release.is_without_participants() => End::NoParticipants,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
         _ => return Vec::new(),
@@ -81,19 +87,28 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
 }
 
 /// Starts every planned release whose time has come and that nothing earlier stands in the way of.
-pub(super) fn start_next(state: &State, now: Now) -> Vec<Change> {
+pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change> {
     state
         .releases
         .values()
         .filter(|release| release.state == ReleaseState::Planned)
         .filter(|release| release.has_come(now) && !release.is_held_above())
         .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())
-        .map(|release| Change::ReleaseStarted {
-            release: release.key,
-            membership: membership(state, &release.strategy),
-            now,
-        })
+        .filter_map(|release| start(state, seen, release, now))
         .collect()
+}
+
+/// Starts a release with who can take part, or asks managers below who can.
+fn start(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Option<Change> {
+    let key = release.key;
+    match release.asking {
+        Some(until) if now.served_ms < until => return None,
+        Some(_) => {}
+        None if release.managers_to_plan(state).is_empty() => {}
+        None => return Some(Change::TurnoutAsked { release: key, now }),
+    }
+    let membership = membership(state, seen, &release.strategy, &Turnouts::new(), now);
+    Some(Change::ReleaseStarted { release: key, membership, now })
 }
 
 /// The offer deadline of a release that had to wait begins when the child is free.

@@ -195,6 +195,8 @@ pub enum End {
     RolledBack,
     /// By an operator, or because another release took its place.
     Aborted,
+    /// Nobody could take part, so nothing was released.
+    NoParticipants,
 }
 
 /// Where a release stands.
@@ -217,6 +219,8 @@ pub enum End {
 ///     Running --> Done
 ///     Done --> RollingBack: the parent takes it back
 ///     Running --> DoneWithFailures
+///     Running --> NoParticipants: nobody could take part
+///     NoParticipants --> Planned: submitted or retried once more
 ///     DoneWithFailures --> Running: retry
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,7 +252,7 @@ pub enum ReleaseState {
 
 impl ReleaseState {
     /// Every name that [`Self::name`] gives.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "Planned",
         "Running",
         "Paused",
@@ -259,6 +263,7 @@ impl ReleaseState {
         "RolledBack",
         "RolledBackUnproven",
         "Aborted",
+        "NoParticipants",
     ];
 
     /// As shown and stored.
@@ -274,6 +279,7 @@ impl ReleaseState {
             Self::Over { end: End::RolledBack, unconfirmed: 0 } => "RolledBack",
             Self::Over { end: End::RolledBack, .. } => "RolledBackUnproven",
             Self::Over { end: End::Aborted, .. } => "Aborted",
+            Self::Over { end: End::NoParticipants, .. } => "NoParticipants",
         }
     }
 
@@ -452,6 +458,10 @@ pub struct Release {
     pub excluded: Vec<(Exclusion, u32)>,
     /// Members, and those that joined later, that are managers themselves.
     pub managers: BTreeMap<ChildKey, Planned>,
+    /// Agents that come last because they were silent when the last wave was opened.
+    pub left_out: u32,
+    /// Managers below are asked who can take part, until this serving time. Not stored.
+    pub asking: Option<u64>,
     /// Children that joined later.
     pub joined: u32,
     /// Members by their turns.
@@ -495,6 +505,8 @@ impl Release {
             members: Arc::new([]),
             excluded: Vec::new(),
             managers: BTreeMap::new(),
+            left_out: 0,
+            asking: None,
             joined: 0,
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
@@ -673,9 +685,12 @@ impl State {
         let free =
             planned.filter(|release| self.goes_before(&release.strategy, release.key, now).next().is_none());
         // One that could have started did, unless the wall was turned while it waited.
-        let starts = free.map(|release| release.starts_at().unwrap_or(now.wall_ms));
         let after = |start: i64| u64::try_from(start.saturating_sub(now.wall_ms)).unwrap_or_default();
-        starts.map(|start| now.served_ms.saturating_add(after(start))).min()
+        let starts = free.map(|release| match release.asking {
+            Some(until) => until,
+            None => now.served_ms.saturating_add(after(release.starts_at().unwrap_or(now.wall_ms))),
+        });
+        starts.min()
     }
 
     /// The serving time at which one of the newcomers reaches an age at which it is looked at again.

@@ -314,6 +314,10 @@ fn gates(release: &Release, now: Now) -> String {
         let (behind, next) = (release.counts.behind, release.gate_name(Gate::Level(stand.level)));
         let _ = write!(line, "; {next} begins when the {behind} that are behind have come");
     }
+    if release.left_out > 0 {
+        let agents = if release.left_out == 1 { "silent agent comes" } else { "silent agents come" };
+        let _ = write!(line, "; {} {agents} last", release.left_out);
+    }
     if release.awaits_last_verdict() && release.counts.awaited == 0 {
         line.push_str("; the verdict of its analysis is awaited");
     }
@@ -324,6 +328,9 @@ fn gates(release: &Release, now: Now) -> String {
 pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
+        ReleaseState::Planned if release.asking.is_some() => {
+            "managers below are asked who can take part".to_owned()
+        }
         ReleaseState::Planned if release.is_held_above() => {
             "starts when the manager above goes on with it: it is paused there".to_owned()
         }

@@ -175,6 +175,12 @@ fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
         OnLimit::Pause => "pause",
         OnLimit::Continue => "continue",
     };
+    if let Some(least) = rollout.min_succeeded {
+        let _ = writeln!(text, "  min_succeeded: {least}");
+    }
+    if let Some(silence) = rollout.silent_after {
+        let _ = writeln!(text, "  silent_after: {}", go_duration(silence));
+    }
     let late_joiners = match rollout.late_joiners {
         LateJoiners::Exclude => "exclude",
         LateJoiners::Include => "include",

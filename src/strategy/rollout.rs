@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    amount::{Amount, amount},
+    amount::{Amount, Round, amount},
     analysis::{self, Analysis},
     diagnostic::{Findings, quoted},
     fields::{Entry, Fields, Located},
@@ -22,6 +22,12 @@ pub const MAX_WAVES: usize = 64;
 /// How long an approval is waited for, unless the strategy says otherwise.
 const APPROVAL_TIMEOUT: Duration = Duration::from_hours(6);
 
+/// No silence is shorter: deployed agents poll every 3 s.
+const MIN_SILENT_AFTER: Duration = Duration::from_secs(10);
+
+/// Who has nothing in hand and was not heard of for so long is silent, unless the strategy says otherwise.
+pub const SILENT_AFTER: Duration = Duration::from_mins(1);
+
 /// The manager is in charge: one stage an offer, limits over the whole fleet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
@@ -31,6 +37,12 @@ pub struct Rollout {
     pub max_unreachable: Amount,
     /// What follows when a limit is passed.
     pub on_failure: OnLimit,
+    /// So many agents must have succeeded before the next wave opens; `None`: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_succeeded: Option<Amount>,
+    /// Who has nothing in hand and was not heard of for so long has its turn last; `None`: [`SILENT_AFTER`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_after: Option<Duration>,
     /// Most agents that have an offer in hand at once; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_progress: Option<u32>,
@@ -47,6 +59,25 @@ pub struct Rollout {
     pub analysis: Option<Analysis>,
 }
 
+impl Rollout {
+    pub fn silent_after_ms(&self) -> u64 {
+        self.silent_after.unwrap_or(SILENT_AFTER).as_millis() as u64
+    }
+
+    /// Whether, although each goes at its own pace, the roll-out begins nowhere before enough have passed their tests. Who
+    /// gets there has passed its own, so one alone need not be waited for.
+    pub fn withholds_rollout(&self) -> bool {
+        let is_more = self.min_succeeded.is_some_and(|amount| amount != Amount::Count(1));
+        self.order == Order::Parallel && is_more
+    }
+
+    /// How many of `planned` agents must have succeeded where `opened` have had their turn; never none.
+    pub fn must_succeed(&self, planned: u32, opened: u32) -> u32 {
+        let wanted = self.min_succeeded.map_or(1, |amount| amount.of(planned, Round::Up));
+        wanted.min(opened).max(1)
+    }
+}
+
 impl Default for Rollout {
     fn default() -> Self {
         Self {
@@ -55,6 +86,8 @@ impl Default for Rollout {
             max_timed_out: Amount::Count(0),
             max_unreachable: Amount::WHOLE,
             on_failure: OnLimit::Rollback,
+            min_succeeded: None,
+            silent_after: None,
             max_in_progress: None,
             soak: Duration::ZERO,
             approval: None,
@@ -121,7 +154,7 @@ pub(super) struct Draft {
     pub analysis: Option<analysis::Draft>,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 16] = [
     "order",
     "start_at",
     "waves",
@@ -129,6 +162,8 @@ const KEYS: [&str; 14] = [
     "max_timed_out",
     "max_unreachable",
     "on_failure",
+    "min_succeeded",
+    "silent_after",
     "max_in_progress",
     "soak",
     "approval",
@@ -165,6 +200,8 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draf
             [("rollback", OnLimit::Rollback), ("pause", OnLimit::Pause), ("continue", OnLimit::Continue)];
         rollout.on_failure = parse::word(entry, "on_failure", &known, findings).unwrap_or_default();
     }
+    rollout.min_succeeded = min_succeeded(&fields, findings);
+    rollout.silent_after = silent_after(&fields, findings);
     if let Some(entry) = fields.filled("max_in_progress", "500", findings) {
         rollout.max_in_progress = parse::read(entry, "bad-count", at_once, findings);
     }
@@ -267,6 +304,29 @@ fn read_waves(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<Amount> {
         findings.error(at, "bad-waves", message).fix("add 100% as the last wave");
     }
     waves
+}
+
+fn min_succeeded(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Amount> {
+    let entry = fields.filled("min_succeeded", "1", findings)?;
+    let wanted = parse::read(entry, "bad-amount", amount, findings)?;
+    if wanted.is_none() {
+        findings
+            .error(entry.at, "bad-amount", "min_succeeded is none, and nothing proves nothing")
+            .fix("write how many agents must have succeeded before the next wave, as in 1 or 10%");
+    }
+    Some(wanted)
+}
+
+fn silent_after(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Duration> {
+    let entry = fields.filled("silent_after", "60s", findings)?;
+    let silence = parse::read(entry, "bad-duration", scalar::duration, findings)?;
+    if silence < MIN_SILENT_AFTER {
+        let message = format!("silent_after is {silence:?}, and agents call every few seconds at most");
+        findings
+            .error(entry.at, "bad-duration", message)
+            .fix("write after how long a child that doesn't call is taken for silent, as in 60s");
+    }
+    Some(silence)
 }
 
 fn soak(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'_>) -> Duration {

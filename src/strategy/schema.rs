@@ -129,6 +129,11 @@ pub struct RolloutForm {
     pub max_unreachable: Option<AmountForm>,
     /// What follows when a limit is passed; `rollback` if absent.
     pub on_failure: Option<OnLimitForm>,
+    /// So many agents must have succeeded before the next wave opens, before the next location, or, in the other orders,
+    /// before the roll-out; 1 if absent. Fewer are enough where fewer have had their turn.
+    pub min_succeeded: Option<AmountForm>,
+    /// Who has nothing in hand and was not heard of for so long has its turn last; `60s` if absent.
+    pub silent_after: Option<DurationForm>,
     /// Most agents at work at once.
     #[schemars(range(min = 1))]
     pub max_in_progress: Option<u32>,

@@ -9,6 +9,7 @@ use crate::{
     },
     functions::{self, Archive},
     model::{ReleaseId, StageStatus},
+    questions,
     release::{
         change::Submitted,
         command::{Command, Refusal, Reply},
@@ -16,7 +17,7 @@ use crate::{
         manager::Agents,
         takeover::{self, BELIEVED_AFTER},
     },
-    strategy::{self, FromAbove, Strategy},
+    strategy::{self, FromAbove, Order, Strategy},
 };
 
 /// Why an offer can't become a release.
@@ -168,7 +169,20 @@ impl Caller {
             if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
                 continue;
             }
-            let command = Command::UpstreamContinue { release, offer: offer.to_owned(), waves, retries };
+            let amounts = match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
+                Some(Order::Waves(amounts)) => amounts.clone(),
+                _ => Vec::new(),
+            };
+            let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
+            let offer = offer.to_owned();
+            let command = Command::UpstreamContinue {
+                release,
+                offer: offer.clone(),
+                waves,
+                retries,
+                amounts,
+                turnouts,
+            };
             self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
             tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
             return Ok(true);

@@ -55,7 +55,7 @@ pub struct Release {
     pub id: String,
     pub name: String,
     /// `Planned`, `Running`, `Paused`, `AwaitingApproval`, `RollingBack`, `Done`, `DoneWithFailures`, `RolledBack`
-    /// (proven everywhere), `RolledBackUnproven`, `Aborted`.
+    /// (proven everywhere), `RolledBackUnproven`, `Aborted`, `NoParticipants`.
     pub state: String,
     /// Why it is paused or rolled back, what an approval is awaited for, or why it didn't end well.
     pub reason: Option<String>,
@@ -75,6 +75,14 @@ pub struct Release {
     /// Agents, those below managers among them; `None` where no manager takes part: there each child is an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
+    /// Agents that come last because they were not heard of when a wave opened.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Why a release was taken back, or didn't end well for everybody.
@@ -342,6 +350,13 @@ pub struct Plan {
     pub partial: u32,
     /// Participants that have a part in another release and have their turn after that.
     pub busy: u32,
+    /// Agents of the participants that were not heard of for too long: they come last.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub silent: u32,
+    /// Managers below that didn't say who of their agents can take part: they are planned with all that they have, which
+    /// are at most so many. At most 100 are named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_asked: Vec<String>,
     pub waves: Vec<PlannedWave>,
     /// How alpha is shared by what is compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -408,6 +423,7 @@ pub struct PlannedChild {
     pub name: Option<String>,
     /// `agent` or `rm`.
     pub kind: String,
+    /// Those that can take part, as far as is known.
     pub agents: u32,
     /// `None`: no area of it is known.
     pub km2: Option<f64>,

@@ -15,8 +15,7 @@ use super::{
 };
 use crate::model::MAX_OFFER_ID_LEN;
 
-/// Names, in the answer to a poll and among a child's capabilities, that questions are understood.
-pub const FEATURE_QUESTIONS: &str = "questions";
+pub use crate::model::FEATURE_QUESTIONS;
 
 /// Most features that either side may name.
 pub const MAX_FEATURES: usize = 32;

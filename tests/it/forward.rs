@@ -38,12 +38,13 @@ async fn state(world: &World, id: &str) -> Answer {
 async fn what_reaches_beyond_a_manager_is_released_by_the_one_above() {
     let root = World::start().await;
     let middle = below(&url(&root)).await;
+    let child = root.child().await;
     let yaml = for_box("wide", 13.0, 16.0);
     let answer = middle.submit(&yaml).await.ok();
     assert_eq!(answer.status, 201);
     assert_eq!(answer.header("location"), format!("{}/api/v1/releases/wide", url(&root)));
     assert_eq!(answer.json()["forwarded_to"], format!("{}/", url(&root)));
-    assert_eq!(state(&root, "wide").await.ok().json()["state"], "Done", "nobody is below the root");
+    assert_eq!(state(&root, "wide").await.ok().json()["state"], "Running", "{child} is below the root");
     let there = root.get("/api/v1/releases/wide/strategy").await.ok().text();
     assert_eq!(there, yaml, "the text goes up as it is");
     // Twice is one release, and says so.

@@ -156,6 +156,7 @@ fn coloured(line: &str) -> String {
         ("RolledBackUnproven", Color::Magenta),
         ("RolledBack", Color::Red),
         ("Aborted", Color::Red),
+        ("NoParticipants", Color::Yellow),
         ("AwaitingApproval", Color::Yellow),
         ("RollingBack", Color::Yellow),
         ("Paused", Color::Yellow),

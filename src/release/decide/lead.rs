@@ -11,11 +11,12 @@ use crate::{
     release::{
         assignment::Step,
         change::Change,
-        command::{Decision, Refusal, Reply},
+        command::{Decision, Refusal, Reply, Seen},
         gate::{ALL_OPEN, Gate},
         offer::MAX_ATTEMPT,
         replan::was_unfit,
         state::{Release, ReleaseState, State},
+        turnout::Turnouts,
     },
 };
 
@@ -63,7 +64,7 @@ pub(super) fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Ref
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
-pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+pub(super) fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     if !release.is_under_way() {
         return Err(wrong(release, "only a release that is under way can be extended"));
@@ -71,7 +72,7 @@ pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refu
     if release.waves_from_above() {
         return Err(held_above(release, "who has a turn in which wave".to_owned()));
     }
-    let able = membership(state, &release.strategy).members;
+    let able = membership(state, seen, &release.strategy, &Turnouts::new(), now).members;
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
     let joined = new.map(|child| {
         let lacks = lacks_of(state, release, *child);

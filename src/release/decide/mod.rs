@@ -52,7 +52,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         }
         Command::Approve { release } => lead::approve(state, release, now).into(),
         Command::Promote { release } => lead::promote(state, release, now).into(),
-        Command::Extend { release } => lead::extend(state, release, now).into(),
+        Command::Extend { release } => lead::extend(state, seen, release, now).into(),
         Command::SkipChild { release, child } => lead::skip_child(state, release, child, now).into(),
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
         Command::Retry { release } => operate::retry(state, release, now).into(),
@@ -63,8 +63,9 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
             upstream::end(state, release, *stage, *undo, now).into()
         }
         Command::UpstreamDisowned { release, why } => upstream::disowned(state, release, why, now).into(),
-        Command::UpstreamContinue { release, offer, waves, retries } => {
-            upstream::go_on(state, release, offer, *waves, *retries, now).into()
+        Command::UpstreamContinue { release, offer, waves, retries, amounts, turnouts } => {
+            let counted = upstream::Counted { waves: *waves, amounts, turnouts };
+            upstream::go_on(state, seen, (release, offer), &counted, *retries, now).into()
         }
         Command::UpstreamUndo { release, offer } => upstream::undo(state, release, offer, now).into(),
         Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now).into(),
@@ -77,6 +78,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         }
         Command::Label { child, key, value } => children::label(state, child, key, value.as_deref()).into(),
         Command::Cordon { child, cordon } => children::cordon(state, child, *cordon, now).into(),
+        Command::Turnout(told) => submit::turnout(state, seen, told, now),
         Command::Looked(look) => analysis::looked(state, look).into(),
         Command::Tick => tick::decide(state, seen, now),
         Command::Recalled { then, .. } => decide(state, seen, then, now),

@@ -146,6 +146,10 @@ pub(in crate::release) fn roll_back(
 pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
+        ReleaseState::Over { end: End::NoParticipants, .. } => {
+            let again = Change::ReleaseReplanned { release: release.key, now };
+            return Ok(Decision::new(vec![again], Reply::Done));
+        }
         ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}

@@ -9,13 +9,14 @@ use crate::{
     release::{
         assignment::FunctionSet,
         change::{Change, Membership, Submitted},
-        command::{Decision, Outlook, Refusal, Reply},
+        command::{Decision, Outlook, Refusal, Reply, Seen},
         ending::{Cause, Ending},
         manager::Planned,
         offer::OfferName,
         state::{End, Release, ReleaseState, State},
+        turnout::{self, Told, Turnouts},
     },
-    strategy::{OnConflict, Strategy},
+    strategy::{OnConflict, Rollout, Strategy},
 };
 
 pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
@@ -89,7 +90,7 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
 }
 
 fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {
-    let membership = membership(state, strategy);
+    let membership = membership(state, &Unseen, strategy, &Turnouts::new(), now);
     Outlook {
         participants: membership.members.len() as u32,
         excluded: membership.excluded,
@@ -97,9 +98,27 @@ fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Out
     }
 }
 
-/// Who takes part in a release that starts now.
-pub fn membership(state: &State, strategy: &Strategy) -> Membership {
-    let plan = plan::plan(strategy, state);
+/// Nobody was noticed, and nobody is silent.
+struct Unseen;
+
+impl Seen for Unseen {
+    fn last_call(&self, _: ChildKey) -> Option<u64> {
+        None
+    }
+}
+
+/// Who takes part in a release that starts now, with what managers below said.
+pub fn membership(
+    state: &State,
+    seen: &dyn Seen,
+    strategy: &Strategy,
+    told: &Turnouts,
+    now: Now,
+) -> Membership {
+    let silent_after_ms = strategy.rollout.as_ref().map_or(u64::MAX, Rollout::silent_after_ms);
+    let turnout =
+        |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, silent_after_ms, child, now);
+    let plan = plan::plan_of(strategy, state, turnout);
     let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
     for (why, tally) in &plan.excluded {
         *excluded.entry(why.exclusion()).or_default() += tally.children;
@@ -107,18 +126,49 @@ pub fn membership(state: &State, strategy: &Strategy) -> Membership {
     let waves = waves(&plan);
     let managers = managers(state, &plan);
     let lacks = lacks(strategy, &plan, &managers);
-    let excluded = excluded.into_iter().collect();
-    Membership { members: plan.members.into(), excluded, waves, managers, lacks }
+    let has_turns = !plan.waves.is_empty() || !plan.sequence.is_empty();
+    let silent = plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add);
+    Membership {
+        members: plan.members.into(),
+        excluded: excluded.into_iter().collect(),
+        waves,
+        managers,
+        lacks,
+        left_out: if has_turns { silent } else { 0 },
+    }
+}
+
+/// Managers below said who can take part: a release starts with it, or opens its next wave.
+pub(super) fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> Decision {
+    let Some(release) = state.release(told.release).filter(|release| release.asking == Some(told.until))
+    else {
+        // They were late, or it was paused or ended meanwhile.
+        return Decision::unchanged(Reply::Done);
+    };
+    let changes = match (&release.state, release.gates.stand.reached) {
+        (ReleaseState::Planned, _)
+            if release.has_come(now)
+                && state.goes_before(&release.strategy, release.key, now).next().is_none() =>
+        {
+            let membership = membership(state, seen, &release.strategy, &told.turnouts, now);
+            vec![Change::ReleaseStarted { release: release.key, membership, now }]
+        }
+        (ReleaseState::Running, Some(reached)) if release.gate_reached() == Some(reached.gate) => {
+            release.opened_with(state, seen, &told.turnouts, reached.gate, now)
+        }
+        _ => Vec::new(),
+    };
+    Decision::new(changes, Reply::Done)
 }
 
 /// Those of the members that are managers themselves, with their agents and the waves of these.
 fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
     let planned = |(at, child): (usize, &ChildKey)| {
-        let record = state.children.get(*child).filter(|record| record.kind() == ChildKind::Rm)?;
-        let agents = record.counted_agents();
+        state.children.get(*child).filter(|record| record.kind() == ChildKind::Rm)?;
+        let agents = plan.turnouts.get(at).map_or(0, |turnout| turnout.all());
         let mut last = 0;
         let quotas = (0..plan.waves.len()).filter_map(|wave| {
-            let quota = plan.quota(at, agents, wave);
+            let quota = plan.quota(at, wave);
             (quota > std::mem::replace(&mut last, quota)).then_some((wave as u32, quota))
         });
         Some((*child, Planned { agents, quotas: quotas.collect() }))
@@ -155,7 +205,8 @@ fn waves(plan: &Plan) -> Vec<u32> {
     let mut waves = vec![0; plan.sequence.len()];
     for (wave, at) in (0..).zip(&plan.sequence) {
         if let Some(place) = waves.get_mut(*at as usize) {
-            *place = wave;
+            // Who is silent has a turn together with the others that are, last.
+            *place = u32::min(wave, plan.live);
         }
     }
     waves

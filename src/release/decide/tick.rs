@@ -34,7 +34,7 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
         }
     }
     changes.extend(successor::inherit(state, seen, &changes, now));
-    changes.extend(start_next(state, now));
+    changes.extend(start_next(state, seen, now));
     changes.push(Change::NewcomersSeen { now });
     Decision::new(changes, Reply::Done)
 }

@@ -5,12 +5,14 @@ use crate::{
     model::{Now, ReleaseKey},
     release::{
         change::Change,
-        command::{Decision, Refusal, Reply},
+        command::{Decision, Refusal, Reply, Seen},
         ending::{Cause, Ending},
         gate::Gate,
         state::{End, Release, ReleaseState, State},
+        turnout::Turnouts,
         upstream::HELD,
     },
+    strategy::Amount,
 };
 
 fn may_end_well(release: &Release) -> bool {
@@ -83,13 +85,23 @@ fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
     roll_back(state, release, ending, End::RolledBack, now)
 }
 
+/// The waves of a manager above.
+pub(super) struct Counted<'a> {
+    /// So many are open now.
+    pub waves: u32,
+    /// How they are counted; empty: as before.
+    pub amounts: &'a [Amount],
+    /// What managers below say of who can take part in those that are not open yet.
+    pub turnouts: &'a Turnouts,
+}
+
 /// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
 /// be. Said twice it changes nothing.
 pub(super) fn go_on(
     state: &State,
-    id: &str,
-    offer: &str,
-    waves: u32,
+    seen: &dyn Seen,
+    (id, offer): (&str, &str),
+    Counted { waves, amounts, turnouts }: &Counted<'_>,
     retries: bool,
     now: Now,
 ) -> Result<Decision, Refusal> {
@@ -100,8 +112,10 @@ pub(super) fn go_on(
     }
     let mut changes = vec![Change::ReleaseContinued { release: key, offer: offer.to_owned() }];
     let open = release.gates.stand.waves;
-    let most = waves.min(release.turns.waves());
+    let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
     if may_end_well(release) && most > open {
+        let amounts = (!amounts.is_empty()).then_some(*amounts);
+        changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
         changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
     }
     if retries {

@@ -236,7 +236,8 @@ fn a_stage_reports_lead_a_manager_from_stage_to_stage() {
     assert_eq!(asks(&mut world, &manager, &offer, "Second"), (false, false));
     world.report(&manager, &offer, summary("Second", StageStatus::SuccessWaiting)).unwrap();
     assert_eq!(asks(&mut world, &manager, &offer, "Second"), (true, false));
-    world.report(&manager, &offer, summary("Second", StageStatus::Completed)).unwrap();
+    let all = of_agents("Second", StageStatus::Completed, counts(3, 3, 0));
+    world.report(&manager, &offer, all).unwrap();
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     assert_eq!(world.runs(&manager, "a"), "new of t");
 }

@@ -17,5 +17,6 @@ mod replan;
 mod rules;
 mod skip;
 mod strata;
+mod turnout;
 mod upstream;
 pub mod world;

@@ -488,7 +488,7 @@ fn percentiles_are_judged_here_and_missing_data_is_no_pass() {
 fn nobody_eligible_ends_a_release_at_once() {
     let mut world = World::new();
     world.submit(&canary("7", "sieve"));
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
     assert!(State::default().releases.is_empty());
 }
 

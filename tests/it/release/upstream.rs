@@ -226,6 +226,19 @@ fn a_release_that_is_over_is_taken_back_when_the_parent_orders_it() {
     assert_eq!(world.runs(&children[0], "a"), "new of later");
 }
 
+/// The parent goes on with its waves as it counted them before.
+fn go_on(offer: &str, waves: u32) -> Command {
+    let (amounts, turnouts) = (Vec::new(), std::collections::BTreeMap::new());
+    Command::UpstreamContinue {
+        release: "w".into(),
+        offer: offer.into(),
+        waves,
+        retries: false,
+        amounts,
+        turnouts,
+    }
+}
+
 #[test]
 fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     let mut world = World::new();
@@ -236,19 +249,17 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
     insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
-    let go_on =
-        Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2, retries: false };
-    world.command(&go_on).unwrap();
+    let second = go_on("21.r2", 2);
+    world.command(&second).unwrap();
     assert!(reported(&world).is_empty());
-    world.command(&go_on).unwrap();
+    world.command(&second).unwrap();
     assert!(world.changes.is_empty(), "said twice");
     assert_eq!(above(&world, "w"), Some(("Canary".to_owned(), false)));
     rolls_out(&mut world, &children[1]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     // One that had fewer agents than it was planned with is done before its parent is.
-    let last =
-        Command::UpstreamContinue { release: "w".into(), offer: "21.r3".into(), waves: 3, retries: false };
+    let last = go_on("21.r3", 3);
     world.command(&last).unwrap();
     assert_eq!(reported(&world), ["0 Completed"]);
 }
@@ -265,7 +276,8 @@ fn hold(world: &mut World, release: &str, hold: bool) {
 }
 
 #[test]
-fn a_barrier_that_the_parent_opens_holds_although_the_last_of_an_earlier_stage_ends_when_all_others_are_there() {
+fn a_barrier_that_the_parent_opens_holds_although_the_last_of_an_earlier_stage_ends_when_all_others_are_there()
+ {
     let mut world = World::new();
     let children = pair(&mut world);
     let stages = [["First", AB, "a", "Second", "rollback"], ["Second", WAIT, "a", "rollout", "rollback"]];

@@ -26,6 +26,13 @@ use choirmaster::{
 #[derive(Debug, Default)]
 pub struct Calls(HashMap<ChildKey, u64>);
 
+impl Calls {
+    /// A call of any kind.
+    pub fn note(&mut self, child: ChildKey, served_ms: u64) {
+        self.0.insert(child, served_ms);
+    }
+}
+
 impl Seen for Calls {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
         self.0.get(&child).copied()

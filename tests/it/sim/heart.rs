@@ -48,6 +48,8 @@ pub enum Flaw {
     KeepsWhatWasSent,
     /// Invariant 8: one child is missing in what is reported.
     SumsOneShort,
+    /// Invariant 12: a wave that nobody has proven opens.
+    OpensUnproven,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -75,7 +77,7 @@ pub fn advance(
         for change in &round {
             state.apply(change);
         }
-        let follow = settle::settle(state, &round, now);
+        let follow = settle::settle(state, seen, &round, now);
         changes.append(&mut round);
         round = follow;
     }
@@ -170,6 +172,17 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 _ => None,
             });
             changes.extend(opened);
+        }
+        Flaw::OpensUnproven => {
+            for change in changes.iter_mut() {
+                if let Change::ReleasePaused { release, reason, now, .. } = change
+                    && reason.starts_with("unproven")
+                    && let Some(found) = state.release(*release)
+                {
+                    let open = found.gates.stand.waves;
+                    *change = Change::WavesOpened { release: *release, from: open, to: open, now: *now };
+                }
+            }
         }
         Flaw::AppliesReportsTwice => {
             let is_manager = |child: &ChildKey| {

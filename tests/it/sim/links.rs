@@ -462,7 +462,14 @@ impl World {
             return self.own(
                 manager,
                 Some(call),
-                Command::UpstreamContinue { release, offer, waves, retries },
+                Command::UpstreamContinue {
+                    release,
+                    offer,
+                    waves,
+                    retries,
+                    amounts: Vec::new(),
+                    turnouts: choirmaster::release::turnout::Turnouts::new(),
+                },
             );
         }
         let parent = uplink.parent;

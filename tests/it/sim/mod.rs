@@ -103,6 +103,11 @@ fn a_commit_that_is_forgotten_is_noticed() {
 }
 
 #[test]
+fn a_wave_that_opens_on_no_success_is_noticed() {
+    assert_caught(Flaw::OpensUnproven, &[12]);
+}
+
+#[test]
 fn a_status_that_goes_backwards_is_noticed() {
     assert_caught(Flaw::StatusGoesBack, &[2]);
 }

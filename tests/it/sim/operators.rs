@@ -71,13 +71,17 @@ impl World {
             .release_by_id(&release)
             .is_some_and(|release| matches!(release.state, ReleaseState::Paused { .. }));
         if paused && self.dice.chance(0.7) {
+            self.witnesses[0].resumed.insert(release.clone());
             return Some(Command::Resume { release });
         }
         match self.dice.below(12) {
             0 => Some(Command::Abort { release, reason: "an operator said so".to_owned(), by: None }),
             1 => Some(Command::Pause { release, reason: "an operator looks".to_owned() }),
             2 | 3 => Some(Command::Retry { release }),
-            4 => Some(Command::Resume { release }),
+            4 => {
+                self.witnesses[0].resumed.insert(release.clone());
+                Some(Command::Resume { release })
+            }
             5 | 6 => {
                 let stage = self.dice.pick(&["One", "Two", "Three"]).to_owned();
                 self.witnesses[0].cut.insert((release.clone(), stage.clone()));

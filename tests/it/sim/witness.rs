@@ -60,6 +60,10 @@ pub struct Witness {
     pub approvals: BTreeMap<String, usize>,
     /// Stages that an operator ended, by release.
     pub cut: BTreeSet<(String, String)>,
+    /// Releases that an operator let go on, whatever they were paused for.
+    pub resumed: BTreeSet<String>,
+    /// Releases that some agent runs for good.
+    proven: HashSet<ReleaseKey>,
     promises: Vec<Promise>,
     forgotten: HashSet<String>,
     glimpses: HashMap<(ReleaseKey, ChildKey), Glimpse>,
@@ -200,6 +204,10 @@ impl Witness {
         if may_be_undone && matches!(self.ends.get(&release.key), Some(End::Done | End::DoneWithFailures)) {
             self.ends.remove(&release.key);
         }
+        // Nobody took part, so nothing was over: it may be planned once more.
+        if self.ends.get(&release.key) == Some(&End::NoParticipants) {
+            self.ends.remove(&release.key);
+        }
         if let ReleaseState::Over { end, .. } = release.state {
             let before = *self.ends.entry(release.key).or_insert(end);
             if before != end {
@@ -330,6 +338,7 @@ impl Witness {
                 }
             }
             What::RolledOut => {
+                self.proven.insert(deed.release);
                 if planned.led.is_some() && !matches!(deed.form, Form::Rollout { .. }) {
                     self.wrong(
                         10,
@@ -361,6 +370,11 @@ impl Witness {
         let before = release.members.iter().filter(|member| release.assignments[member].wave < wave).count();
         if led.order == "waves" && before > most {
             return self.wrong(3, format!("{}: {before} have their turn before wave {wave}", release.id));
+        }
+        let counts_agents = release.managers.is_empty() && release.upstream.is_none();
+        let goes_on_anyway = self.resumed.contains(release.id.as_str());
+        if counts_agents && !goes_on_anyway && !self.proven.contains(&release.key) {
+            return self.wrong(12, format!("{}: wave {wave} opened, and nobody has succeeded", release.id));
         }
         let mut last = 0;
         for member in release.members.iter() {

@@ -33,7 +33,7 @@ fn an_empty_rollout_has_the_documented_defaults() {
 fn every_key_of_rollout_is_understood() {
     let found = rollout(
         "order: waves, waves: [1, 0.5%, 10%, 500, 100%], max_failed: 2.5%, max_timed_out: 3, max_unreachable: 10%, \
-         on_failure: pause, max_in_progress: 500, soak: 10m, approval: before_each_wave, approval_timeout: 1h, \
+         on_failure: pause, min_succeeded: 5%, silent_after: 90s, max_in_progress: 500, soak: 10m, approval: before_each_wave, approval_timeout: 1h, \
          late_joiners: include, start: 2026-03-01T07:00:00+01:00",
     );
     let expected = Rollout {
@@ -48,6 +48,8 @@ fn every_key_of_rollout_is_understood() {
         max_timed_out: Amount::Count(3),
         max_unreachable: Amount::Share(100_000),
         on_failure: OnLimit::Pause,
+        min_succeeded: Some(Amount::Share(50_000)),
+        silent_after: Some(Duration::from_secs(90)),
         max_in_progress: Some(500),
         soak: Duration::from_mins(10),
         approval: Some(Approval { of: ApprovalOf::Waves, timeout: Duration::from_hours(1) }),
@@ -63,6 +65,22 @@ fn every_key_of_rollout_is_understood() {
     assert_eq!(rollout("order: global_incremental, soak: 1h").order, Order::GlobalIncremental);
     let stages = rollout("approval: {stages: [Canary 5 Percent]}").approval.unwrap();
     assert_eq!(stages, Approval { of: ApprovalOf::Stages(vec![0]), timeout: Duration::from_hours(6) });
+}
+
+#[test]
+fn absent_keys_leave_the_canonical_form_as_it_was() {
+    let form = serde_json::to_string(&rollout("")).unwrap();
+    assert!(!form.contains("min_succeeded") && !form.contains("silent_after"), "{form}");
+}
+
+#[test]
+fn so_many_must_succeed_as_were_asked_for_or_as_had_their_turn_but_never_none() {
+    let (plain, tenth) = (rollout(""), rollout("min_succeeded: 10%"));
+    let cases = [(100, 0, 1, 1), (100, 1, 1, 1), (100, 50, 1, 10), (101, 50, 1, 11), (5, 3, 1, 1)];
+    for (planned, opened, of_plain, of_tenth) in cases {
+        let must = (plain.must_succeed(planned, opened), tenth.must_succeed(planned, opened));
+        assert_eq!(must, (of_plain, of_tenth), "{planned} planned, {opened} opened");
+    }
 }
 
 #[test]

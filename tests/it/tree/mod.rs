@@ -1,6 +1,7 @@
 //! A tree of managers in one process, with simulated agents at its leaves.
 
 mod above;
+mod eligible;
 pub mod levels;
 mod offers;
 mod plain;

@@ -29,7 +29,7 @@ fn wanted(rest: &str, silent_after_ms: u64) -> Wanted {
 }
 
 /// The manager below, once it stands for so many agents and is known to answer.
-async fn asked_of(world: &World, agents: u64) -> ChildKey {
+pub async fn asked_of(world: &World, agents: u64) -> ChildKey {
     let is_there = |children: &Value| {
         let children = children["items"].as_array().unwrap();
         children.iter().any(|child| child["kind"] == "rm" && child["agents"] == agents)
@@ -53,7 +53,7 @@ async fn able(world: &World, child: ChildKey, wanted: &Wanted) -> Result<Able, U
 }
 
 /// An agent with labels and runtimes.
-async fn agent(world: &World, area: &str, tier: &str, runtime: &str) {
+pub async fn agent(world: &World, area: &str, tier: &str, runtime: &str) {
     let area: Value = serde_json::from_str(area).unwrap();
     let mut body = json!({"id": "", "geographic_area": area, "number_of_children": 0, "kind": "agent",
         "capabilities": {"runtimes": [runtime], "labels": {"tier": tier}}});
@@ -105,7 +105,7 @@ async fn a_manager_asks_its_managers_before_it_answers() {
 }
 
 /// The poll of a manager that is played by the test.
-fn poll(id: &str, features: &[&str]) -> Value {
+pub fn poll(id: &str, features: &[&str]) -> Value {
     let area: Value = serde_json::from_str(AREA).unwrap();
     let mut body =
         json!({"id": id, "geographic_area": area, "number_of_children": 5, "kind": "rm", "rm_ids": ["a"]});
@@ -116,7 +116,7 @@ fn poll(id: &str, features: &[&str]) -> Value {
 }
 
 /// A manager that is played by the test, and its number.
-async fn played(world: &World, features: &[&str]) -> (String, ChildKey) {
+pub async fn played(world: &World, features: &[&str]) -> (String, ChildKey) {
     let first = world.post("/poll", &poll("", features)).await.ok().json();
     assert!(first["features"].as_array().unwrap().contains(&json!("questions")), "{first}");
     let id = first["id"].as_str().unwrap().to_owned();

@@ -3,10 +3,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    model::{ChildKey, Now, ReleaseKey},
+    model::{ChildKey, ChildKind, Now, ReleaseKey},
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
-    release::state::{Child, State},
-    strategy::{Order, Strategy},
+    release::{
+        command::Seen,
+        state::{Child, State},
+        turnout::{self, Turnouts},
+    },
+    strategy::{Order, Rollout, Strategy},
     wire::api::{
         self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
     },
@@ -64,8 +68,19 @@ impl Planned {
     }
 }
 
-pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Planned {
-    let plan = plan::plan(strategy, state);
+/// `told`: what managers below say of who can take part, and those that say nothing.
+pub fn plan(
+    state: &State,
+    seen: &dyn Seen,
+    strategy: &Strategy,
+    asked: &Asked,
+    told: &(Turnouts, Vec<ChildKey>),
+    now: Now,
+) -> Planned {
+    let silent_after_ms = silent_after_ms(strategy);
+    let plan = plan::plan_of(strategy, state, |child, _| {
+        turnout::of_child(state, seen, &told.0, silent_after_ms, child, now)
+    });
     let partly = (plan.partly.len() <= MAX_CLIPPED).then(|| {
         let member = |at: &u32| state.children.get(plan.members[*at as usize])?.area.clone();
         plan.partly.iter().filter_map(member).collect()
@@ -86,6 +101,8 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
         beyond_km2: None,
         partial: partial(strategy, &plan),
         busy: plan.busy,
+        silent: plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add),
+        not_asked: not_asked(state, &told.1),
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
                 wave: at as u32 + 1,
@@ -131,6 +148,31 @@ fn without_surface(state: &State, strategy: &Strategy) -> Option<WithoutSurface>
 
 fn partial(strategy: &Strategy, plan: &Plan) -> u32 {
     plan.parts.iter().filter(|part| plan::Part(**part).lacks(strategy) > 0).count() as u32
+}
+
+/// Most managers that are named.
+const MAX_MANAGERS_NAMED: usize = 100;
+
+fn not_asked(state: &State, managers: &[ChildKey]) -> Vec<String> {
+    let ids = managers.iter().filter_map(|key| Some(state.children.get(*key)?.id.to_string()));
+    ids.take(MAX_MANAGERS_NAMED).collect()
+}
+
+pub fn silent_after_ms(strategy: &Strategy) -> u64 {
+    strategy.rollout.as_ref().map_or(u64::MAX, Rollout::silent_after_ms)
+}
+
+/// Managers below that would take part: those that can be asked who of their agents can, and those that can't.
+pub fn managers(state: &State, strategy: &Strategy) -> (Vec<ChildKey>, Vec<ChildKey>) {
+    let of_kind =
+        state.children.iter().filter(|(_, child)| child.kind() == ChildKind::Rm && child.agents > 0);
+    let managers: Vec<ChildKey> = of_kind.map(|(key, _)| key).collect();
+    let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
+    let cover = area.filter(|_| !managers.is_empty()).map(|area| state.areas.cover(&area.polygons()));
+    let fits = managers
+        .into_iter()
+        .filter(|key| matches!(why_not(strategy, state, cover.as_ref(), *key), Some(Ok(_))));
+    fits.partition(|key| turnout::is_askable(state, *key))
 }
 
 fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {
@@ -208,10 +250,11 @@ impl<'a> Listing<'a> {
 
     fn child(&self, key: ChildKey, record: &Child, turn: Option<u32>) -> PlannedChild {
         let entry = self.state.areas.get(key);
-        let agents = record.counted_agents();
         let member = self.plan.members.binary_search(&key).ok();
+        let turnout = member.and_then(|at| self.plan.turnouts.get(at));
+        let agents = turnout.map_or(record.counted_agents(), |turnout| turnout.all());
         let wave = member.filter(|_| !self.plan.waves.is_empty()).map(|at| self.plan.wave(at) as u32 + 1);
-        let last = |at| (0..self.plan.waves.len()).find(|wave| self.plan.quota(at, agents, *wave) == agents);
+        let last = |at| (0..self.plan.waves.len()).find(|wave| self.plan.quota(at, *wave) == agents);
         let releases = record.open.iter().filter_map(|release| self.state.release(*release));
         PlannedChild {
             child: record.id.to_string(),
@@ -232,7 +275,8 @@ impl<'a> Listing<'a> {
     }
 
     fn reason(&self, key: ChildKey) -> Option<Why> {
-        why_not(self.strategy, self.state, self.cover.as_ref(), key)?.err()
+        // Who fits, and yet takes no part, has nobody below that does.
+        Some(why_not(self.strategy, self.state, self.cover.as_ref(), key)?.err().unwrap_or(Why::NobodyBelow))
     }
 
     fn functions(&self, at: usize) -> Option<Vec<String>> {

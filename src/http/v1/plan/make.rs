@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 
 use super::form::{self, Asked, Children};
 use crate::{
+    engine::EngineError,
     http::{
         Context,
         context::PATIENCE,
@@ -26,6 +27,9 @@ use crate::{
         },
     },
     model::ChildKey,
+    plan::Needs,
+    questions::{self, eligible::Wanted},
+    release::{state, turnout::Turnouts},
     strategy::{self, Diagnostic, Strategy},
     wire::api::{self, Plan},
 };
@@ -78,10 +82,13 @@ pub(super) async fn handle(
         Some(_) => (look(&ctx, request).await?, Vec::new()),
         None => check(&ctx, request).await?,
     };
+    let told = turnouts(&ctx, &strategy).await?;
     let planned = {
-        let strategy = Arc::clone(&strategy);
+        let (strategy, view) = (Arc::clone(&strategy), Arc::clone(ctx.engine.view()));
         let now = ctx.engine.clock().now();
-        ctx.engine.query(PATIENCE, move |state| form::plan(state, &strategy, &asked, now)).await?
+        let plan =
+            move |state: &state::State| form::plan(state, view.as_ref(), &strategy, &asked, &told, now);
+        ctx.engine.query(PATIENCE, plan).await?
     };
     // Clipping polygons is slow, and needs nothing of the state any more.
     let above = ctx.clone();
@@ -95,6 +102,16 @@ pub(super) async fn handle(
     let mut plan = ctx.in_turn(measure).await??;
     plan.warnings = warnings.iter().map(problem::diagnostic).collect();
     Ok(Json(plan))
+}
+
+/// What managers below say of who can take part, and those of them that say nothing.
+async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
+    let planned = Arc::clone(strategy);
+    let (able, unable) = ctx.engine.query(PATIENCE, move |state| form::managers(state, &planned)).await?;
+    let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
+    let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
+    unheard.extend(unable);
+    Ok((told, unheard))
 }
 
 /// All that a submission would have to pass, and what is odd about it.

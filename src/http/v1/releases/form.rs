@@ -37,6 +37,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
         counts: counts(&release.counts, release.participants()),
         unconfirmed: unconfirmed(&release.state, &release.counts),
         agents: release.agents_below().map(agents),
+        left_out: release.left_out,
     }
 }
 
@@ -114,6 +115,7 @@ fn with_name(row: &ReleaseRow, detail: &StoredDetail, name: String) -> api::Rele
         counts: counts(&detail.counts, detail.participants),
         unconfirmed: unconfirmed(&detail.state, &detail.counts),
         agents: detail.agents.map(agents),
+        left_out: detail.left_out,
     }
 }
 

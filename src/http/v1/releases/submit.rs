@@ -29,7 +29,8 @@ use crate::{
     },
     release::{
         change,
-        command::{Outlook, Reply},
+        command::{Command, Outlook, Reply},
+        state::{End, ReleaseState},
     },
     strategy::{self, Checked, Diagnostic, Places, Severity, Strategy},
     wire::api::{self, Note, Submitted},
@@ -62,7 +63,8 @@ pub struct SubmissionParts {
 
 /// Submits a release.
 ///
-/// The same id with the same content is answered 200 and changes nothing; with other content it is refused.
+/// The same id with the same content is answered 200 and changes nothing, unless nobody could take part: then it is planned
+/// once more. With other content it is refused.
 #[utoipa::path(post, path = "/release", operation_id = "submit_release", tag = "releases",
     params(Parameters),
     request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
@@ -101,8 +103,9 @@ pub(super) async fn handle(
     submission.deferred = deferred;
     warnings.extend(advice::ask(&ctx, &submission.strategy, &places).await?);
     let id = submission.id.clone();
-    let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by, PATIENCE).await?;
+    let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by.clone(), PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
+    let created = created || !dry_run && begins_again(&ctx, id.as_str(), by).await?;
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     let body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
     let mut response = (status, Json(body)).into_response();
@@ -112,6 +115,23 @@ pub(super) async fn handle(
     }
     Ok(response)
 }
+
+/// Plans a release once more in which nobody could take part; false: it was another one.
+async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> {
+    let row = ctx.engine.reader().release(id).await.map_err(|error| {
+        tracing::warn!(%error, id, "a release could not be read");
+        Problem::from(EngineError::Busy)
+    })?;
+    let is_empty = row.is_some_and(|row| row.state == NO_PARTICIPANTS.name());
+    if is_empty {
+        let release = id.to_owned();
+        ctx.engine.call(Command::Retry { release }, by, PATIENCE).await?;
+    }
+    Ok(is_empty)
+}
+
+/// How a release ends in which nobody takes part.
+const NO_PARTICIPANTS: ReleaseState = ReleaseState::Over { end: End::NoParticipants, unconfirmed: 0 };
 
 /// What is to become of a submission, and who wants it.
 pub(super) struct How {
