@@ -180,10 +180,10 @@ impl World {
         (new, offer)
     }
 
-    /// Polls every 5 s until it is offered something other than `not`, for at most half an hour.
+    /// Polls every 5 s until it is offered something other than `not`.
     pub fn polls_until_offered(&mut self, child: &str, not: &str) -> String {
         let mut offer = self.poll(child);
-        for _ in 0..360 {
+        for _ in 0..720 {
             if !offer.is_empty() && offer != not {
                 return offer;
             }
