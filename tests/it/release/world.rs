@@ -172,8 +172,8 @@ impl World {
         id
     }
 
-    /// A machine comes back: it registers anew and polls until it is offered something other than `not`, for at most half
-    /// an hour. Answers its id and the offer, `""` for none.
+    /// A machine comes back: it registers anew and polls until it is offered something other than `not`, for at most an
+    /// hour. Answers its id and the offer, `""` for none.
     pub fn comes_back(&mut self, area: &str, not: &str) -> (String, String) {
         let new = self.child(area);
         let offer = self.polls_until_offered(&new, not);
