@@ -8,6 +8,7 @@ use super::{Asked, Kind, PATIENCE, Unanswered, ask};
 use crate::{
     engine::{Engine, EngineError, view::View},
     model::{ChildKey, Cordon, Now},
+    plan::{Bounds, Entry},
     release::{
         command::Seen,
         state::{Child as Record, State},
@@ -47,7 +48,9 @@ pub struct Filter {
 impl Filter {
     fn wants(&self, view: &View, now: Now, key: ChildKey, record: &Record) -> bool {
         let silent = || view.last_call(key).map_or(u64::MAX, |at| now.served_ms.saturating_sub(at));
-        self.label.as_ref().is_none_or(|(k, v)| label(record, k) == Some(v))
+        // An id whose place another has taken is nobody; asked for by name it is shown.
+        record.replaced.is_none()
+            && self.label.as_ref().is_none_or(|(k, v)| label(record, k) == Some(v))
             && self.kind.as_ref().is_none_or(|kind| record.kind().name() == kind)
             && self.cordon.as_ref().is_none_or(|cordon| cordon_name(record.cordon) == cordon)
             && self.silent_ms.is_none_or(|ms| silent() >= ms)
@@ -160,6 +163,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
     Child {
         id: record.id.to_string(),
         name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
+        place: look.state.areas.get(key).and_then(Entry::bounds).map(place),
         kind: record.kind().name().to_owned(),
         agents: record.agents,
         cordon: cordon_name(record.cordon).to_owned(),
@@ -172,6 +176,15 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
         outside: false,
         area: None,
     }
+}
+
+/// The middle of an area in words, to some metres: `52.5200N 13.4050E`.
+fn place(Bounds { min, max }: Bounds) -> String {
+    let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
+    // Areas may lie a turn further east or west than where they are shown on maps.
+    let east = (east + 180.0).rem_euclid(360.0) - 180.0;
+    let (ns, ew) = (if north < 0.0 { 'S' } else { 'N' }, if east < 0.0 { 'W' } else { 'E' });
+    format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs())
 }
 
 /// Its labels: those of operators over those that it reports.
