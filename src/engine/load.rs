@@ -18,7 +18,7 @@ use crate::{
         analysis::Run,
         assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
         assignments::Assignments,
-        change::{Arrival, Change, Variant},
+        change::Variant,
         gate::{Gates, Turns},
         offer::Piece,
         state::{Child, Deployment, Known, Profile, Release, State},
@@ -80,11 +80,7 @@ impl Loader for Loading {
             return Ok(());
         }
         let record = child(row)?;
-        self.state.apply(&Change::ChildArrived {
-            child: key,
-            arrival: Arrival::Registered,
-            record: Box::new(record),
-        });
+        self.state.hold_child(key, record);
         Ok(())
     }
 
@@ -152,6 +148,9 @@ fn child(row: ChildRow) -> Result<Child, StoreError> {
         agents: row.agents,
         born: Now { wall_ms: row.born_ms, served_ms: detail.born_served_ms },
         called_again: detail.called_again,
+        address: detail.address,
+        unproven: detail.unproven,
+        replaced: detail.replaced.map(Box::new),
         cordon: detail.cordon,
         profile: (!detail.plain).then(|| Box::new(profile)),
         labels: (!detail.labels.is_empty()).then(|| Box::new(detail.labels)),
@@ -212,6 +211,7 @@ impl Building {
             runs: detail.runs,
             times: detail.times,
             next_deadline: 0,
+            sweep: None,
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
     }

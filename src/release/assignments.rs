@@ -1,7 +1,8 @@
 //! All children of one release, by key: a map that is as dense as memory allows.
 //!
 //! Who is a member at the start lies in one block of exactly the size it takes, in order. Those who join later, who are
-//! few, are in a map beside it, so that none of them moves the others. What is read is both in one order.
+//! few, are in a map beside it, so that none of them moves the others. What is read is both in one order. Walking over them
+//! is counted, see [`steps`].
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -12,7 +13,7 @@ use std::{
 };
 
 use super::assignment::Assignment;
-use crate::model::ChildKey;
+use crate::model::{ChildKey, steps};
 
 /// See the module's text.
 #[derive(Clone, Default)]
@@ -93,7 +94,8 @@ impl Assignments {
 
     /// In no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&ChildKey, &mut Assignment)> {
-        self.members.iter_mut().map(|(key, assignment)| (&*key, assignment)).chain(self.joined.iter_mut())
+        let members = self.members.iter_mut().map(|(key, assignment)| (&*key, assignment));
+        members.chain(self.joined.iter_mut()).inspect(|_| steps::take(1))
     }
 
     /// In no order.
@@ -113,6 +115,7 @@ impl<'a> Iterator for Iter<'a> {
     type Item = (&'a ChildKey, &'a Assignment);
 
     fn next(&mut self) -> Option<Self::Item> {
+        steps::take(1);
         let is_joined = match (self.members.peek(), self.joined.peek()) {
             (Some((member, _)), Some((joined, _))) => *joined < member,
             (members, _) => members.is_none(),

@@ -107,6 +107,28 @@ fn each_stage_is_reported_once_when_it_is_over_for_all() {
     assert_eq!(reported(&world), ["1 Completed"]);
 }
 
+/// The signal was for the stage before: here one opened the roll-out.
+#[test]
+fn a_barrier_stays_closed_when_the_last_in_the_stage_before_it_is_given_up() {
+    let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", WAIT, "a", "rollout", "rollback"]];
+    let block = "rollout: {order: global_incremental, max_timed_out: 100%, on_failure: continue}\n";
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &strategy_text("g", block, &["a"], &stages));
+    let offers = [world.get_ready(&children[0], "One"), world.get_ready(&children[1], "One")];
+    signal(&mut world, "g", 0, false);
+    world.report(&children[0], &offers[0], summary("One", StageStatus::Completed)).unwrap();
+    let second = world.get_ready(&children[0], "Two");
+    for _ in 0..20 {
+        world.pass(std::time::Duration::from_mins(1));
+        assert!(!world.may_end(&children[0], &second, "Two").unwrap(), "nobody opens it but the parent");
+    }
+    assert_eq!(world.release("g").counts.timed_out, 1);
+    assert_eq!(above(&world, "g"), Some(("Two".to_owned(), true)));
+    signal(&mut world, "g", 1, false);
+    assert!(world.may_end(&children[0], &second, "Two").unwrap());
+}
+
 #[test]
 fn a_failure_below_is_the_failure_of_the_stage_and_the_others_go_back() {
     let mut world = World::new();
