@@ -3,12 +3,14 @@
 //! Everything here is a parsed value: once it exists it is valid, and no later code checks it again.
 //! Pure: no clock, no network, no database.
 
+pub mod address;
 pub mod area;
 pub mod child;
 pub mod duration;
 pub mod id;
 mod ring;
 pub mod status;
+pub mod steps;
 pub mod text;
 pub mod time;
 
