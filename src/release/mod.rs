@@ -17,7 +17,6 @@
 pub mod analysis;
 pub mod apply;
 pub mod assignment;
-pub mod assignments;
 pub mod by_itself;
 pub mod change;
 pub mod command;
@@ -29,6 +28,7 @@ pub mod gate;
 pub mod lead;
 pub mod manager;
 pub mod offer;
+mod places;
 pub mod precedent;
 pub mod queue;
 mod replan;
