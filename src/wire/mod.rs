@@ -12,6 +12,7 @@ pub mod child;
 mod number;
 pub mod question;
 mod text;
+pub mod time;
 
 use crate::model::text::is_unprintable;
 pub use crate::model::{Capabilities, ChildKind};
