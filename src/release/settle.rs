@@ -56,6 +56,9 @@ fn end(release: &Release, now: Now) -> Option<Change> {
     }
     let end = match release.state {
         ReleaseState::Running if release.awaits_last_verdict() => return None,
+        ReleaseState::Running if release.rolls_out_untested() => {
+            return Some(Change::UntestedRolledOut { release: release.key, now });
+        }
         ReleaseState::Running if release.counts.failures() > 0 => End::DoneWithFailures,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,

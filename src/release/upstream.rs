@@ -121,7 +121,7 @@ impl Release {
 
     /// Everybody whose wave has begun is done, and the parent opens the next.
     fn is_between_waves(&self) -> bool {
-        self.waves_from_above() && self.counts.awaited_now == 0
+        self.waves_from_above() && self.counts.awaited_now == 0 && !self.rolls_out_untested()
     }
 }
 

@@ -186,6 +186,10 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             Some(Outcome::Unreachable) => "ended: never fetched what it was offered".to_owned(),
             Some(Outcome::Lost) => format!("ended: its result of {stage} was lost"),
             Some(Outcome::Undone) => "ended: runs the base version again".to_owned(),
+            Some(Outcome::Untested) if !assignment.rolled_out.is_empty() => {
+                "ended: rolled out untested, as the others had passed".to_owned()
+            }
+            Some(Outcome::Untested) => format!("ended: untested, {stage} did not get the calls it needs"),
             Some(Outcome::Excluded(why)) => format!("takes no part: {why}"),
         };
         let other = |line: &mut String, text: &str, other: Option<ChildKey>| {
@@ -243,6 +247,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             Some((due, _)) if due <= at => line.push_str(", gives up now"),
             Some((due, missed)) if missed == Missed::SetUp || release.gates.queues(assignment) => {
                 let _ = write!(line, ", gives up in {} unless it calls", Span(due - at));
+            }
+            Some((due, Missed::Calls)) => {
+                let _ = write!(line, ", ends untested in {} without the calls it needs", Span(due - at));
             }
             Some((due, _)) => {
                 let _ = write!(line, ", gives up in {}", Span(due - at));

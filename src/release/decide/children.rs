@@ -54,9 +54,10 @@ pub(super) fn farewell(
         if let Some(newcomer) = newcomer {
             successor::replace(&mut walk, newcomer);
         }
-        if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() {
+        let is_left = walk.assignment.is_left_untested();
+        if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() || is_left {
             let status = match walk.assignment.status {
-                ChildStatus::Todo => ChildStatus::No,
+                ChildStatus::Todo | ChildStatus::Done => ChildStatus::No,
                 _ => ChildStatus::Failed,
             };
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });

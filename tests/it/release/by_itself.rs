@@ -7,7 +7,7 @@ use choirmaster::{
     release::command::{Form, Refusal},
 };
 
-use super::world::{AB, World, canary, forked, numbered, strategy_text, summary, two_stage};
+use super::world::{AB, World, canary, numbered, strategy_text, summary, two_stage};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 

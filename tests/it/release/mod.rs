@@ -14,5 +14,6 @@ mod replan;
 mod rules;
 mod skip;
 mod strata;
+mod untested;
 mod upstream;
 pub mod world;

@@ -12,7 +12,7 @@ use choirmaster::{
 };
 
 use super::world::{
-    AB, WAIT, World, canary, forked, histogram, manager, numbered, strategy_text, summary, two_functions,
+    WAIT, World, canary, forked, histogram, manager, numbered, strategy_text, summary, two_functions,
     two_stage,
 };
 
