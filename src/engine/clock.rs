@@ -1,35 +1,214 @@
 //! Where the time comes from: the only place that reads the system's clocks.
+//!
+//! Two clocks. **Wall time** is for people and for starts that people have set: it may jump, and nothing is erased or
+//! given up by it. **Serving time** is what deadlines and ages are measured in: it goes on only while this manager may
+//! answer, that is while its lease on the store is fresh, and is continued by the next life. A manager that was down,
+//! frozen, asleep with its machine or without its store has not served, and nobody is late because of that.
+//!
+//! How long the lease is fresh is counted from before its renewal was *sent*, on a clock that also counts the time
+//! that the machine has slept: what a process that stood still in the middle of a commit learns when it wakes may be
+//! older than another manager's lease.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use crate::model::Now;
+use crate::{model::Now, store::LEASE_TTL};
 
-/// Wall time, and the serving time of a store continued from where the last manager left it.
+/// Answers stop so long before another manager may take the lease: for clocks that don't run equally fast, and for
+/// the way of an answer.
+const LEASE_MARGIN: Duration = Duration::from_secs(1);
+
+/// Answers may be given for so long from when a renewal was sent, in milliseconds.
+const SERVES_MS: u64 = LEASE_TTL.saturating_sub(LEASE_MARGIN).as_millis() as u64;
+
+/// The clocks, and until when the lease is fresh. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    started: Instant,
+    /// [`machine_ms`] at which this life began to count.
+    began_ms: u64,
     served_before_ms: u64,
+    serving: Arc<Serving>,
+}
+
+/// Both are written by the engine's task alone. Readers take `until_ms` before `lost_ms` and both before the clock:
+/// whoever sees an old end of the lease sees at most that much time, and whoever sees a new one sees what was lost
+/// before it.
+#[derive(Debug, Default)]
+struct Serving {
+    /// Serving time at which the lease is no longer fresh, unless it is renewed.
+    until_ms: AtomicU64,
+    /// Time of this life in which it was not.
+    lost_ms: AtomicU64,
+}
+
+/// When something that renews the lease was sent to the store.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct Sent {
+    at_ms: u64,
 }
 
 impl Clock {
-    /// Starts to count at `served_before_ms`.
-    #[expect(clippy::disallowed_methods, reason = "the one place where clocks are read")]
+    /// Starts to count at `served_before_ms`, without a lease.
     pub fn start(served_before_ms: u64) -> Self {
-        Self { started: Instant::now(), served_before_ms }
+        let serving = Serving { until_ms: AtomicU64::new(served_before_ms), lost_ms: AtomicU64::new(0) };
+        Self { began_ms: machine_ms(), served_before_ms, serving: Arc::new(serving) }
     }
 
-    /// Milliseconds served on this store, over all lives.
+    /// Milliseconds served on this store, over all lives. Never less than before.
     pub fn served_ms(&self) -> u64 {
-        self.served_before_ms + self.started.elapsed().as_millis() as u64
+        let (now, until) = self.look();
+        now.min(until)
     }
 
     pub fn now(&self) -> Now {
         Now { wall_ms: wall_ms(), served_ms: self.served_ms() }
     }
+
+    /// Whether answers may be given: the lease is fresh at this moment. To be asked right before an answer, not before
+    /// the work for it.
+    pub fn is_serving(&self) -> bool {
+        let (now, until) = self.look();
+        now < until
+    }
+
+    /// For how long the lease is fresh yet.
+    pub fn lease_left(&self) -> Duration {
+        let (now, until) = self.look();
+        Duration::from_millis(until.saturating_sub(now))
+    }
+
+    /// What serving time would be if the lease were fresh, and where it ends.
+    fn look(&self) -> (u64, u64) {
+        let until = self.serving.until_ms.load(Ordering::Acquire);
+        let lost = self.serving.lost_ms.load(Ordering::Acquire);
+        let lived = machine_ms().saturating_sub(self.began_ms);
+        ((self.served_before_ms + lived).saturating_sub(lost), until)
+    }
+
+    /// To be called before a commit or a renewal is sent.
+    pub(super) fn sending(&self) -> Sent {
+        Sent { at_ms: self.look().0 }
+    }
+
+    /// The store has renewed the lease, as it was asked to at `sent`. If that is too long ago, nothing is known.
+    pub(super) fn renewed(&self, sent: Sent) {
+        let (now, until) = self.look();
+        let renewed = sent.at_ms + SERVES_MS;
+        if now >= renewed {
+            return;
+        }
+        let lost = now.saturating_sub(until);
+        self.serving.lost_ms.fetch_add(lost, Ordering::Release);
+        self.serving.until_ms.fetch_max(renewed - lost, Ordering::Release);
+    }
+
+    /// No answer is given any more.
+    pub(super) fn close(&self) {
+        self.serving.until_ms.fetch_min(self.look().0, Ordering::Release);
+    }
+}
+
+/// Milliseconds of a clock that never jumps and counts on while the machine sleeps.
+#[cfg(target_os = "linux")]
+fn machine_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec.cast_unsigned() * 1_000 + now.tv_nsec.cast_unsigned() / 1_000_000
+}
+
+/// Milliseconds of a clock that never jumps. Whether it counts on while the machine sleeps depends on the system.
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "the one place where clocks are read")]
+fn machine_ms() -> u64 {
+    use std::{sync::LazyLock, time::Instant};
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    FIRST.elapsed().as_millis() as u64
 }
 
 /// Milliseconds since 1970, UTC; 0 if the system's clock stands before.
 #[expect(clippy::disallowed_methods, reason = "the one place where clocks are read")]
 pub fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock whose life began so long ago.
+    fn clock(served_before_ms: u64, lived_ms: u64) -> Clock {
+        let clock = Clock::start(served_before_ms);
+        Clock { began_ms: clock.began_ms - lived_ms, ..clock }
+    }
+
+    /// As if it had stood still for so long.
+    fn frozen(clock: &Clock, ms: u64) -> Clock {
+        Clock { began_ms: clock.began_ms - ms, ..clock.clone() }
+    }
+
+    /// Equal, but for what the test itself takes.
+    fn about(found: u64, expected: u64) -> bool {
+        (expected..expected + 2_000).contains(&found)
+    }
+
+    #[test]
+    fn without_a_lease_nothing_is_served() {
+        let clock = clock(5_000, 60_000);
+        assert_eq!(clock.served_ms(), 5_000);
+        assert!(!clock.is_serving());
+        assert_eq!(clock.lease_left(), Duration::ZERO);
+    }
+
+    #[test]
+    fn serving_time_begins_with_the_first_lease_and_stands_still_without_one() {
+        let clock = clock(5_000, 60_000);
+        clock.renewed(clock.sending());
+        assert!(clock.is_serving());
+        assert!(about(clock.served_ms(), 5_000));
+        let woken = frozen(&clock, 3_600_000);
+        assert!(!woken.is_serving());
+        assert_eq!(woken.served_ms(), 5_000 + SERVES_MS);
+        woken.renewed(woken.sending());
+        assert!(woken.is_serving());
+        assert!(about(woken.served_ms(), 5_000 + SERVES_MS));
+        let later = frozen(&woken, 4_000);
+        assert!(about(later.served_ms(), 9_000 + SERVES_MS));
+    }
+
+    #[test]
+    fn what_was_sent_before_a_standstill_renews_nothing_after_it() {
+        let clock = clock(0, 0);
+        clock.renewed(clock.sending());
+        let sent = clock.sending();
+        let woken = frozen(&clock, SERVES_MS + 1_000);
+        woken.renewed(sent);
+        assert!(!woken.is_serving());
+        assert_eq!(woken.served_ms(), SERVES_MS);
+    }
+
+    #[test]
+    fn an_answer_that_was_slow_counts_from_its_question() {
+        let clock = clock(0, 0);
+        clock.renewed(clock.sending());
+        let sent = clock.sending();
+        let later = frozen(&clock, SERVES_MS - 2_000);
+        later.renewed(sent);
+        assert!(later.is_serving());
+        assert!(later.lease_left() <= Duration::from_secs(2));
+    }
+
+    #[test]
+    fn closed_is_for_ever_the_same_moment() {
+        let clock = clock(0, 0);
+        clock.renewed(clock.sending());
+        clock.close();
+        let then = clock.served_ms();
+        assert!(!clock.is_serving());
+        assert_eq!(frozen(&clock, 10_000).served_ms(), then);
+    }
 }

@@ -141,7 +141,8 @@ pub async fn start(
     let (webhooks, to_do) = mpsc::unbounded_channel();
     let (to_above, above) = mpsc::unbounded_channel();
     let effects = Effects { webhooks, above: to_above, view: Arc::clone(&view) };
-    for effect in outbox {
+    for mut effect in outbox {
+        effect.served_ms.get_or_insert(clock.served_ms());
         effects.send(effect);
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
@@ -229,7 +230,16 @@ impl Engine {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)?
         };
-        timeout(patience, call).await.unwrap_or(Err(EngineError::Busy))
+        self.if_serving(timeout(patience, call).await.unwrap_or(Err(EngineError::Busy)))
+    }
+
+    /// An answer, if it may be given yet: the process may have stood still since the engine sent it, and what it says
+    /// may be another manager's to say now.
+    fn if_serving<T>(&self, answer: Result<T, EngineError>) -> Result<T, EngineError> {
+        match answer {
+            Ok(_) | Err(EngineError::Refused(_)) if !self.clock.is_serving() => Err(EngineError::Busy),
+            answer => answer,
+        }
     }
 
     /// Reads from the state between two batches: what it sees is committed. Keep it short: everybody waits.
@@ -246,7 +256,7 @@ impl Engine {
             self.mailbox.send(query).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)
         };
-        timeout(patience, call).await.unwrap_or(Err(EngineError::Busy))
+        self.if_serving(timeout(patience, call).await.unwrap_or(Err(EngineError::Busy)))
     }
 
     /// Listens to the audit rows of each commit from now on.

@@ -568,6 +568,7 @@ fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxR
             kind,
             at_ms: now.wall_ms,
             payload,
+            served_ms: Some(now.served_ms),
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     audit::Actor,
-    clock::Clock,
+    clock::{Clock, Sent},
     gather::Gathering,
     handle::{Answer, By, Effects, EngineError, Envelope, NamedArchive},
     load::Loading,
@@ -28,7 +28,7 @@ use crate::{
         state::{Release, State},
     },
     store::{
-        LEASE_RENEWAL, LEASE_TTL, StoreError, Writer,
+        LEASE_RENEWAL, Pruning, StoreError, Writer,
         rows::{ArchiveRow, AuditRow, Batch},
     },
 };
@@ -61,7 +61,7 @@ const PRUNE_SLICE: u32 = 5_000;
 /// What an operator may set of the engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long the audit trail is kept.
+    /// How long the audit trail is kept, in serving time.
     pub audit_retention: Duration,
     /// Who wants to know of the end of a release; nobody: no effect is stored.
     pub webhooks: Vec<String>,
@@ -113,6 +113,13 @@ struct Round {
     /// Who waits for the commit alone.
     stored: Vec<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
+}
+
+impl Round {
+    /// Whether nobody learns anything from it.
+    fn is_silent(&self) -> bool {
+        !self.changed && self.asked.is_empty() && self.queries.is_empty()
+    }
 }
 
 impl Task {
@@ -270,6 +277,7 @@ impl Task {
         let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let seen = self.seen_to_store(now);
+        let (mut effects, mut audit) = (Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
             let mut writes = std::mem::take(&mut round.touched).writes(&self.state, self.seq, now);
             writes.archives.extend(
@@ -286,12 +294,16 @@ impl Task {
             self.commit(&batch).await?;
             self.gathering.committed(round.asked.len(), began.elapsed());
             self.seq += 1;
-            for effect in batch.writes.outbox {
-                self.effects.send(effect);
-            }
-            if !batch.writes.audit.is_empty() {
-                let _ = self.events.send(Arc::new(batch.writes.audit));
-            }
+            (effects, audit) = (batch.writes.outbox, batch.writes.audit);
+        }
+        if !round.is_silent() {
+            self.hold_lease().await?;
+        }
+        for effect in effects {
+            self.effects.send(effect);
+        }
+        if !audit.is_empty() {
+            let _ = self.events.send(Arc::new(audit));
         }
         for (digest, bytes) in round.archives.drain(..) {
             self.view.keep_archive(digest, bytes);
@@ -335,10 +347,11 @@ impl Task {
     async fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let began = Instant::now();
         loop {
+            let sent = self.clock.sending();
             match self.writer.commit(batch).await {
                 Ok(()) => {
                     self.view.stats.committed(began.elapsed());
-                    self.renewed();
+                    self.renewed(sent);
                     return Ok(());
                 }
                 Err(StoreError::Unavailable(why)) => {
@@ -354,17 +367,32 @@ impl Task {
         }
     }
 
-    fn renewed(&mut self) {
+    fn renewed(&mut self, sent: Sent) {
         self.renewed = Instant::now();
-        self.view.serve_until(self.clock.served_ms() + LEASE_TTL.as_millis() as u64);
+        self.clock.renewed(sent);
+    }
+
+    /// Returns while the lease is fresh. It is not after a standstill, of this process or of the store: then another
+    /// manager may have taken it, and what is in memory here, even what was committed just before, may be out of date.
+    async fn hold_lease(&mut self) -> Result<(), StoreError> {
+        while !self.clock.is_serving() {
+            self.try_renew().await?;
+        }
+        Ok(())
     }
 
     async fn renew(&mut self) -> Result<(), StoreError> {
         if self.renewed.elapsed() < LEASE_RENEWAL {
             return Ok(());
         }
+        self.try_renew().await
+    }
+
+    /// Renews the lease, or waits a moment where the store does not answer.
+    async fn try_renew(&mut self) -> Result<(), StoreError> {
+        let sent = self.clock.sending();
         match self.writer.renew(self.clock.served_ms()).await {
-            Ok(()) => self.renewed(),
+            Ok(()) => self.renewed(sent),
             Err(StoreError::Unavailable(why)) => {
                 tracing::warn!(%why, "the lease could not be renewed");
                 sleep(COMMIT_RETRY).await;
@@ -405,8 +433,9 @@ impl Task {
             return;
         }
         self.pruned = Instant::now();
-        let before = self.clock.now().wall_ms - self.settings.audit_retention.as_millis() as i64;
-        if let Err(error) = self.writer.prune_audit(before, PRUNE_SLICE).await {
+        let retention_ms = self.settings.audit_retention.as_millis() as u64;
+        let pruning = Pruning { served_ms: self.clock.served_ms(), retention_ms, limit: PRUNE_SLICE };
+        if let Err(error) = self.writer.prune_audit(pruning).await {
             tracing::warn!(%error, "old audit rows could not be removed");
         }
     }
@@ -414,16 +443,18 @@ impl Task {
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good.
 pub(super) async fn run(task: Task, inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
-    let view = Arc::clone(&task.view);
+    let (view, clock) = (Arc::clone(&task.view), task.clock.clone());
     let ended = rounds(task, inbox).await;
-    view.close();
+    // Nothing is published any more: no answer may be given from now on, and nobody need wait for one.
+    clock.close();
+    view.waiters.wake_all();
     ended
 }
 
 async fn rounds(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
     task.view.listen_from(task.clock.served_ms());
     task.publish_all();
-    task.renewed();
+    task.hold_lease().await?;
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
         let wake_at = task.wake_at();

@@ -277,8 +277,6 @@ pub struct View {
     unknown: Mutex<Vec<UnknownCaller>>,
     /// Serving time at which this life began. Nobody was listening before, so no silence is older.
     listening_since: AtomicU64,
-    /// Serving time until which answers may be given without another renewal of the lease.
-    serving_until: AtomicU64,
     /// Serving time of what the engine decides at the moment.
     deciding_at: AtomicU64,
     draining: AtomicBool,
@@ -312,7 +310,6 @@ impl Default for View {
             archive_order: Mutex::new(Vec::new()),
             unknown: Mutex::new(Vec::new()),
             listening_since: AtomicU64::new(0),
-            serving_until: AtomicU64::new(0),
             deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             manager_id: OnceLock::new(),
@@ -438,32 +435,12 @@ impl View {
         });
     }
 
-    /// Whether answers may be given: the lease is fresh.
-    pub fn is_serving(&self, served_ms: u64) -> bool {
-        served_ms < self.serving_until.load(Ordering::Acquire)
-    }
-
     pub(super) fn listen_from(&self, served_ms: u64) {
         self.listening_since.store(served_ms, Ordering::Relaxed);
     }
 
-    pub(super) fn serve_until(&self, served_ms: u64) {
-        self.serving_until.store(served_ms, Ordering::Release);
-    }
-
     pub(super) fn decide_at(&self, served_ms: u64) {
         self.deciding_at.store(served_ms, Ordering::Relaxed);
-    }
-
-    /// Nothing is published any more: no answer may be given from now on, and nobody need wait for one.
-    pub(super) fn close(&self) {
-        self.serve_until(0);
-        self.waiters.wake_all();
-    }
-
-    /// Serving time left before answers stop, in milliseconds.
-    pub fn lease_left_ms(&self, served_ms: u64) -> u64 {
-        self.serving_until.load(Ordering::Acquire).saturating_sub(served_ms)
     }
 
     /// Whether a shutdown has begun.

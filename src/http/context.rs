@@ -67,6 +67,11 @@ impl Context {
         self.engine.view()
     }
 
+    /// Whether answers may be given at this moment: to be asked right before one.
+    pub fn is_serving(&self) -> bool {
+        self.engine.clock().is_serving()
+    }
+
     /// Serving time, in milliseconds.
     pub fn served_ms(&self) -> u64 {
         self.engine.clock().served_ms()

@@ -28,7 +28,7 @@ async fn readyz(State(ctx): State<Context>) -> Result<String, Problem> {
     if ctx.view().is_draining() {
         return unready("the manager is stopping");
     }
-    if !ctx.view().is_serving(ctx.served_ms()) {
+    if !ctx.is_serving() {
         return unready("the lease on the store could not be renewed in time");
     }
     ctx.engine.reader().ping().await?;

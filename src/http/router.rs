@@ -2,9 +2,9 @@
 
 use axum::{
     Router,
-    extract::Request,
+    extract::{Request, State},
     http::{Method, StatusCode, Uri},
-    middleware::{from_fn, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
 use tokio::time::Instant;
@@ -40,7 +40,21 @@ pub fn child_router(ctx: Context) -> Router {
 }
 
 fn guarded(ctx: &Context, routes: Router<Context>) -> Router<Context> {
-    routes.route_layer(from_fn_with_state(ctx.clone(), auth::operators))
+    routes
+        .route_layer(from_fn_with_state(ctx.clone(), fresh))
+        .route_layer(from_fn_with_state(ctx.clone(), auth::operators))
+}
+
+/// Withholds what was read of the state if the lease is not fresh: another manager may know better. Who watches this
+/// manager itself is always answered.
+async fn fresh(State(ctx): State<Context>, request: Request, next: Next) -> Response {
+    let is_read = request.method().is_safe() && request.uri().path().starts_with("/api/");
+    let response = next.run(request).await;
+    if is_read && !ctx.is_serving() {
+        let why = "the lease on the store could not be renewed in time";
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", why).into_response();
+    }
+    response
 }
 
 fn finish(routes: Router<Context>, ctx: Context) -> Router {
@@ -68,7 +82,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
 }
 
 /// One line a request.
-async fn log(request: Request, next: axum::middleware::Next) -> Response {
+async fn log(request: Request, next: Next) -> Response {
     let began = Instant::now();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;

@@ -27,7 +27,7 @@ pub const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest wait between two calls.
 pub const LONGEST_RETRY: Duration = Duration::from_mins(5);
 
-/// An effect older than this is given up, with a line in the log.
+/// An effect that has waited longer than this, in serving time, is given up, with a line in the log.
 pub const GIVE_UP_AFTER: Duration = Duration::from_hours(24);
 
 /// Webhook calls at once.
@@ -78,8 +78,7 @@ async fn carry_out(engine: &Engine, client: &reqwest::Client, slots: &Semaphore,
     let mut wait = FIRST_RETRY;
     loop {
         let Err(why) = call(client, slots, effect.id, &hook).await else { return };
-        let age_ms = engine.clock().now().wall_ms.saturating_sub(effect.at_ms);
-        if u128::try_from(age_ms).is_ok_and(|age| age > GIVE_UP_AFTER.as_millis()) {
+        if Duration::from_millis(effect.age_ms(engine.clock().served_ms())) > GIVE_UP_AFTER {
             tracing::error!(id = effect.id, why, "a webhook was not reached in time and is given up");
             return;
         }

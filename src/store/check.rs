@@ -59,6 +59,7 @@ pub(crate) fn writes(writes: &Writes) -> Result<(), StoreError> {
     }
     for row in &writes.outbox {
         number_fits("outbox id", row.id)?;
+        number_fits("serving time", row.served_ms.unwrap_or_default())?;
         texts_fit("outbox", &row.id, [&row.kind, &row.payload])?;
     }
     writes.outbox_done.iter().try_for_each(|id| number_fits("outbox id", *id))

@@ -107,11 +107,45 @@ pub trait Writer: Send + fmt::Debug {
     /// Renews the lease without writing anything else but the serving time.
     fn renew(&mut self, served_ms: u64) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Removes audit rows older than `before_ms`, at most `limit` of them; answers how many.
-    fn prune_audit(&mut self, before_ms: WallMs, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>>;
+    /// Removes audit rows that are known to be too old, answers how many, and notes how far the store has got at this
+    /// serving time.
+    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// Gives the lease back, so that a successor needs not wait. Nothing can be committed afterwards.
     fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Which part of the audit trail is too old. Ages are serving time: a wall clock may jump. A store notes now and then
+/// which commit it has got to, so a row goes up to a [`Pruning::STEPS`]th of the time later than it might, and rows
+/// of before the first note are as old as that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruning {
+    /// Now.
+    pub served_ms: u64,
+    /// For how long a row is kept.
+    pub retention_ms: u64,
+    /// Most rows that are removed.
+    pub limit: u32,
+}
+
+impl Pruning {
+    /// Notes in the time that a row is kept.
+    pub const STEPS: u64 = 64;
+
+    /// Nothing is noted if there is a note of this serving time or later.
+    fn noted_since(&self) -> i64 {
+        bounded(self.served_ms.saturating_sub(self.retention_ms / Self::STEPS)) + 1
+    }
+
+    /// What was there at this serving time or before is too old; negative: nothing is.
+    fn before(&self) -> i64 {
+        bounded(self.served_ms).saturating_sub(bounded(self.retention_ms))
+    }
+}
+
+/// Fits a number into what a database can keep, with one to spare.
+fn bounded(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX).min(i64::MAX - 1)
 }
 
 /// Which releases to list; newest first.

@@ -180,6 +180,16 @@ pub struct OutboxRow {
     pub at_ms: WallMs,
     /// JSON.
     pub payload: String,
+    /// Serving time at which it came up; `None`: not known, as in exports of older programs.
+    #[serde(default)]
+    pub served_ms: Option<u64>,
+}
+
+impl OutboxRow {
+    /// For how long it has waited at this serving time, in milliseconds.
+    pub fn age_ms(&self, served_ms: u64) -> u64 {
+        served_ms.saturating_sub(self.served_ms.unwrap_or(served_ms))
+    }
 }
 
 /// `lease`: a single row; who writes, and how far the writing has got.

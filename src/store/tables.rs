@@ -52,7 +52,7 @@ table!(PRECEDENTS, precedent_columns, "precedents", key 2,
 table!(DEPLOYMENTS, deployment_columns, "deployments", key 2,
     "child_key", "function", "release_key", "variant", "path", "at_ms");
 table!(AUDIT, audit_columns, "audit", key 2, "seq", "idx", "at_ms", "release_key", "actor", "events");
-table!(OUTBOX, outbox_columns, "outbox", key 1, "id", "kind", "at_ms", "payload");
+table!(OUTBOX, outbox_columns, "outbox", key 1, "id", "kind", "at_ms", "payload", "served_ms");
 table!(LEASE, lease_columns, "lease", key 0, "epoch", "seq", "holder", "served_ms");
 
 /// A row of a table that is being read.
@@ -280,7 +280,13 @@ impl FromRow for AuditRow {
 impl FromRow for OutboxRow {
     const TABLE: &'static Table = &OUTBOX;
     fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { id: row.int(0)?, kind: row.text(1)?, at_ms: row.int(2)?, payload: row.text(3)? })
+        Ok(Self {
+            id: row.int(0)?,
+            kind: row.text(1)?,
+            at_ms: row.int(2)?,
+            payload: row.text(3)?,
+            served_ms: row.opt_int(4)?,
+        })
     }
 }
 

@@ -184,9 +184,10 @@ impl Driver {
             TAKING => self.link.taking(row.id, row.payload),
             UPWARD => match serde_json::from_str::<Upward>(&row.payload) {
                 Ok(upward) => {
-                    let age_ms = self.caller.engine.clock().now().wall_ms.saturating_sub(row.at_ms);
+                    let served_ms = self.caller.engine.clock().served_ms();
+                    let age_ms = row.age_ms(served_ms);
                     let now = self.now();
-                    self.link.owes(row.id, upward.offer.clone(), age_ms.max(0) as u64, now);
+                    self.link.owes(row.id, upward.offer.clone(), age_ms, now);
                     self.results.insert(row.id, Arc::new(upward));
                 }
                 Err(error) => {

@@ -16,6 +16,7 @@ mod http;
 mod judging;
 mod layers;
 mod link;
+mod notify;
 mod plan;
 mod provider;
 mod release;

@@ -62,13 +62,13 @@ pub(super) async fn handle(
     let view = ctx.view();
     Stats::count(&view.stats.end_stages);
     let served_ms = ctx.served_ms();
-    if !view.is_serving(served_ms) {
-        return Err(Refused::unavailable());
-    }
     let quick = view.with_child(&request.id, |child| {
         child.touch(served_ms);
         from_view(&ctx, child, &request)
     });
+    if !ctx.is_serving() {
+        return Err(Refused::unavailable());
+    }
     let quick = quick.flatten();
     if let Some(end) = quick.filter(|end| *end || wait.is_none()) {
         return Ok(json(if end { END } else { NOT_YET }.to_vec()));

@@ -61,9 +61,23 @@ pub(super) async fn handle(
         check_token(&ctx, &headers, &parameters.child)?;
     }
     let unknown = || Refused::new(StatusCode::NOT_FOUND, format!("there is no release {offer}"));
-    let resolved = ctx.view().resolve(&offer).ok_or_else(unknown)?;
+    let resolved = resolve(&ctx, &offer).await?.ok_or_else(unknown)?;
     let (digest, bytes) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
     Ok(answer(&method, &headers, &digest, bytes))
+}
+
+/// Which release it is. That there is none can only be said while the lease is fresh: another manager may know it.
+async fn resolve(ctx: &Context, offer: &str) -> Result<Option<Resolved>, Refused> {
+    let looking = async {
+        loop {
+            let found = ctx.view().resolve(offer);
+            if found.is_some() || ctx.is_serving() {
+                return found;
+            }
+            tokio::time::sleep(RETRY_EVERY).await;
+        }
+    };
+    tokio::time::timeout(OFFER_PATIENCE, looking).await.map_err(|_| Refused::unavailable())
 }
 
 async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<([u8; 32], Bytes)>, Refused> {

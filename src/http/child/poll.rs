@@ -75,13 +75,13 @@ pub(super) async fn handle(
     let view = ctx.view();
     Stats::count(&view.stats.polls);
     let served_ms = ctx.served_ms();
-    if !view.is_serving(served_ms) {
-        return Err(Refused::unavailable());
-    }
     let quick = view.with_child(request.id(), |child| {
         child.touch(served_ms);
         from_view(&ctx, child, &request)
     });
+    if !ctx.is_serving() {
+        return Err(Refused::unavailable());
+    }
     let answered = match quick {
         Some(Some(answered)) => answered,
         // In a box, as all that is rare: most polls carry nothing of it around.

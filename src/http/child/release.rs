@@ -67,7 +67,7 @@ pub(super) async fn handle(
         child.touch(served_ms);
         from_view(&ctx, child, &parameters.release)
     });
-    if let Some(Some(text)) = repeated.filter(|_| view.is_serving(served_ms)) {
+    if let Some(Some(text)) = repeated.filter(|_| ctx.is_serving()) {
         return Ok(yaml(text));
     }
     let id = parameters.release.clone();

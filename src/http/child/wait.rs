@@ -85,8 +85,7 @@ impl<'c> Waiting<'c> {
             return Ok(false);
         }
         // Nobody tells when the lease runs out, it just does; and nothing may be answered then.
-        let lease_left = Duration::from_millis(view.lease_left_ms(self.ctx.served_ms()));
-        let until = self.until.min(Instant::now() + lease_left);
+        let until = self.until.min(Instant::now() + self.ctx.engine.clock().lease_left());
         tokio::select! {
             () = self.waiter.woken() => {}
             () = other => {}
@@ -94,7 +93,7 @@ impl<'c> Waiting<'c> {
             () = stopping.cancelled() => {}
         }
         let served_ms = self.ctx.served_ms();
-        if !view.is_serving(served_ms) {
+        if !self.ctx.is_serving() {
             return Err(Refused::unavailable());
         }
         view.with_child(self.child, |entry| entry.touch(served_ms));

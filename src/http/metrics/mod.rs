@@ -103,7 +103,7 @@ fn seconds(us: u64) -> f64 {
 
 fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     let view = ctx.view();
-    let lease_s = view.lease_left_ms(ctx.served_ms()) as f64 / 1_000.0;
+    let lease_s = ctx.engine.clock().lease_left().as_secs_f64();
     let gauges: [(&str, &str, f64); 8] = [
         (
             "engine_up",

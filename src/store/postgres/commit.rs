@@ -14,7 +14,7 @@ use super::{
     lease::{self, now_ms},
 };
 use crate::store::{
-    StoreError,
+    Pruning, StoreError, bounded,
     check::{self, Found},
     rows::{
         AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, ReleaseRow, StageResultRow,
@@ -90,14 +90,20 @@ const PRECEDENTS: &str = "INSERT INTO precedents (function, release_key, id, end
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
     ON CONFLICT (function, release_key) DO UPDATE SET id = excluded.id, ended_ms = excluded.ended_ms,
         times = excluded.times";
-const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
-    SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[])";
+const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload, served_ms)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])";
 const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id = ANY ($1::bigint[])";
 
+const NOTE_AGE: &str = "INSERT INTO commit_ages (seq, served_ms) SELECT seq, $1 FROM lease
+    WHERE epoch = $2 AND NOT EXISTS (SELECT 1 FROM commit_ages WHERE served_ms >= $3) ON CONFLICT (seq) DO NOTHING";
 const PRUNE_AUDIT: &str =
     "DELETE FROM audit USING (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT $2) AS oldest
-    WHERE audit.seq = oldest.seq AND audit.idx = oldest.idx AND audit.at_ms < $1
+    WHERE audit.seq = oldest.seq AND audit.idx = oldest.idx
+      AND audit.seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= $1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)";
+const PRUNE_AGES: &str = "DELETE FROM commit_ages
+    WHERE seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= $1)
+      AND EXISTS (SELECT 1 FROM lease WHERE epoch = $2)";
 const SET_PROGRESS: &str = "UPDATE lease SET seq = $2, served_ms = $3 WHERE epoch = $1";
 /// The file of an import may come slowly.
 const NO_IDLE_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
@@ -119,7 +125,9 @@ pub(super) const STATEMENTS: &[&str] = &[
     PRECEDENTS,
     OUTBOX,
     OUTBOX_DONE,
+    NOTE_AGE,
     PRUNE_AUDIT,
+    PRUNE_AGES,
     SET_PROGRESS,
     IS_EMPTY,
 ];
@@ -146,7 +154,8 @@ pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(),
     }
     let found = lease::look(conn).await?;
     match check::judge(Some(found), batch) {
-        Found::AlreadyThere => Ok(()),
+        // It was made some time ago, and so was the renewal of the lease that came with it.
+        Found::AlreadyThere => lease::renew(conn, batch.epoch, batch.served_ms).await,
         Found::Lost(why) => Err(StoreError::LeaseLost(why)),
     }
 }
@@ -347,17 +356,23 @@ fn outbox(writes: &Writes) -> Bound<'_> {
         .bind(rows.clone().map(|row| row.id.cast_signed()).bind_iter())
         .bind(rows.clone().map(|row| row.kind.as_str()).bind_iter())
         .bind(rows.clone().map(|row| row.at_ms).bind_iter())
-        .bind(rows.map(|row| row.payload.as_str()).bind_iter())
+        .bind(rows.clone().map(|row| row.payload.as_str()).bind_iter())
+        .bind(rows.map(|row| row.served_ms.map(u64::cast_signed)).bind_iter())
 }
 
 /// Removes old audit rows from the front of the trail.
 pub(super) async fn prune_audit(
     conn: &mut PgConnection,
     epoch: u64,
-    before_ms: WallMs,
-    limit: u32,
+    pruning: Pruning,
 ) -> Result<u64, StoreError> {
-    run(conn, sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(i64::from(limit)).bind(epoch.cast_signed())).await
+    let epoch = epoch.cast_signed();
+    let prune = sqlx::query(PRUNE_AUDIT).bind(pruning.before()).bind(i64::from(pruning.limit)).bind(epoch);
+    let gone = run(conn, prune).await?;
+    run(conn, sqlx::query(PRUNE_AGES).bind(pruning.before()).bind(epoch)).await?;
+    let note = sqlx::query(NOTE_AGE).bind(bounded(pruning.served_ms)).bind(epoch);
+    run(conn, note.bind(pruning.noted_since())).await?;
+    Ok(gone)
 }
 
 /// Fills an empty store in one transaction, which holds the lease's row from its first slice on.

@@ -1,14 +1,22 @@
-//! Taking, renewing and giving back the lease, by the database's clock.
+//! Taking, renewing and giving back the lease.
+//!
+//! Whoever wants it watches the one who has it: a living holder renews it, whatever the database's clock says. That
+//! clock may jump, so a standby goes by its own alone. Who doesn't want to wait goes by the database's, and watches
+//! for a moment only.
 
 use std::time::Duration;
 
 use sqlx::{PgConnection, Row, postgres::PgConnectOptions};
+use tokio::time::{Instant, sleep};
 
 use super::{connect, error::store_error};
 use crate::store::{LEASE_TTL, StoreError, options::OpenOptions, rows::LeaseRow};
 
 /// A standby looks this often whether the lease is free.
 const LEASE_POLL: Duration = Duration::from_secs(1);
+
+/// A holder that lives renews within this time, even if the store was slow once.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
 /// The database's clock in milliseconds.
 macro_rules! now_ms {
@@ -43,12 +51,46 @@ struct Looked {
 }
 
 impl Looked {
-    /// How long the holder, if there is one, may still be expected to come back.
-    fn left(&self) -> Option<Duration> {
-        // A time far in the future is of a clock that was set back since; its holder would have renewed.
-        let left = i64::try_from(LEASE_TTL.as_millis()).ok()? - self.age_ms.abs();
-        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
-        (!self.holder.is_empty()).then(|| Duration::from_millis(left))
+    /// How long the lease lives yet, by the database's clock.
+    fn left(&self) -> Duration {
+        // A time far in the future is of a clock that was set back since.
+        let ttl = i64::try_from(LEASE_TTL.as_millis()).unwrap_or(i64::MAX);
+        Duration::from_millis(u64::try_from(ttl.saturating_sub(self.age_ms.saturating_abs())).unwrap_or(0))
+    }
+}
+
+/// Since when, by our own clock, nothing was heard of the holder.
+struct Watch {
+    last: Option<(i64, i64)>,
+    since: Instant,
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self { last: None, since: Instant::now() }
+    }
+
+    /// For how long the lease has been as it is now.
+    fn unchanged(&mut self, looked: &Looked) -> Duration {
+        let now = (looked.epoch, looked.renewed_ms);
+        if self.last.replace(now) != Some(now) {
+            self.since = Instant::now();
+        }
+        self.since.elapsed()
+    }
+
+    /// How long the holder may yet be expected to come back; `None`: the lease is free.
+    fn left(&mut self, looked: &Looked, options: &OpenOptions) -> Option<Duration> {
+        let unchanged = self.unchanged(looked);
+        if looked.holder.is_empty() || options.holder.proves_dead(&looked.holder) {
+            return None;
+        }
+        let left = if options.wait {
+            LEASE_TTL.saturating_sub(unchanged)
+        } else {
+            looked.left().max(SIGN_OF_LIFE.saturating_sub(unchanged))
+        };
+        (!left.is_zero()).then_some(left)
     }
 }
 
@@ -79,9 +121,9 @@ pub(super) async fn take(
     connect_options: &PgConnectOptions,
     options: &OpenOptions,
 ) -> Result<(PgConnection, LeaseRow), StoreError> {
-    let mut said = false;
+    let (mut said, mut watch) = (false, Watch::new());
     loop {
-        let pause = match try_take(&mut conn, options).await {
+        let pause = match try_take(&mut conn, options, &mut watch).await {
             Ok(lease) => return Ok((conn, lease)),
             Err(StoreError::Held { holder, retry_after }) if options.wait => {
                 if !said {
@@ -99,17 +141,23 @@ pub(super) async fn take(
             }
             Err(error) => return Err(error),
         };
-        tokio::time::sleep(pause).await;
+        sleep(pause).await;
     }
 }
 
-async fn try_take(conn: &mut PgConnection, options: &OpenOptions) -> Result<LeaseRow, StoreError> {
+async fn try_take(
+    conn: &mut PgConnection,
+    options: &OpenOptions,
+    watch: &mut Watch,
+) -> Result<LeaseRow, StoreError> {
     loop {
         let looked = look_at(conn).await?;
-        if let Some(retry_after) = looked.left()
-            && !options.holder.proves_dead(&looked.holder)
-        {
-            return Err(StoreError::Held { holder: looked.holder, retry_after });
+        if let Some(retry_after) = watch.left(&looked, options) {
+            if options.wait || !looked.left().is_zero() {
+                return Err(StoreError::Held { holder: looked.holder, retry_after });
+            }
+            sleep(retry_after).await;
+            continue;
         }
         let take =
             sqlx::query(TAKE).bind(options.holder.to_string()).bind(looked.epoch).bind(looked.renewed_ms);

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - a batch of the frequent tables is one statement and so one round trip and one transaction; it steps the lease
 //!   and writes the rows that the step's row is joined to, so without the lease there is nothing to write;
-//! - who lives is decided by the database's clock: a holder that hasn't renewed for [`LEASE_TTL`] may be replaced,
-//!   sooner only one that is provably dead;
+//! - a holder that hasn't renewed for [`LEASE_TTL`] may be replaced, sooner only one that is provably dead; a jump of
+//!   the database's clock is not the passing of time;
 //! - after any error the connection is given up, and the next call opens another. A statement that the old one still
 //!   carries out holds the lease's row, so the next try waits for its outcome and then sees it.
 //!
@@ -24,10 +24,10 @@ use tokio::time::timeout;
 
 use self::{error::store_error, session::PgSessions};
 use super::{
-    LEASE_RENEWAL, Loader, Reader, StoreError, Writer, check, dump,
+    LEASE_RENEWAL, Loader, Pruning, Reader, StoreError, Writer, check, dump,
     history::History,
     options::OpenOptions,
-    rows::{Batch, LeaseRow, WallMs},
+    rows::{Batch, LeaseRow},
     session::Sessions,
     transfer::{Slices, Target},
 };
@@ -225,10 +225,10 @@ impl Writer for PgWriter {
         }))
     }
 
-    fn prune_audit(&mut self, before_ms: WallMs, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
         let epoch = self.lease.epoch;
         Box::pin(self.with_connection(Some(COMMIT_TIMEOUT), async move |conn| {
-            commit::prune_audit(conn, epoch, before_ms, limit).await
+            commit::prune_audit(conn, epoch, pruning).await
         }))
     }
 

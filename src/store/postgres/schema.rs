@@ -6,9 +6,10 @@ use super::error::store_error;
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
+    include_str!("../../../migrations/postgres/0060_serving_time.sql"),
 ];
 
 /// The version this program writes.

@@ -9,9 +9,9 @@ use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::Sqli
 
 use super::error::store_error;
 use crate::store::{
-    StoreError,
+    Pruning, StoreError, bounded,
     check::{self, Found},
-    rows::{ArchiveRow, Batch, LeaseRow, MembersRow, ReleaseRow, WallMs, Writes},
+    rows::{ArchiveRow, Batch, LeaseRow, MembersRow, ReleaseRow, Writes},
     transfer::{Slices, not_empty},
 };
 
@@ -85,12 +85,18 @@ const DEPLOYMENTS: &str = "INSERT INTO deployments (child_key, function, release
 const AUDIT: &str = "INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
     SELECT value->>'seq', value->>'idx', value->>'at_ms', value->>'release_key', value->>'actor', value->>'events'
     FROM jsonb_each(?1)";
-const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload)
-    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload' FROM jsonb_each(?1)";
+const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload, served_ms)
+    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload', value->>'served_ms' FROM jsonb_each(?1)";
 const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM jsonb_each(?1))";
+const NOTE_AGE: &str = "INSERT INTO commit_ages (seq, served_ms) SELECT seq, ?1 FROM lease
+    WHERE epoch = ?2 AND NOT EXISTS (SELECT 1 FROM commit_ages WHERE served_ms >= ?3) ON CONFLICT (seq) DO NOTHING";
 const PRUNE_AUDIT: &str = "DELETE FROM audit
     WHERE (seq, idx) IN (SELECT seq, idx FROM audit ORDER BY seq, idx LIMIT ?2)
-      AND at_ms < ?1 AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
+      AND seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
+      AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?3)";
+const PRUNE_AGES: &str = "DELETE FROM commit_ages
+    WHERE seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
+      AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?2)";
 const IS_EMPTY: &str =
     "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children) AND NOT EXISTS (SELECT 1 FROM releases)
     AND NOT EXISTS (SELECT 1 FROM audit) AND NOT EXISTS (SELECT 1 FROM outbox)
@@ -120,7 +126,9 @@ pub(super) const STATEMENTS: &[&str] = &[
     AUDIT,
     OUTBOX,
     OUTBOX_DONE,
+    NOTE_AGE,
     PRUNE_AUDIT,
+    PRUNE_AGES,
     IS_EMPTY,
 ];
 
@@ -246,11 +254,16 @@ fn ours(rows: u64) -> Result<(), StoreError> {
 pub(super) async fn prune_audit(
     conn: &mut SqliteConnection,
     epoch: u64,
-    before_ms: WallMs,
-    limit: u32,
+    pruning: Pruning,
 ) -> Result<u64, StoreError> {
-    let prune = sqlx::query(PRUNE_AUDIT).bind(before_ms).bind(limit).bind(epoch.cast_signed());
-    Ok(prune.execute(conn).await.map_err(store_error)?.rows_affected())
+    let epoch = epoch.cast_signed();
+    let prune = sqlx::query(PRUNE_AUDIT).bind(pruning.before()).bind(pruning.limit).bind(epoch);
+    let gone = prune.execute(&mut *conn).await.map_err(store_error)?.rows_affected();
+    one(conn, sqlx::query(PRUNE_AGES).bind(pruning.before()).bind(epoch)).await?;
+    // Last: on a full disk what is too old must be able to go first.
+    let note = sqlx::query(NOTE_AGE).bind(bounded(pruning.served_ms)).bind(epoch);
+    one(conn, note.bind(pruning.noted_since())).await?;
+    Ok(gone)
 }
 
 /// Clears the holder, if it is still this one.

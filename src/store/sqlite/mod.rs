@@ -31,10 +31,10 @@ use tokio::time::timeout;
 
 use self::{error::store_error, lock::FileLock, session::SqliteSessions};
 use super::{
-    Loader, Reader, StoreError, Writer, check, dump,
+    Loader, Pruning, Reader, StoreError, Writer, check, dump,
     history::History,
     options::OpenOptions,
-    rows::{Batch, LeaseRow, WallMs},
+    rows::{Batch, LeaseRow},
     session::Sessions,
     transfer::{Slices, Target},
 };
@@ -205,10 +205,10 @@ impl Writer for SqliteWriter {
         }))
     }
 
-    fn prune_audit(&mut self, before_ms: WallMs, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
         let epoch = self.lease.epoch;
         Box::pin(self.with_connection(Some(COMMIT_TIMEOUT), async move |conn| {
-            commit::prune_audit(conn, epoch, before_ms, limit).await
+            commit::prune_audit(conn, epoch, pruning).await
         }))
     }
 

@@ -8,9 +8,10 @@ use super::{BUSY_TIMEOUT, error::store_error};
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_analysis.sql"),
+    include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
 ];
 
 /// The version this program writes.
@@ -26,7 +27,8 @@ pub(super) const LOOK: &str = "SELECT user_version, application_id, (SELECT coun
     FROM pragma_user_version, pragma_application_id";
 
 /// `PRAGMA` takes no parameters, so there is one statement a version.
-const SET_VERSION: [&str; MIGRATIONS.len()] = ["PRAGMA user_version = 1", "PRAGMA user_version = 2"];
+const SET_VERSION: [&str; MIGRATIONS.len()] =
+    ["PRAGMA user_version = 1", "PRAGMA user_version = 2", "PRAGMA user_version = 3"];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.
 pub(super) async fn check(path: &Path) -> Result<i64, StoreError> {

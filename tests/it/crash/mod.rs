@@ -11,6 +11,7 @@
 //! | `power` | power losses of the embedded store; crash recovery of a Postgres server of its own |
 //! | `fleet` | simulated deployed agents go through every sample |
 //! | `disk`, `lease`, `slow` | a full disk; two managers on one store; SIGTERM while at work; slow and half-open callers |
+//! | `deposed` | SIGSTOP of a leader with a commit in flight, a take-over, SIGCONT |
 //!
 //! A failing run of random instants says its seed. These variables replay it, or make the runs longer:
 //!
@@ -25,6 +26,7 @@
 mod agent;
 mod check;
 mod cluster;
+mod deposed;
 mod disk;
 mod fleet;
 mod frozen;

@@ -11,9 +11,9 @@ use choirmaster::{
         state::Profile,
     },
     store::{
-        Loader, StoreError, Writer,
+        Loader, Pruning, StoreError, Writer,
         options::OpenOptions,
-        rows::{Batch, LeaseRow, WallMs},
+        rows::{Batch, LeaseRow},
         url,
     },
 };
@@ -47,8 +47,8 @@ impl Writer for Picky {
         self.0.renew(served_ms)
     }
 
-    fn prune_audit(&mut self, before_ms: WallMs, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.0.prune_audit(before_ms, limit)
+    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.0.prune_audit(pruning)
     }
 
     fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {

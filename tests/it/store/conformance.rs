@@ -1,9 +1,9 @@
 //! What every store must do.
 
 use choirmaster::store::{
-    AuditFilter, ReleaseFilter, StoreError,
+    AuditFilter, Pruning, Reader, ReleaseFilter, StoreError, Writer,
     options::OpenOptions,
-    rows::{AssignmentRow, OutboxRow, Writes},
+    rows::{AssignmentRow, AuditRow, OutboxRow, Writes},
     url,
 };
 use proptest::{
@@ -15,7 +15,7 @@ use sqlx::{Connection, Row};
 use super::{
     everything::{Everything, Loaded},
     place::{Kind, Place, stories},
-    rows::{any_batches, assignment, audit, batch, child, release},
+    rows::{any_batches, assignment, audit, batch, child, pruning, release},
 };
 
 stories!(
@@ -24,7 +24,8 @@ stories!(
     an_id_can_pass_from_one_child_to_another_in_one_batch,
     text_with_nul_and_numbers_too_large_are_refused_before_anything_is_written,
     releases_are_found_by_state_and_function,
-    the_audit_trail_is_pruned_from_its_front,
+    the_audit_trail_is_pruned_from_its_front_by_serving_time_whatever_a_wall_clock_said,
+    rows_of_before_the_first_note_of_their_age_are_as_old_as_that,
     a_bad_row_is_named_with_table_key_and_column,
     a_store_of_a_newer_version_is_refused_and_not_touched,
     a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before,
@@ -66,7 +67,8 @@ async fn a_batch_with_one_bad_row_leaves_no_trace(place: &Place) {
     // The id is another child's; once alone and once beside a rare table.
     let mut twin = child(2);
     twin.id = child(1).id;
-    let outbox = OutboxRow { id: 1, kind: "webhook".to_owned(), at_ms: 1, payload: "{}".to_owned() };
+    let outbox =
+        OutboxRow { id: 1, kind: "webhook".to_owned(), at_ms: 1, payload: "{}".to_owned(), served_ms: None };
     for outbox in [vec![], vec![outbox]] {
         let bad = Writes {
             children: vec![child(3), twin.clone()],
@@ -149,16 +151,54 @@ async fn releases_are_found_by_state_and_function(place: &Place) {
     reader.ping().await.unwrap();
 }
 
-async fn the_audit_trail_is_pruned_from_its_front(place: &Place) {
-    let (mut writer, reader) = place.open().await;
+const YEAR_MS: i64 = 365 * 24 * 60 * 60 * 1_000;
+
+/// One commit with one audit row, which a wall clock says is of `at_ms`.
+async fn commit_audit(writer: &mut dyn Writer, seq: u64, at_ms: i64) {
     let lease = writer.lease().clone();
-    let rows = (1..=10).map(|seq| audit(seq, 0, None)).collect();
-    writer.commit(&batch(&lease, 0, Writes { audit: rows, ..Writes::default() })).await.unwrap();
-    assert_eq!(writer.prune_audit(6, 3).await.unwrap(), 3);
-    assert_eq!(writer.prune_audit(6, 100).await.unwrap(), 2);
-    assert_eq!(writer.prune_audit(6, 100).await.unwrap(), 0);
+    let row = AuditRow { at_ms, ..audit(seq, 0, None) };
+    writer.commit(&batch(&lease, seq, Writes { audit: vec![row], ..Writes::default() })).await.unwrap();
+}
+
+async fn audit_left(reader: &dyn Reader) -> Vec<u64> {
     let left = reader.audit(&AuditFilter { limit: 100, ..AuditFilter::default() }).await.unwrap();
-    assert_eq!(left.iter().map(|row| row.seq).collect::<Vec<_>>(), [6, 7, 8, 9, 10]);
+    left.iter().map(|row| row.seq).collect()
+}
+
+async fn the_audit_trail_is_pruned_from_its_front_by_serving_time_whatever_a_wall_clock_said(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let clocks = [0, YEAR_MS, -YEAR_MS, i64::MAX, i64::MIN];
+    for (seq, at_ms) in (0..10).zip(clocks.into_iter().cycle()) {
+        commit_audit(&mut *writer, seq, at_ms).await;
+        let gone = writer.prune_audit(pruning(seq * 250)).await.unwrap();
+        // Each is there for a second, which is four commits.
+        assert_eq!(gone, u64::from(seq >= 4), "{seq}");
+    }
+    assert_eq!(audit_left(&*reader).await, [6, 7, 8, 9]);
+    for served_ms in [2_250, 2_250, 0] {
+        assert_eq!(writer.prune_audit(pruning(served_ms)).await.unwrap(), 0);
+    }
+    // A restart is no passing of time.
+    writer.release().await.unwrap();
+    let (mut writer, reader) = place.open().await;
+    assert_eq!(writer.prune_audit(pruning(2_250)).await.unwrap(), 0);
+    let slice = Pruning { limit: 2, ..pruning(9_000) };
+    assert_eq!(writer.prune_audit(slice).await.unwrap(), 2);
+    assert_eq!(writer.prune_audit(slice).await.unwrap(), 2);
+    assert_eq!(audit_left(&*reader).await, [0; 0]);
+}
+
+async fn rows_of_before_the_first_note_of_their_age_are_as_old_as_that(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    for seq in 0..3 {
+        commit_audit(&mut *writer, seq, 0).await;
+    }
+    let long = 10_000_000;
+    for served_ms in [long, long + 999] {
+        assert_eq!(writer.prune_audit(pruning(served_ms)).await.unwrap(), 0);
+    }
+    assert_eq!(audit_left(&*reader).await, [0, 1, 2]);
+    assert_eq!(writer.prune_audit(pruning(long + 1_000)).await.unwrap(), 3);
 }
 
 async fn a_bad_row_is_named_with_table_key_and_column(place: &Place) {
@@ -196,7 +236,9 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
         Writes { children: vec![child(1)], releases: vec![release(1, "Running", "[]")], ..Writes::default() };
     writer.commit(&batch(&lease, 0, first)).await.unwrap();
     writer.release().await.unwrap();
+    let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
     place.sql("DROP TABLE analysis_runs; DROP TABLE precedents").await;
+    place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms").await;
     place
         .sql(match place.kind {
             Kind::Sqlite => "PRAGMA user_version = 1",
@@ -204,16 +246,16 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
         })
         .await;
     let error = url::open_source(&place.url).await.unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "the store refused: the store has schema version 1, this program reads 2: start `choirmaster serve` on it \
-         once, which brings it there"
+    let expected = format!(
+        "the store refused: the store has schema version 1, this program reads {current}: start `choirmaster serve` \
+         on it once, which brings it there"
     );
+    assert_eq!(error, expected);
     let (mut writer, reader) = place.open().await;
     assert_eq!(reader.release("r1").await.unwrap(), Some(release(1, "Running", "[]")));
     assert_eq!(reader.analysis_runs(1).await.unwrap(), []);
     writer.release().await.unwrap();
-    assert_eq!(url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version, 2);
+    assert_eq!(url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version, current);
 }
 
 /// What changes when anything in the store does: the file's bytes, or the lease and the number of transactions that
@@ -280,6 +322,10 @@ async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_i
         let mut seq = 0;
         let error = loop {
             match writer.commit(&large(seq)).await {
+                Ok(()) if seq == 3 => {
+                    seq += 1;
+                    writer.prune_audit(pruning(0)).await.unwrap();
+                }
                 Ok(()) => seq += 1,
                 Err(error) => break error,
             }
@@ -288,7 +334,7 @@ async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_i
         assert!(seq > 5, "only {seq} commits fitted");
         assert_eq!(reader.audit_end().await.unwrap(), Some((seq, 0)));
         assert!(matches!(writer.commit(&large(seq)).await, Err(StoreError::Unavailable(_))));
-        assert_eq!(writer.prune_audit(i64::MAX, 3).await.unwrap(), 3);
+        assert_eq!(writer.prune_audit(pruning(1_000)).await.unwrap(), 3);
         writer.commit(&large(seq)).await.unwrap();
         assert_eq!(reader.audit_end().await.unwrap(), Some((seq + 1, 0)));
     })

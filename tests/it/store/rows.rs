@@ -1,14 +1,22 @@
 //! Rows to write: arbitrary ones for properties, plain ones for stories.
 
 use bytes::Bytes;
-use choirmaster::store::rows::{
-    AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
-    MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+use choirmaster::store::{
+    Pruning,
+    rows::{
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
+        MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+    },
 };
 use proptest::{collection, option, prelude::*};
 
 pub fn batch(lease: &LeaseRow, seq: u64, writes: Writes) -> Batch {
     Batch { epoch: lease.epoch, seq, served_ms: seq * 10, writes }
+}
+
+/// Rows are kept for a second.
+pub fn pruning(served_ms: u64) -> Pruning {
+    Pruning { served_ms, retention_ms: 1_000, limit: 100 }
 }
 
 pub fn child(child_key: u32) -> ChildRow {
@@ -146,8 +154,13 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_outbox()(kind in text(), at_ms in any::<i64>(), payload in text()) -> OutboxRow {
-        OutboxRow { id: 0, kind, at_ms, payload }
+    fn any_outbox()(
+        kind in text(),
+        at_ms in any::<i64>(),
+        payload in text(),
+        served_ms in option::of(0..=i64::MAX.cast_unsigned()),
+    ) -> OutboxRow {
+        OutboxRow { id: 0, kind, at_ms, payload, served_ms }
     }
 }
 

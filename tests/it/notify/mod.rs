@@ -1,0 +1,100 @@
+//! Webhooks that aren't reached at once: how long they are called again is serving time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, http::StatusCode, routing::post};
+use sqlx::{Connection, SqliteConnection};
+use tokio::{net::TcpListener, time::sleep};
+
+use crate::{
+    engine::durable::start,
+    store::place::{Kind, Place},
+};
+
+/// Longest wait for what is to happen.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A webhook that fails so often before it takes a call.
+struct Hook {
+    url: String,
+    calls: Arc<AtomicU32>,
+}
+
+impl Hook {
+    async fn failing(times: u32) -> Self {
+        let calls = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&calls);
+        let answer = move || async move {
+            let before = counted.fetch_add(1, Ordering::Relaxed);
+            if before < times { StatusCode::BAD_GATEWAY } else { StatusCode::OK }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let router = Router::new().route("/hook", post(answer));
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, calls }
+    }
+
+    fn calls(&self) -> u32 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts a manager on a store in whose outbox a call of the hook waits, made at `at_ms` and `served_ms`, when
+/// `served_now_ms` have been served; ends it when the call is done with.
+async fn carry_out(hook: &Hook, at_ms: i64, served_ms: Option<i64>, served_now_ms: i64) {
+    Place::with(Kind::Sqlite, async |place| {
+        let folder = place.file().parent().unwrap().to_owned();
+        start(&folder).await.stop().await.unwrap();
+        let url = format!("sqlite://{}", folder.join("choir.db").display());
+        let payload = serde_json::json!({"url": hook.url, "body": {"event": "release_ended"}}).to_string();
+        let mut store = SqliteConnection::connect(&url).await.unwrap();
+        sqlx::query("UPDATE lease SET served_ms = $1").bind(served_now_ms).execute(&mut store).await.unwrap();
+        sqlx::query(
+            "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES (1, 'webhook', $1, $2, $3)",
+        )
+        .bind(at_ms)
+        .bind(payload)
+        .bind(served_ms)
+        .execute(&mut store)
+        .await
+        .unwrap();
+        let manager = start(&folder).await;
+        let done = async {
+            let left = "SELECT count(*) FROM outbox WHERE id = 1";
+            while sqlx::query_scalar::<_, i64>(left).fetch_one(&mut store).await.unwrap() > 0 {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(SOON, done).await.expect("the effect stays in the outbox");
+        manager.stop().await.unwrap();
+    })
+    .await;
+}
+
+const HOUR_MS: i64 = 60 * 60 * 1_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_is_called_again_although_the_wall_clock_has_jumped_by_years() {
+    for at_ms in [0, i64::MAX / 2, -HOUR_MS] {
+        // Known to have waited for an hour, and not known.
+        for served_ms in [Some(99 * HOUR_MS), None] {
+            let hook = Hook::failing(1).await;
+            carry_out(&hook, at_ms, served_ms, 100 * HOUR_MS).await;
+            assert_eq!(hook.calls(), 2, "{at_ms} {served_ms:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_was_not_reached_in_a_day_of_serving_is_given_up() {
+    let hook = Hook::failing(u32::MAX).await;
+    carry_out(&hook, i64::MAX / 2, Some(75 * HOUR_MS), 100 * HOUR_MS).await;
+    assert_eq!(hook.calls(), 1);
+}
