@@ -82,8 +82,11 @@ fn an_idle_stage_is_told_to_end_after_an_hour_and_its_child_keeps_the_base_versi
     let stages = [["Halves", AB, "a", "rollout", "rollback"]];
     let (mut world, child) = world_with(&strategy_text("7", "", &["a"], &stages));
     world.take(&child);
+    world.pass(2 * MINUTE);
+    world.may_end(&child, "7", "Halves").unwrap();
+    insta::assert_snapshot!(world.waits_child("7", &child), @"runs stage Halves for 2m without the calls that it needs, ends untested in 58m, last call 0s ago, gives up in 15m unless it calls");
     // Its minimum duration of five seconds is over first.
-    assert_eq!(minutes_until_told(&mut world, &child, "7", "Halves"), 61);
+    assert_eq!(minutes_until_told(&mut world, &child, "7", "Halves"), 59);
     world.report(&child, "7", without_calls("Halves", Failure)).unwrap();
     let part = world.assignment("7", &child);
     assert_eq!((part.outcome, part.status), (Some(Outcome::Untested), ChildStatus::Done));
@@ -197,7 +200,7 @@ fn more_untested_agents_than_allowed_are_a_passed_limit() {
 fn whoever_is_untested_is_rolled_out_when_the_others_have_passed_if_the_strategy_says_so() {
     let mut world = World::new();
     let [idle, gone, other] = ["north", "west", "south"].map(|area| world.child(area));
-    world.submit(&led("no_calls: after 10m, untested: rollout"));
+    world.submit(&led("no_calls: after 3m, untested: rollout"));
     for child in [&idle, &gone] {
         world.take(child);
         minutes_until_told(&mut world, child, "7", "Canary");
@@ -279,4 +282,19 @@ fn an_abort_of_a_stage_without_calls_needs_no_undo() {
     world.report(&child, "7", without_calls("Canary", Failure)).unwrap_err();
     assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
     assert_eq!(world.poll(&child), "");
+}
+
+#[test]
+fn a_barrier_waits_for_what_an_idle_agent_reports() {
+    let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", WAIT, "a", "rollout", "rollback"]];
+    let block = "rollout: {order: global_incremental, no_calls: after 2m}\n";
+    let mut world = World::new();
+    let (idle, ready) = (world.child("north"), world.child("south"));
+    world.submit(&strategy_text("7", block, &["a"], &stages));
+    world.take(&idle);
+    world.get_ready(&ready, "One");
+    minutes_until_told(&mut world, &idle, "7", "One");
+    assert_eq!(world.may_end(&ready, "7", "One"), Ok(false), "the other one has not said what became of it");
+    world.report(&idle, "7", without_calls("One", Failure)).unwrap();
+    assert_eq!(world.may_end(&ready, "7", "One"), Ok(true));
 }

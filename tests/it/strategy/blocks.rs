@@ -299,6 +299,12 @@ fn every_fault_of_the_blocks_says_what_to_write() {
     1:23 bad-amount: "101%" is more than all => write at most 100%
     1:44 bad-amount: "1.5" is neither a count nor a percentage => write a whole number, as in 10, or a percentage with at most four decimals, as in 2.5%
     1:66 bad-amount: "many" is neither a count nor a percentage => write a whole number, as in 10, or a percentage with at most four decimals, as in 2.5%
+    ## calls that never end
+    1:21 bad-duration: "1h" does not say when a stage without calls ends => write after and a duration, as in after 1h, or never
+    1:39 bad-amount: "some" is neither a count nor a percentage => write a whole number, as in 10, or a percentage with at most four decimals, as in 2.5%
+    1:55 unknown-value: there is no untested "leaf" => did you mean leave?
+    ## no time without calls
+    1:21 bad-duration: "after a while" does not say when a stage without calls ends => write after and a duration, as in after 1h, or never
     ## nowhere to start
     1:10 missing-key: rollout lacks start_at => write start_at: [13.40, 52.52]
     ## a start elsewhere
