@@ -6,7 +6,7 @@ use super::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
         OutboxRow, PrecedentRow, ReleaseRow, StageResultRow,
     },
-    session::{Columns, Session},
+    session::{Arg, Columns, Session},
     tables::{
         FromRow, analysis_run_columns, archive_columns, assignment_columns, audit_columns, child_columns,
         deployment_columns, head_columns, lease_columns, member_columns, outbox_columns, precedent_columns,
@@ -29,11 +29,10 @@ const OPEN_ASSIGNMENTS: &str = concat!(
     assignment_columns!(),
     " FROM assignments WHERE release_key IN (SELECT release_key FROM releases WHERE open)"
 );
-const OPEN_STAGE_RESULTS: &str = concat!(
+const STAGE_RESULTS: &str = concat!(
     "SELECT ",
     stage_result_columns!(),
-    " FROM stage_results WHERE release_key IN (SELECT release_key FROM releases WHERE open)
-      ORDER BY release_key, child_key, attempt, stage"
+    " FROM results WHERE release_key = $1 ORDER BY child_key, attempt, stage"
 );
 const OPEN_ANALYSIS_RUNS: &str = concat!(
     "SELECT ",
@@ -53,7 +52,7 @@ const ALL_ASSIGNMENTS: &str =
 const ALL_STAGE_RESULTS: &str = concat!(
     "SELECT ",
     stage_result_columns!(),
-    " FROM stage_results ORDER BY release_key, child_key, attempt, stage"
+    " FROM results ORDER BY release_key, child_key, attempt, stage"
 );
 const ALL_ANALYSIS_RUNS: &str =
     concat!("SELECT ", analysis_run_columns!(), " FROM analysis_runs ORDER BY release_key, block");
@@ -71,7 +70,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OPEN_RELEASES,
     OPEN_MEMBERS,
     OPEN_ASSIGNMENTS,
-    OPEN_STAGE_RESULTS,
+    STAGE_RESULTS,
     OPEN_ANALYSIS_RUNS,
     DEPLOYMENTS,
     OUTBOX,
@@ -100,10 +99,19 @@ async fn each<T: FromRow>(
 pub(crate) async fn load(session: &mut dyn Session, loader: &mut dyn Loader) -> Result<(), StoreError> {
     each(session, CHILDREN, |row: ChildRow| loader.child(row)).await?;
     each(session, HEADS, |row: ReleaseHead| loader.release(row)).await?;
-    each(session, OPEN_RELEASES, |row: ReleaseRow| loader.open_release(row)).await?;
+    let mut open = Vec::new();
+    each(session, OPEN_RELEASES, |row: ReleaseRow| {
+        open.push(Arg::Int(row.release_key.into()));
+        loader.open_release(row)
+    })
+    .await?;
     each(session, OPEN_MEMBERS, |row: MembersRow| loader.members(row)).await?;
     each(session, OPEN_ASSIGNMENTS, |row: AssignmentRow| loader.assignment(row)).await?;
-    each(session, OPEN_STAGE_RESULTS, |row: StageResultRow| loader.stage_result(row)).await?;
+    // One after the other: a database that puts results together from two tables would do so for all that ever were.
+    for release in open.chunks(1) {
+        let mut take = |columns: &dyn Columns| loader.stage_result(StageResultRow::read(columns)?);
+        session.rows(STAGE_RESULTS, release, &mut take).await?;
+    }
     each(session, OPEN_ANALYSIS_RUNS, |row: AnalysisRunRow| loader.analysis_run(row)).await?;
     each(session, DEPLOYMENTS, |row: DeploymentRow| loader.deployment(row)).await?;
     each(session, OUTBOX, |row: OutboxRow| loader.outbox(row)).await

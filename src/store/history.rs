@@ -41,7 +41,7 @@ pub(crate) const ASSIGNMENTS: &str = concat!(
 pub(crate) const STAGE_RESULTS: &str = concat!(
     "SELECT ",
     stage_result_columns!(),
-    " FROM stage_results WHERE release_key = $1 AND child_key BETWEEN $2 AND $3
+    " FROM results WHERE release_key = $1 AND child_key BETWEEN $2 AND $3
       ORDER BY child_key, attempt, stage"
 );
 

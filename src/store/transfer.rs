@@ -88,7 +88,7 @@ pub(crate) const COUNTS: [(&str, &str); 11] = [
     ("archives", "SELECT count(*) FROM archives"),
     ("members", "SELECT count(*) FROM members"),
     ("assignments", "SELECT count(*) FROM assignments"),
-    ("stage_results", "SELECT count(*) FROM stage_results"),
+    ("stage_results", "SELECT count(*) FROM results"),
     ("analysis_runs", "SELECT count(*) FROM analysis_runs"),
     ("precedents", "SELECT count(*) FROM precedents"),
     ("deployments", "SELECT count(*) FROM deployments"),

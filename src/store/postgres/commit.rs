@@ -12,6 +12,7 @@ use sqlx::{
 use super::{
     error::store_error,
     lease::{self, now_ms},
+    short::{self, Short},
 };
 use crate::store::{
     Pruning, StoreError, bounded,
@@ -23,7 +24,7 @@ use crate::store::{
     transfer::{Progress, Slices, not_empty},
 };
 
-/// `$1` epoch, `$2` seq, `$3` serving time, then the arrays, table by table.
+/// `$1` epoch, `$2` seq, `$3` serving time, then the arrays, table by table; last the commit that results are of.
 const STEP_AND_WRITE: &str = concat!(
     "WITH step AS (
         UPDATE lease SET seq = seq + 1, served_ms = $3, renewed_ms = ",
@@ -31,38 +32,43 @@ const STEP_AND_WRITE: &str = concat!(
     " WHERE epoch = $1 AND seq = $2 RETURNING 1
     ), assignment AS (
         INSERT INTO assignments AS old
-            (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
+            (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail, result_key,
+            latest)
         SELECT new.* FROM step, unnest($4::bigint[], $5::bigint[], $6::smallint[], $7::text[], $8::smallint[],
-            $9::smallint[], $10::smallint[], $11::bigint[], $12::text[]) AS new
+            $9::smallint[], $10::smallint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[]) AS new
         ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
             attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
-            updated_ms = excluded.updated_ms, detail = excluded.detail
+            updated_ms = excluded.updated_ms, detail = excluded.detail,
+            past = CASE WHEN excluded.latest IS NULL OR old.latest IS NULL OR old.result_key = excluded.result_key
+                THEN old.past ELSE concat(old.past, old.latest, E'\n') END,
+            result_key = COALESCE(excluded.result_key, old.result_key),
+            latest = COALESCE(excluded.latest, old.latest)
     ), stage_result AS (
-        INSERT INTO stage_results (release_key, child_key, attempt, stage, status, at_ms, digest, summary)
-        SELECT new.* FROM step, unnest($13::bigint[], $14::bigint[], $15::smallint[], $16::smallint[],
-            $17::smallint[], $18::bigint[], $19::bigint[], $20::text[]) AS new
+        INSERT INTO stage_results (release_key, child_key, attempt, stage, status, at_ms, digest, summary, seq)
+        SELECT new.*, $46::bigint FROM step, unnest($15::bigint[], $16::bigint[], $17::smallint[], $18::smallint[],
+            $19::smallint[], $20::bigint[], $21::bigint[], $22::text[]) AS new
         ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
-            at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary
+            at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary, seq = excluded.seq
     ), deployment AS (
         INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
-        SELECT new.* FROM step, unnest($21::bigint[], $22::text[], $23::bigint[], $24::text[], $25::text[],
-            $26::bigint[]) AS new
+        SELECT new.* FROM step, unnest($23::bigint[], $24::text[], $25::bigint[], $26::text[], $27::text[],
+            $28::bigint[]) AS new
         ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
             variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms
     ), audited AS (
         INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
-        SELECT new.* FROM step, unnest($27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[],
-            $32::text[]) AS new
+        SELECT new.* FROM step, unnest($29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[], $33::text[],
+            $34::text[]) AS new
     ), child AS (
         INSERT INTO children (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
-        SELECT new.* FROM step, unnest($33::bigint[], $34::text[], $35::text[], $36::text[], $37::text[],
-            $38::bigint[], $39::bigint[], $40::bigint[], $41::text[]) AS new
+        SELECT new.* FROM step, unnest($35::bigint[], $36::text[], $37::text[], $38::text[], $39::text[],
+            $40::bigint[], $41::bigint[], $42::bigint[], $43::text[]) AS new
         ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
             area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms,
             seen_ms = excluded.seen_ms, detail = excluded.detail
     ), seen AS (
         UPDATE children SET seen_ms = new.seen_ms
-        FROM step, unnest($42::bigint[], $43::bigint[]) AS new (child_key, seen_ms)
+        FROM step, unnest($44::bigint[], $45::bigint[]) AS new (child_key, seen_ms)
         WHERE children.child_key = new.child_key
     )
     SELECT 1 FROM step"
@@ -111,6 +117,9 @@ const IS_EMPTY: &str = "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children)
     AND NOT EXISTS (SELECT 1 FROM releases) AND NOT EXISTS (SELECT 1 FROM audit)
     AND NOT EXISTS (SELECT 1 FROM outbox) AND NOT EXISTS (SELECT 1 FROM precedents) FROM lease";
 
+/// The commit that imported results are of: earlier than all that come after.
+const IMPORTED: u64 = 0;
+
 /// Everything above, for the test that prepares each statement.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
@@ -138,10 +147,10 @@ type Bound<'q> = Query<'q, Postgres, PgArguments>;
 /// Commits one batch, unless it is there already.
 pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(), StoreError> {
     let stepped = if is_one_statement(&batch.writes) {
-        step_and_write(conn, batch, &batch.writes.seen).await?
+        step_and_write(conn, batch, &batch.writes.seen, batch.seq).await?
     } else {
         let mut transaction = conn.begin().await.map_err(store_error)?;
-        let stepped = write_all(&mut transaction, batch).await?;
+        let stepped = write_all(&mut transaction, batch, batch.seq).await?;
         if stepped {
             transaction.commit().await.map_err(store_error)?;
         } else {
@@ -175,7 +184,7 @@ fn is_one_statement(writes: &Writes) -> bool {
 }
 
 /// Within a transaction: everything, in the order that [`Writes`] tells. False if the lease is not ours.
-async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, StoreError> {
+async fn write_all(conn: &mut PgConnection, batch: &Batch, results_of: u64) -> Result<bool, StoreError> {
     let writes = &batch.writes;
     if !writes.children_gone.is_empty() {
         for gone in [CHILDREN_GONE, DEPLOYMENTS_GONE] {
@@ -183,7 +192,7 @@ async fn write_all(conn: &mut PgConnection, batch: &Batch) -> Result<bool, Store
             run(conn, sqlx::query(gone).bind(keys.bind_iter())).await?;
         }
     }
-    if !step_and_write(conn, batch, &[]).await? {
+    if !step_and_write(conn, batch, &[], results_of).await? {
         return Ok(false);
     }
     if !writes.seen.is_empty() {
@@ -224,21 +233,24 @@ async fn step_and_write(
     conn: &mut PgConnection,
     batch: &Batch,
     seen: &[(u32, WallMs)],
+    results_of: u64,
 ) -> Result<bool, StoreError> {
+    let folded = short::fold(&batch.writes.assignments, &batch.writes.stage_results, results_of);
     let query = sqlx::query(STEP_AND_WRITE)
         .bind(batch.epoch.cast_signed())
         .bind(batch.seq.cast_signed())
         .bind(batch.served_ms.cast_signed());
-    let query = bind_assignments(query, &batch.writes.assignments);
-    let query = bind_stage_results(query, &batch.writes.stage_results);
+    let query = bind_assignments(query, &batch.writes.assignments, &folded.short);
+    let query = bind_stage_results(query, &folded.others);
     let query = bind_deployments(query, &batch.writes.deployments);
     let query = bind_audit(query, &batch.writes.audit);
     let query = bind_children(query, &batch.writes.children);
-    let query = bind_seen(query, seen);
+    let query = bind_seen(query, seen).bind(results_of.cast_signed());
     Ok(run(conn, query).await? == 1)
 }
 
-fn bind_assignments<'q>(query: Bound<'q>, rows: &[AssignmentRow]) -> Bound<'q> {
+fn bind_assignments<'q>(query: Bound<'q>, rows: &[AssignmentRow], results: &[Option<Short>]) -> Bound<'q> {
+    let results = results.iter().map(Option::as_ref);
     let rows = rows.iter();
     query
         .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
@@ -250,9 +262,11 @@ fn bind_assignments<'q>(query: Bound<'q>, rows: &[AssignmentRow]) -> Bound<'q> {
         .bind(rows.clone().map(|row| row.stage_status).bind_iter())
         .bind(rows.clone().map(|row| row.updated_ms).bind_iter())
         .bind(rows.map(|row| row.detail.as_str()).bind_iter())
+        .bind(results.clone().map(|short| short.map(|short| short.key)).bind_iter())
+        .bind(results.map(|short| short.map(|short| short.line.as_str())).bind_iter())
 }
 
-fn bind_stage_results<'q>(query: Bound<'q>, rows: &[StageResultRow]) -> Bound<'q> {
+fn bind_stage_results<'q>(query: Bound<'q>, rows: &[&StageResultRow]) -> Bound<'q> {
     let rows = rows.iter();
     query
         .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
@@ -392,7 +406,7 @@ pub(super) async fn fill(
     while let Some(slice) = slices()? {
         check::writes(&slice.writes)?;
         let batch = Batch { epoch: lease.epoch, seq, served_ms: lease.served_ms, writes: slice.writes };
-        if !write_all(&mut transaction, &batch).await? {
+        if !write_all(&mut transaction, &batch, IMPORTED).await? {
             return Err(lost());
         }
         seq += 1;

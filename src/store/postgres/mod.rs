@@ -15,6 +15,7 @@ mod error;
 mod lease;
 mod schema;
 mod session;
+mod short;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 

@@ -6,10 +6,11 @@ use super::error::store_error;
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
+    include_str!("../../../migrations/postgres/0061_results_beside_state.sql"),
 ];
 
 /// The version this program writes.

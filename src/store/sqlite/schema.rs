@@ -8,10 +8,11 @@ use super::{BUSY_TIMEOUT, error::store_error};
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_analysis.sql"),
     include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
+    include_str!("../../../migrations/sqlite/0061_results_beside_state.sql"),
 ];
 
 /// The version this program writes.
@@ -27,8 +28,12 @@ pub(super) const LOOK: &str = "SELECT user_version, application_id, (SELECT coun
     FROM pragma_user_version, pragma_application_id";
 
 /// `PRAGMA` takes no parameters, so there is one statement a version.
-const SET_VERSION: [&str; MIGRATIONS.len()] =
-    ["PRAGMA user_version = 1", "PRAGMA user_version = 2", "PRAGMA user_version = 3"];
+const SET_VERSION: [&str; MIGRATIONS.len()] = [
+    "PRAGMA user_version = 1",
+    "PRAGMA user_version = 2",
+    "PRAGMA user_version = 3",
+    "PRAGMA user_version = 4",
+];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.
 pub(super) async fn check(path: &Path) -> Result<i64, StoreError> {

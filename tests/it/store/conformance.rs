@@ -3,7 +3,7 @@
 use choirmaster::store::{
     AuditFilter, Pruning, Reader, ReleaseFilter, StoreError, Writer,
     options::OpenOptions,
-    rows::{AssignmentRow, AuditRow, OutboxRow, Writes},
+    rows::{AssignmentRow, AuditRow, OutboxRow, StageResultRow, Writes},
     url,
 };
 use proptest::{
@@ -15,7 +15,7 @@ use sqlx::{Connection, Row};
 use super::{
     everything::{Everything, Loaded},
     place::{Kind, Place, stories},
-    rows::{any_batches, assignment, audit, batch, child, pruning, release},
+    rows::{any_batches, assignment, audit, batch, child, pruning, release, summary},
 };
 
 stories!(
@@ -238,7 +238,12 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
     writer.release().await.unwrap();
     let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
     place.sql("DROP TABLE analysis_runs; DROP TABLE precedents").await;
-    place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms").await;
+    place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms; DROP VIEW results").await;
+    if place.kind == Kind::Postgres {
+        place
+            .sql("ALTER TABLE stage_results DROP COLUMN seq; ALTER TABLE assignments DROP COLUMN result_key, DROP COLUMN latest, DROP COLUMN past")
+            .await;
+    }
     place
         .sql(match place.kind {
             Kind::Sqlite => "PRAGMA user_version = 1",
@@ -337,6 +342,52 @@ async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_i
         assert_eq!(writer.prune_audit(pruning(1_000)).await.unwrap(), 3);
         writer.commit(&large(seq)).await.unwrap();
         assert_eq!(reader.audit_end().await.unwrap(), Some((seq + 1, 0)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_postgres_a_plain_result_lies_beside_the_state_of_its_child_and_old_rows_are_read_as_before() {
+    Place::with(Kind::Postgres, async |place| {
+        let (mut writer, reader) = place.open().await;
+        let lease = writer.lease().clone();
+        let numbers = |ms: f64| [ms, 0.5, 90.25, ms, 1e-7, 80.0, -1.0, -1.0, -1.0, 0.0, 0.004];
+        let result = |stage: i16, ms: f64| StageResultRow {
+            release_key: 1,
+            child_key: 3,
+            attempt: 1,
+            stage,
+            status: 2,
+            at_ms: 1_767_225_600_000,
+            digest: i64::MIN + i64::from(stage),
+            summary: summary(&numbers(ms), (stage == 1).then_some(7), (stage == 1).then_some(0)),
+        };
+        // As an earlier version wrote it: a row of its own.
+        let first = Writes { assignments: vec![assignment(1, 3)], ..Writes::default() };
+        writer.commit(&batch(&lease, 0, first)).await.unwrap();
+        place
+            .sql("INSERT INTO stage_results VALUES (1, 3, 1, 0, 2, 5, 6, 'old'), (1, 3, 0, 0, 4, 5, 6, 'older')")
+            .await;
+        let mut conn = sqlx::PgConnection::connect(&place.url).await.unwrap();
+        let stages = [result(0, 1.5), result(0, 2.5), result(1, 3.5), result(2, 4.5), result(1, 5.5)];
+        for (seq, result) in (1..).zip(stages) {
+            let writes = Writes {
+                assignments: vec![assignment(1, 3)],
+                stage_results: vec![result],
+                ..Writes::default()
+            };
+            writer.commit(&batch(&lease, seq, writes)).await.unwrap();
+        }
+        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM stage_results").fetch_one(&mut conn).await.unwrap();
+        assert_eq!(rows, 2, "only those of before");
+        let found = reader.stage_results(1, 0, 9).await.unwrap();
+        let older =
+            StageResultRow { attempt: 0, status: 4, at_ms: 5, digest: 6, summary: "older".into(), ..result(0, 0.0) };
+        assert_eq!(found, [older, result(0, 2.5), result(1, 5.5), result(2, 4.5)]);
+        // One without its child's state is a row again, and newer.
+        let alone = Writes { stage_results: vec![result(1, 6.5)], ..Writes::default() };
+        writer.commit(&batch(&lease, 6, alone)).await.unwrap();
+        assert_eq!(reader.stage_results(1, 0, 9).await.unwrap()[2], result(1, 6.5));
     })
     .await;
 }

@@ -1,11 +1,15 @@
 //! Rows to write: arbitrary ones for properties, plain ones for stories.
 
 use bytes::Bytes;
-use choirmaster::store::{
-    Pruning,
-    rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
-        MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+use choirmaster::{
+    model::StageStatus,
+    release::summary::{Summary, Times},
+    store::{
+        Pruning,
+        rows::{
+            AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
+            MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+        },
     },
 };
 use proptest::{collection, option, prelude::*};
@@ -118,8 +122,40 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_stage_result()(release_key in key(), child_key in key(), attempt in 0_i16..3, stage in any::<i16>(),
-        status in any::<i16>(), at_ms in any::<i64>(), digest in any::<i64>(), summary in text())
+    /// As the engine writes it.
+    fn any_summary()(numbers in collection::vec(prop_oneof![Just(-1.0), 0.0..1e9, any::<i32>().prop_map(f64::from)], 11),
+        calls in option::of(any::<u64>()), errors in option::of(any::<u64>())) -> String {
+        summary(&numbers, calls, errors)
+    }
+}
+
+/// The text that is kept of a summary with these numbers.
+pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> String {
+    let times = |at: usize| Times { median: numbers[at], minimum: numbers[at + 1], maximum: numbers[at + 2] };
+    let summary = Summary {
+        stage_name: None,
+        status: StageStatus::Completed,
+        proxy_times: times(0),
+        f1_times_summary: times(3),
+        f2_times_summary: times(6),
+        f1_err_rate: numbers[9],
+        f2_err_rate: numbers[10],
+        f1_calls: calls,
+        f2_calls: calls,
+        f1_errors: errors,
+        f2_errors: errors,
+        f1_histogram: None,
+        f2_histogram: None,
+        strata: Vec::new(),
+        agents: None,
+    };
+    summary.keep().json
+}
+
+prop_compose! {
+    fn any_stage_result()(release_key in key(), child_key in key(), attempt in prop_oneof![4 => 0_i16..3, 1 => any::<i16>()],
+        stage in prop_oneof![4 => 0_i16..3, 1 => any::<i16>()], status in any::<i16>(), at_ms in any::<i64>(),
+        digest in any::<i64>(), summary in prop_oneof![text(), any_summary()])
         -> StageResultRow {
         StageResultRow { release_key, child_key, attempt, stage, status, at_ms, digest, summary }
     }
