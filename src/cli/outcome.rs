@@ -8,9 +8,23 @@ pub const DONE_WITH_FAILURES: u8 = 3;
 /// Exit code: aborted or rolled back.
 pub const ABORTED: u8 = 4;
 
+/// Exit code: nothing failed, and nobody was tested.
+pub const UNTESTED: u8 = 6;
+
+/// Whether it ended well for nobody, for want of calls.
+fn is_untested(release: &Release) -> bool {
+    let counts = &release.counts;
+    let (succeeded, untested) = match release.agents {
+        Some(agents) => (agents.succeeded, agents.untested),
+        None => (counts.succeeded, counts.untested),
+    };
+    succeeded == 0 && untested > 0
+}
+
 /// The exit code of a release that is over; `None` while it is not.
 pub fn code(release: &Release) -> Option<u8> {
     match release.state.as_str() {
+        "Done" if is_untested(release) => Some(UNTESTED),
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),
@@ -19,5 +33,6 @@ pub fn code(release: &Release) -> Option<u8> {
 }
 
 /// For `--help` of the commands that wait for an end.
-pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack; \
+pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, 6 Done with all \
+                        agents untested; \
                         1 the caller's fault, 2 the manager's or the program's";
