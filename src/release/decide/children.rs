@@ -57,7 +57,8 @@ pub(super) fn farewell(
         let is_left = walk.assignment.is_left_untested();
         if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() || is_left {
             let status = match walk.assignment.status {
-                ChildStatus::Todo | ChildStatus::Done => ChildStatus::No,
+                ChildStatus::Todo => ChildStatus::No,
+                ChildStatus::Done => ChildStatus::Done,
                 _ => ChildStatus::Failed,
             };
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });

@@ -144,6 +144,8 @@ struct Run {
     luck: Luck,
     began_at: u64,
     meets_minima_at: u64,
+    /// It has sent `SuccessWaiting`.
+    is_ready: bool,
     announced: bool,
 }
 
@@ -253,7 +255,7 @@ impl Agent {
             (Step::Asking(work, run), Input::Answered(response)) => {
                 let told = matches!(&response, Response::Heart(answer) if matches!(**answer, Ok(Reply::EndStage { end: true, .. })));
                 if told {
-                    let early = run.luck == Luck::NoCalls || at < run.meets_minima_at;
+                    let early = !run.is_ready && work.parts[work.at].is_conditional;
                     deeds.push(self.deed(&work, if early { What::ToldEarly } else { What::ToldToEnd }));
                     return self.judge(work, run, at, dice, deeds);
                 }
@@ -341,6 +343,7 @@ impl Agent {
             luck,
             began_at: at,
             meets_minima_at: at + dice.between(part.shortest_ms, part.shortest_ms.max(longest)),
+            is_ready: false,
             announced: false,
         };
         self.live.insert(work.function.clone(), Live::Proxy(work.offer.release));
@@ -355,7 +358,7 @@ impl Agent {
         Next::Sleep(silence)
     }
 
-    fn look(&mut self, work: Box<Work>, run: Run, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+    fn look(&mut self, work: Box<Work>, mut run: Run, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
         let part = &work.parts[work.at];
         if part.kind == StageKind::AB {
             return self.judge(work, run, at, dice, deeds);
@@ -369,6 +372,7 @@ impl Agent {
             // 1. It fails without waiting for any signal.
             return self.judge(work, run, at, dice, deeds);
         }
+        run.is_ready = true;
         deeds.push(self.deed(&work, What::Ready));
         let next = self.result(&work, StageStatus::SuccessWaiting, Calls::Some);
         self.step = Step::Announcing(work, run);
