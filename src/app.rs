@@ -2,7 +2,7 @@
 //!
 //! The only place that names an adapter of the store.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -13,7 +13,7 @@ use crate::{
     engine::{self, Engine, TaskSettings},
     forward::Above,
     functions,
-    http::{self, Context, address::Proxies, auth, context, serve},
+    http::{self, Context, address::Proxies, auth, context, serve, service_area::ServiceArea},
     judging, notify,
     provider::Registry,
     release::settings::Settings as Rules,
@@ -39,6 +39,8 @@ pub struct Options {
     pub parent: Option<uplink::Settings>,
     /// Where strategies go that reach beyond this manager.
     pub above: Above,
+    /// GeoJSON of what this manager is there for: children elsewhere are warned of.
+    pub service_area: Option<String>,
     pub max_connections: usize,
     pub auth: auth::Settings,
     /// Who is believed about where a call comes from.
@@ -79,6 +81,7 @@ impl Options {
             task: TaskSettings::default(),
             parent: None,
             above: Above::Nobody,
+            service_area: None,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
             proxies: Proxies::default(),
@@ -122,6 +125,8 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         .context("the store's content could not be loaded")?;
     let registry = Registry::new(&options.site.providers)?;
     let stop = CancellationToken::new();
+    let service_area = options.service_area.as_deref().map(ServiceArea::read).transpose();
+    let service_area = service_area.context("the area of this manager")?.map(Arc::new);
     let settings = context::Settings {
         functions_root: options.functions_root,
         archive_limits: options.archive_limits,
@@ -130,6 +135,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,
+        service_area,
     };
     let ctx = Context::new(started.engine.clone(), settings, options.above, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {

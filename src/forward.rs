@@ -82,6 +82,8 @@ pub struct Forwarded<'a> {
     /// The archive of its functions.
     pub functions: Bytes,
     pub dry_run: bool,
+    /// It is not to start yet.
+    pub deferred: bool,
     pub by: &'a str,
     pub note: Option<&'a str>,
     /// The managers that it passed; the last is this one.
@@ -162,6 +164,10 @@ impl Forward {
             .post(url)
             .query(&[("dry_run", if release.dry_run { "true" } else { "false" }), ("by", release.by)])
             .header(PASSED_HEADER, release.passed.join(","));
+        // Left out where it says nothing, since an older manager refuses what it doesn't know.
+        if release.deferred {
+            request = request.query(&[("start", "false")]);
+        }
         if let Some(note) = release.note {
             request = request.query(&[("note", note)]);
         }

@@ -98,6 +98,7 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
         token: None,
         name: None,
         poll: levels::POLL,
+        service_area: None,
         archive_limits: functions::Limits::default(),
     });
     if !above.lets_wait {
@@ -126,6 +127,7 @@ async fn submit(manager: &app::Manager) -> anyhow::Result<()> {
         digest: [7; 32],
         archive: archive.digest,
         upstream: None,
+        deferred: false,
     };
     let by = By { actor: Actor::Operator("bench".to_owned()), note: None };
     manager.engine.submit(Box::new(submitted), archive.bytes, false, by, SUBMIT_PATIENCE).await?;

@@ -3,6 +3,7 @@
 use std::{io::Write, time::Duration};
 
 use futures_util::StreamExt as _;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::sleep;
 
 use super::{
@@ -15,12 +16,19 @@ use crate::wire::api::AuditEntry;
 /// Before a stream that broke off is opened again.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
+/// No commit has an entry of this number.
+const LAST_OF_COMMIT: u32 = i32::MAX as u32;
+
+/// Longest time back, in seconds: a hundred years.
+const MAX_AGO_S: i64 = 100 * 366 * 86_400;
+
 /// Longest event that is read, in bytes.
 const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Show the audit trail, oldest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  choirmaster audit --release canary\n  \
+                        choirmaster audit --since 2h\n  \
                         choirmaster audit --follow --json | jq .actor")]
 pub struct Args {
     /// Only what concerns this release
@@ -29,6 +37,9 @@ pub struct Args {
     /// Only what came after this entry
     #[arg(long, value_name = "SEQ-IDX")]
     after: Option<String>,
+    /// Only what came since: so long ago (90s, 30m, 2h, 7d), or a time (2026-03-01T12:00:00Z)
+    #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "after")]
+    since: Option<Since>,
     /// At most so many entries
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: usize,
@@ -46,7 +57,12 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let mut query = Vec::new();
     query.extend(args.release.as_deref().map(|release| ("release", release)));
-    query.extend(args.after.as_deref().map(|after| ("after", after)));
+    let found = match args.since {
+        Some(since) => before(&client, args.release.as_deref(), since.time()).await?,
+        None => None,
+    };
+    let after = args.after.clone().or(found);
+    query.extend(after.as_deref().map(|after| ("after", after)));
     let limit = if args.follow { usize::MAX } else { args.limit };
     let (entries, more): (Vec<AuditEntry>, bool) =
         client.list(&["api", "v1", "audit"], &query, limit).await?;
@@ -60,11 +76,71 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     out.flush()?;
-    let last = entries.last().map(|entry| entry.id.clone()).or(args.after.clone());
+    let last = entries.last().map(|entry| entry.id.clone()).or(after);
     tokio::select! {
         ended = follow(&client, args, last, out) => ended,
         _ = tokio::signal::ctrl_c() => Ok(0),
     }
+}
+
+/// A time, or how long ago it was.
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    Ago(SignedDuration),
+    At(Timestamp),
+}
+
+impl Since {
+    fn time(self) -> Timestamp {
+        match self {
+            Self::Ago(ago) => Timestamp::now().checked_sub(ago).unwrap_or(Timestamp::MIN),
+            Self::At(time) => time,
+        }
+    }
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let wrong = || "it looks like 90s, 30m, 2h, 7d or 2026-03-01T12:00:00Z".to_owned();
+    if let Ok(time) = text.parse() {
+        return Ok(Since::At(time));
+    }
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: i64 = text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+    let seconds = number.checked_mul(seconds).filter(|seconds| (0..=MAX_AGO_S).contains(seconds));
+    seconds.map(|seconds| Since::Ago(SignedDuration::from_secs(seconds))).ok_or_else(wrong)
+}
+
+/// The entry after which the trail is not older than a time; `None`: all of it is not. Entries are in the order of time, so
+/// this halves the trail with each question instead of reading it.
+async fn before(client: &Client, release: Option<&str>, time: Timestamp) -> Result<Option<String>, Failure> {
+    let is_older = async |after: Option<u64>| {
+        let after = after.map(|seq| format!("{seq}-{LAST_OF_COMMIT}"));
+        let mut query: Vec<(&str, &str)> = release.map(|release| ("release", release)).into_iter().collect();
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let (entries, _): (Vec<AuditEntry>, bool) = client.list(&["api", "v1", "audit"], &query, 1).await?;
+        let first = entries.first().and_then(|entry| entry.at.parse::<Timestamp>().ok());
+        Ok::<_, Failure>(first.is_some_and(|at| at < time))
+    };
+    if !is_older(None).await? {
+        return Ok(None);
+    }
+    // The first entry after commit `low` is too old, that after commit `high` is not, or is none.
+    let (mut low, mut high) = (0, 1);
+    while is_older(Some(high)).await? {
+        (low, high) = (high, high * 2);
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if is_older(Some(middle)).await? { low = middle } else { high = middle }
+    }
+    Ok(Some(format!("{high}-{LAST_OF_COMMIT}")))
 }
 
 /// Reads the stream of events, and opens it again where it left off whenever it ends.

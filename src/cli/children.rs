@@ -75,6 +75,9 @@ struct List {
     /// Only children that have not called for this long: 90s, 5m, 2h
     #[arg(long, value_name = "DURATION")]
     silent_for: Option<String>,
+    /// Only children outside of the manager's own area (parent.area_file)
+    #[arg(long)]
+    outside: bool,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
@@ -93,7 +96,7 @@ struct Common {
 
 #[derive(Debug, clap::Args)]
 struct Target {
-    /// Id of the child
+    /// Id of the child, or as much of it as no other child's begins with
     #[arg(value_name = "CHILD")]
     id: String,
     #[command(flatten)]
@@ -137,6 +140,7 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
         ("kind", &args.kind),
         ("cordon", &args.cordon),
         ("silent_for", &args.silent_for),
+        ("outside", &args.outside.then(|| "true".to_owned())),
     ];
     let query: Vec<(&str, &str)> =
         named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
@@ -146,6 +150,9 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// Said of a child that probably meant another manager.
+const OUTSIDE: &str = "outside of this manager's area";
+
 fn table(children: &[Child]) -> String {
     let now = Timestamp::now();
     let rows = children.iter().map(|child| {
@@ -153,15 +160,20 @@ fn table(children: &[Child]) -> String {
             child.id.clone(),
             show::or_dash(child.name.as_deref()),
             child.kind.clone(),
-            child.agents.to_string(),
+            agents(child),
             child.cordon.clone(),
             labels(child),
             show::ago(child.last_call.as_deref(), now),
-            child.doing.clone(),
+            if child.outside { format!("{OUTSIDE}; {}", child.doing) } else { child.doing.clone() },
         ]
     });
     let head = ["ID", "NAME", "KIND", "AGENTS", "CORDON", "LABELS", "LAST CALL", "DOING"];
     show::table(&head, rows)
+}
+
+/// An agent is one; a manager has as many as it says.
+fn agents(child: &Child) -> String {
+    if child.kind == "agent" { "1".to_owned() } else { child.agents.to_string() }
 }
 
 fn labels(child: &Child) -> String {
@@ -171,7 +183,8 @@ fn labels(child: &Child) -> String {
 
 async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&common.connection)?;
-    let child: Child = client.get(&["api", "v1", "children", id], &[]).await?;
+    let id = client.child_id(id).await?;
+    let child: Child = client.get(&["api", "v1", "children", &id], &[]).await?;
     if common.json {
         show::json(out, &child)?;
         return Ok(0);
@@ -181,7 +194,7 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
     let fields = [
         ("name", show::or_dash(child.name.as_deref())),
         ("kind", child.kind.clone()),
-        ("agents", child.agents.to_string()),
+        ("agents", agents(&child)),
         ("cordon", child.cordon.clone()),
         ("runtimes", runtimes),
         ("labels", labels(&child)),
@@ -189,6 +202,7 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
         ("last call", show::ago(child.last_call.as_deref(), now)),
         ("releases", show::or_dash(Some(&child.releases.join(", ")))),
         ("doing", child.doing.clone()),
+        ("lies", if child.outside { OUTSIDE.to_owned() } else { "-".to_owned() }),
         ("area", child.area.as_ref().map_or("-".to_owned(), serde_json::Value::to_string)),
     ];
     writeln!(out, "{}", child.id)?;
@@ -200,31 +214,34 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
 
 async fn forget(target: &Target, force: bool, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
-    let request = client.request(Method::DELETE, &["api", "v1", "children", &target.id]);
+    let id = client.child_id(&target.id).await?;
+    let request = client.request(Method::DELETE, &["api", "v1", "children", &id]);
     client.send(request.query(&[("force", force)]).json(&target.noted.body())).await?;
-    writeln!(out, "{}: forgotten", target.id)?;
+    writeln!(out, "{id}: forgotten")?;
     Ok(0)
 }
 
 async fn verb(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
-    let path = ["api", "v1", "children", &target.id, verb];
-    Client::new(&target.connection)?.act(Method::POST, &path, &target.noted.body()).await?;
-    writeln!(out, "{}: {done}", target.id)?;
+    let client = Client::new(&target.connection)?;
+    let id = client.child_id(&target.id).await?;
+    client.act(Method::POST, &["api", "v1", "children", &id, verb], &target.noted.body()).await?;
+    writeln!(out, "{id}: {done}")?;
     Ok(0)
 }
 
 async fn set_labels(target: &Target, labels: &[Label], out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
+    let id = client.child_id(&target.id).await?;
     for Label { key, value } in labels {
-        let path = ["api", "v1", "children", &target.id, "labels", key];
+        let path = ["api", "v1", "children", &id, "labels", key];
         let noted = target.noted.body();
         if let Some(value) = value {
             let body = LabelValue { value: value.clone(), by: noted.by, note: noted.note };
             client.act(Method::PUT, &path, &body).await?;
-            writeln!(out, "{}: {key}={value}", target.id)?;
+            writeln!(out, "{id}: {key}={value}")?;
         } else {
             client.act(Method::DELETE, &path, &noted).await?;
-            writeln!(out, "{}: {key} removed", target.id)?;
+            writeln!(out, "{id}: {key} removed")?;
         }
     }
     Ok(0)

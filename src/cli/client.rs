@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::failure::{self, Failure};
 use crate::{
     config::Secret,
-    wire::api::{Diagnostic, Note, Page, Problem},
+    wire::api::{Child, Diagnostic, Note, Page, Problem},
 };
 
 /// A connection must be there within this time.
@@ -19,6 +19,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Entries asked for at once.
 const PAGE: usize = 500;
+
+/// Least characters of a child's id by which it may be named.
+const SHORTEST_ID: usize = 4;
 
 /// Longest answer that is no problem document and is shown all the same, in characters.
 const MAX_SHOWN: usize = 300;
@@ -202,6 +205,36 @@ impl Client {
         query: &[(&str, &str)],
     ) -> Result<T, CallError> {
         self.json(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// An answer that is text.
+    pub async fn text(&self, path: &[&str]) -> Result<String, CallError> {
+        let answer = self.send(self.request(Method::GET, path).timeout(ANSWER_TIMEOUT)).await?;
+        answer.text().await.map_err(|error| self.unreachable(&error))
+    }
+
+    /// The id of the child that is meant: a beginning of it will do, where no other child's begins like that.
+    pub async fn child_id(&self, given: &str) -> Result<String, Failure> {
+        let whole: Result<serde_json::Value, CallError> =
+            self.get(&["api", "v1", "children", given], &[]).await;
+        let unknown = match whole {
+            Err(CallError::Refused(problem)) if problem.status == 404 => CallError::Refused(problem),
+            // Whatever else went wrong, the call that follows says it better.
+            _ => return Ok(given.to_owned()),
+        };
+        if given.len() < SHORTEST_ID {
+            return Err(unknown.into());
+        }
+        let (children, _): (Vec<Child>, bool) =
+            self.list(&["api", "v1", "children"], &[], usize::MAX).await?;
+        let mut meant = children.into_iter().map(|child| child.id).filter(|id| id.starts_with(given));
+        match (meant.next(), meant.next()) {
+            (None, _) => Err(unknown.into()),
+            (Some(id), None) => Ok(id),
+            (Some(one), Some(other)) => Err(Failure::user(format!(
+                "{given} may be {one}, {other} and maybe more: write more of the id"
+            ))),
+        }
     }
 
     /// Does something to a child or a release; what it is like then is left out.

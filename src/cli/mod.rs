@@ -23,6 +23,7 @@ pub mod release;
 pub mod schema;
 pub mod serve;
 pub mod show;
+mod source;
 pub mod store;
 mod terminal;
 pub mod tree;

@@ -8,8 +8,11 @@ pub const DONE_WITH_FAILURES: u8 = 3;
 /// Exit code: aborted or rolled back.
 pub const ABORTED: u8 = 4;
 
+/// Exit code: rolled back, but not everybody has proven that the base version runs again.
+pub const UNPROVEN: u8 = 5;
+
 /// Exit code: nothing failed, and nobody was tested.
-pub const UNTESTED: u8 = 6;
+pub const UNTESTED: u8 = 7;
 
 /// Whether it ended well for nobody, for want of calls.
 fn is_untested(release: &Release) -> bool {
@@ -28,11 +31,13 @@ pub fn code(release: &Release) -> Option<u8> {
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),
+        "RolledBackUnproven" => Some(UNPROVEN),
         _ => None,
     }
 }
 
 /// For `--help` of the commands that wait for an end.
-pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, 6 Done with all \
-                        agents untested; \
+pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, \
+                        5 RolledBackUnproven (somebody may still run the new version), \
+                        7 Done with all agents untested; \
                         1 the caller's fault, 2 the manager's or the program's";

@@ -6,14 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use reqwest::{Method, header::CONTENT_TYPE};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
     client::{CallError, Client, Connection},
     failure::Failure,
-    release::submit::{read_strategy, refused, rendered},
+    release::submit::{body, refused, rendered},
     show,
+    source::{Source, Wanted},
 };
 use crate::{
     strategy,
@@ -39,9 +40,11 @@ const GREY: &str = "#999999";
     choirmaster plan releases/area.yml --all --limit 1000\n  \
     choirmaster plan releases/waves.yml --geojson plan.geojson")]
 pub struct Args {
-    /// The strategy; - reads standard input
-    #[arg(value_name = "FILE")]
+    /// The strategy, or a folder that holds release.yml and fns.zip; - reads standard input
+    #[arg(value_name = "FILE|DIR")]
     file: String,
+    #[command(flatten)]
+    wanted: Wanted,
     /// List every child with its wave, or the reason why it takes no part
     #[arg(long)]
     all: bool,
@@ -60,10 +63,11 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
-    let text = read_strategy(&args.file)?;
-    let asked = Asked { client: &client, text: &text, areas: false };
+    let source = Source::find(&args.file, &args.wanted)?;
+    let archive = source.archive()?;
+    let asked = Asked { client: &client, source: &source, archive: archive.as_deref(), areas: false };
     let wanted = if args.all { args.limit } else { 0 };
-    let mut plan = asked.page(None, wanted.min(PAGE)).await.map_err(|error| refused(error, &args.file))?;
+    let mut plan = asked.page(None, wanted.min(PAGE)).await.map_err(|error| refused(error, &source.file))?;
     while plan.children.len() < wanted
         && let Some(after) = plan.next.take()
     {
@@ -72,7 +76,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         plan.next = page.next;
     }
     for warning in &plan.warnings {
-        writeln!(io::stderr(), "{}\n", rendered(warning, &args.file))?;
+        writeln!(io::stderr(), "{}\n", rendered(warning, &source.file))?;
     }
     if args.json {
         show::json(out, &plan)?;
@@ -91,7 +95,9 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     client: &'a Client,
-    text: &'a [u8],
+    source: &'a Source,
+    /// `None`: the manager has the functions.
+    archive: Option<&'a [u8]>,
     areas: bool,
 }
 
@@ -103,7 +109,9 @@ impl Asked<'_> {
         query.extend(after.map(|after| ("after", after.to_owned())));
         query.extend(self.areas.then(|| ("areas", "true".to_owned())));
         let request = self.client.request(Method::POST, &["api", "v1", "plan"]).query(&query);
-        self.client.post(request.header(CONTENT_TYPE, "application/yaml").body(self.text.to_owned())).await
+        // The functions are looked at with the first page.
+        let archive = self.archive.filter(|_| after.is_none()).map(<[u8]>::to_vec);
+        self.client.post(body(request, self.source.text.clone(), archive)).await
     }
 }
 
@@ -214,7 +222,7 @@ fn whole(km2: f64) -> String {
 async fn map(asked: &Asked<'_>, path: &Path) -> Result<u64, Failure> {
     let wrong = |error: io::Error| Failure::user(format!("{} can't be written: {error}", path.display()));
     let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
-    let target = strategy::check_bytes(asked.text)
+    let target = strategy::check_bytes(&asked.source.text)
         .strategy
         .and_then(|strategy| strategy.target)
         .and_then(|target| target.area);

@@ -1,6 +1,6 @@
 //! `choirmaster serve`: the release manager itself.
 
-use std::{io::Write, path::PathBuf};
+use std::{io::Write, net::SocketAddr, path::PathBuf};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -174,6 +174,7 @@ fn start_logging(log: &Log) {
 /// From the configuration to what the manager is started with.
 fn options(config: &Config) -> Result<app::Options, Failure> {
     let open = if config.serve.standby { OpenOptions::standby() } else { OpenOptions::new() };
+    refuse_itself(config)?;
     let tls = |tls: &Tls| Ok::<_, Fault>(tls.server()?.map(|server| app::Tls(TlsAcceptor::from(server))));
     Ok(app::Options {
         listen: config.serve.listen,
@@ -187,6 +188,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             offer_jitter: config.limits.offer_jitter,
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
+            undo_deadline: config.deadlines.undo,
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
         },
@@ -196,6 +198,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         },
         parent: parent(config)?,
         above: above(config)?,
+        service_area: config.parent.area()?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
         proxies: Proxies(config.http.trusted_proxies.0.clone()),
@@ -226,8 +229,32 @@ fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
         token: parent.token()?.map(|token| token.reveal().to_owned()),
         name: (!parent.name.is_empty()).then(|| parent.name.clone()),
         poll: parent.poll,
+        service_area: parent.area()?,
         archive_limits: config.functions.limits(),
     }))
+}
+
+/// A manager that is its own parent waits for itself. Only what is plain from the configuration is found here: an address of
+/// this machine by a port that it listens on. Longer circles are found by the managers' ids, once they speak.
+fn refuse_itself(config: &Config) -> Result<(), Failure> {
+    let Some(url) = config.parent.url.as_ref().and_then(|url| reqwest::Url::parse(&url.0).ok()) else {
+        return Ok(());
+    };
+    let Ok(named) = url.socket_addrs(|| None) else { return Ok(()) };
+    let own = [Some(config.serve.listen), config.serve.child_listen];
+    let is_own = |named: &SocketAddr| {
+        own.iter().flatten().any(|own| {
+            let same = own.ip() == named.ip() || own.ip().is_unspecified() && named.ip().is_loopback();
+            own.port() != 0 && own.port() == named.port() && same
+        })
+    };
+    match named.iter().find(|named| is_own(named)) {
+        Some(own) => Err(Failure::from(Fault {
+            place: "parent.url".to_owned(),
+            message: format!("{own} is this manager itself: name the one above it, or none for a root"),
+        })),
+        None => Ok(()),
+    }
 }
 
 /// Where strategies go that reach beyond this manager.

@@ -44,9 +44,12 @@ enum StoreCommand {
     Export {
         #[arg(long, help = STORE_HELP, env = "CHOIRMASTER_STORE", hide_env_values = true)]
         store: String,
-        /// The file to write; standard output if not given. An existing file is replaced once the export is whole.
+        /// The file to write; standard output if not given. It appears once the export is whole.
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Replace the file if there is one.
+        #[arg(long, requires = "out")]
+        force: bool,
     },
     /// Fill an empty store with what an export wrote. All or nothing.
     Import {
@@ -68,7 +71,7 @@ enum StoreCommand {
 /// Runs the command; answers the exit code. What was asked for goes to `out`, all else to standard error.
 pub async fn run(args: StoreArgs, out: &mut (dyn Write + Send)) -> u8 {
     let done = match args.command {
-        StoreCommand::Export { store, out: file } => export(&store, file.as_deref(), out).await,
+        StoreCommand::Export { store, out: file, force } => export(&store, file.as_deref(), force, out).await,
         StoreCommand::Import { store, file } => import(&store, &file).await,
         StoreCommand::Info { store, json } => info(&store, json, out).await,
     };
@@ -86,7 +89,19 @@ pub async fn run(args: StoreArgs, out: &mut (dyn Write + Send)) -> u8 {
     }
 }
 
-async fn export(store: &str, file: Option<&Path>, out: &mut (dyn Write + Send)) -> Result<(), StoreError> {
+async fn export(
+    store: &str,
+    file: Option<&Path>,
+    force: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<(), StoreError> {
+    let is_there = |file: &Path| {
+        StoreError::Refused(format!("{} is there already: name another, or add --force", file.display()))
+    };
+    // Said before the work; what appears meanwhile is not replaced either.
+    if let Some(file) = file.filter(|file| !force && file.exists()) {
+        return Err(is_there(file));
+    }
     let source = url::open_source(store).await?;
     let Some(file) = file else {
         transfer::export(&source, out, &mut |_| {}).await?;
@@ -99,7 +114,14 @@ async fn export(store: &str, file: Option<&Path>, out: &mut (dyn Write + Send)) 
     let mut writer = BufWriter::with_capacity(FILE_BUFFER_BYTES, part.as_file_mut());
     let rows = transfer::export(&source, &mut writer, &mut progress("exported")).await?;
     writer.into_inner().map_err(|error| cannot(error.into_error()))?.sync_all().map_err(cannot)?;
-    part.persist(file).map_err(|error| cannot(error.error))?;
+    if force {
+        part.persist(file).map_err(|error| cannot(error.error))?;
+    } else {
+        part.persist_noclobber(file).map_err(|error| match error.error.kind() {
+            std::io::ErrorKind::AlreadyExists => is_there(file),
+            _ => cannot(error.error),
+        })?;
+    }
     eprintln!("exported {rows} rows to {}", file.display());
     Ok(())
 }

@@ -2,8 +2,56 @@
 
 use std::io::IsTerminal;
 
+/// States of a release and what they look like: going well, waiting for somebody, gone wrong.
+const STATES: [(&str, &str); 10] = [
+    ("Running", "36"),
+    ("Done", "32"),
+    ("Planned", "2"),
+    ("Paused", "33"),
+    ("AwaitingApproval", "33"),
+    ("RollingBack", "33"),
+    ("DoneWithFailures", "31"),
+    ("RolledBack", "31"),
+    ("RolledBackUnproven", "31;1"),
+    ("Aborted", "31"),
+];
+
+/// A text with the states in it coloured, where `colours` says so. What it says and how wide it is stays the same.
+pub fn painted(text: &str, colours: bool) -> String {
+    if !colours {
+        return text.to_owned();
+    }
+    let mut painted = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+        let end =
+            rest[start..].find(|c: char| !c.is_ascii_alphanumeric()).map_or(rest.len(), |len| start + len);
+        let word = &rest[start..end];
+        painted.push_str(&rest[..start]);
+        match STATES.iter().find(|(state, _)| *state == word) {
+            Some((_, colour)) => painted.extend(["\x1b[", colour, "m", word, "\x1b[0m"]),
+            None => painted.push_str(word),
+        }
+        rest = &rest[end..];
+    }
+    painted + rest
+}
+
 /// Whether to use colours: on a terminal, unless `NO_COLOR` is set to anything (no-color.org) or the terminal is dumb.
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     stream.is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::painted;
+
+    #[test]
+    fn states_are_painted_as_whole_words_and_only_where_there_are_colours() {
+        let text = "a  Done  5 of 5\nb  DoneWithFailures (x) Donets";
+        assert_eq!(painted(text, false), text);
+        let expected = "a  \x1b[32mDone\x1b[0m  5 of 5\nb  \x1b[31mDoneWithFailures\x1b[0m (x) Donets";
+        assert_eq!(painted(text, true), expected);
+    }
 }

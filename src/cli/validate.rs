@@ -1,22 +1,33 @@
 //! `choirmaster validate`: every fault of the named strategies.
 
 use std::{
-    fs::File,
     io::{self, Read, Write},
+    path::Path,
 };
 
+use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::strategy::{Diagnostic, MAX_STRATEGY_BYTES, Severity, check_bytes};
+use super::source::{Functions, Source, Unfound, Wanted};
+use crate::{
+    functions::{missing_in_folder, missing_in_zip},
+    strategy::{Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Strategy, check_submission},
+};
 
 /// Check release strategies and report every fault with its place.
+///
+/// It is the check that `plan` and `submit` make, as far as it can be made without a manager. The functions are those
+/// that lie beside the strategy; where none do, those in the working directory, and as the manager's may be others, what
+/// is missing there is only a warning.
 ///
 /// Ends with 0 if none has an error, with 1 if one has, with 2 if a file can't be read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Strategy files; - reads standard input
-    #[arg(required = true, value_name = "FILE")]
+    /// Strategy files, or folders that hold release.yml and fns.zip; - reads standard input
+    #[arg(required = true, value_name = "FILE|DIR")]
     pub files: Vec<String>,
+    #[command(flatten)]
+    pub wanted: Wanted,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -46,7 +57,7 @@ pub fn run(args: &Args, out: &mut impl Write) -> u8 {
 
 /// [`run`] with a standard input of the caller's choice.
 pub fn run_with(args: &Args, input: &mut impl Read, out: &mut impl Write) -> u8 {
-    let reports: Vec<Report> = args.files.iter().map(|file| report(file, input)).collect();
+    let reports: Vec<Report> = args.files.iter().map(|file| report(file, &args.wanted, input)).collect();
     let written = if args.json { json(&reports, out) } else { text(&reports, out) };
     if written.is_err() || reports.iter().any(|r| r.unreadable.is_some()) {
         2
@@ -55,17 +66,63 @@ pub fn run_with(args: &Args, input: &mut impl Read, out: &mut impl Write) -> u8 
     }
 }
 
-fn report(file: &str, input: &mut impl Read) -> Report {
-    let read = if file == "-" { limited(input) } else { File::open(file).and_then(limited) };
-    let file = if file == "-" { "<stdin>" } else { file }.to_owned();
-    match read {
-        Ok(bytes) => {
-            let checked = check_bytes(&bytes);
-            let valid = checked.strategy.is_some();
-            Report { file, valid, unreadable: None, diagnostics: checked.diagnostics }
+fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> Report {
+    let unreadable = |file: &str, error: String| Report {
+        file: file.to_owned(),
+        valid: false,
+        unreadable: Some(error),
+        diagnostics: Vec::new(),
+    };
+    if named == "-" {
+        return match limited(input) {
+            Ok(text) => {
+                let functions = wanted.functions.as_ref().map_or(Functions::OfManager, |path| {
+                    if path.is_dir() { Functions::Folder(path.clone()) } else { Functions::Zip(path.clone()) }
+                });
+                checked(&Source { file: "<stdin>".to_owned(), text, functions })
+            }
+            Err(error) => unreadable("<stdin>", error.to_string()),
+        };
+    }
+    match Source::find(named, wanted) {
+        Ok(source) => checked(&source),
+        Err(Unfound::Unread { error, .. }) => unreadable(named, error.to_string()),
+        Err(unfound) => unreadable(named, unfound.to_string()),
+    }
+}
+
+fn checked(source: &Source) -> Report {
+    let mut checked = check_submission(&source.text);
+    checked.compare_start(Timestamp::now().as_millisecond());
+    if let Some(strategy) = checked.strategy.clone() {
+        let found = missing(source, &strategy, &checked);
+        checked.add(found);
+    }
+    let valid = checked.strategy.is_some();
+    Report { file: source.file.clone(), valid, unreadable: None, diagnostics: checked.diagnostics }
+}
+
+/// The folders of functions that are not where they are taken from.
+fn missing(source: &Source, strategy: &Strategy, checked: &Checked) -> Vec<Diagnostic> {
+    let (called, places) = (source.functions.name(), &checked.places);
+    match &source.functions {
+        Functions::Zip(path) => match std::fs::read(path) {
+            Ok(zip) => missing_in_zip(&zip, &called, strategy, places),
+            Err(_) => missing_in_folder(path, &called, Severity::Error, strategy, places),
+        },
+        Functions::Folder(path) => {
+            let called = path.display().to_string();
+            missing_in_folder(path, &called, Severity::Error, strategy, places)
         }
-        Err(error) => {
-            Report { file, valid: false, unreadable: Some(error.to_string()), diagnostics: Vec::new() }
+        Functions::OfManager => {
+            let here = Path::new(".");
+            let some = crate::functions::paths(strategy).any(|path| here.join(path).is_dir());
+            let called = "the working directory, and may not be where the manager looks";
+            if some {
+                missing_in_folder(here, called, Severity::Warning, strategy, places)
+            } else {
+                Vec::new()
+            }
         }
     }
 }

@@ -16,12 +16,18 @@ pub struct Deadlines {
     pub offer: Duration,
     pub setup_grace: Duration,
     pub stage: Duration,
+    pub undo: Duration,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
         let rules = Rules::default();
-        Self { offer: rules.offer_deadline, setup_grace: rules.setup_grace, stage: rules.stage_deadline }
+        Self {
+            offer: rules.offer_deadline,
+            setup_grace: rules.setup_grace,
+            stage: rules.stage_deadline,
+            undo: rules.undo_deadline,
+        }
     }
 }
 
@@ -35,6 +41,7 @@ impl Section for Deadlines {
             Field::within("offer", &mut self.offer, MIN_DEADLINE_MS, MAX_TIME_MS),
             Field::within("setup_grace", &mut self.setup_grace, MIN_DEADLINE_MS, MAX_TIME_MS),
             Field::within("stage", &mut self.stage, MIN_DEADLINE_MS, MAX_TIME_MS),
+            Field::within("undo", &mut self.undo, MIN_DEADLINE_MS, MAX_TIME_MS),
         ]
     }
 }

@@ -8,7 +8,15 @@ use serde_saphyr::{Location, Spanned};
 use super::{Config, Fault};
 
 /// Sections, each with keys, each with a value; `null` stands for "not set here".
-type Sections = Option<Entries<Option<Entries<Option<String>>>>>;
+type Sections = Option<Entries<Block>>;
+
+/// What stands below the name of a section.
+enum Block {
+    Nothing,
+    Keys(Entries<Option<String>>),
+    /// A value where keys belong: other programs have their keys at the top.
+    Plain,
+}
 
 /// A mapping in the order of the file, with the places of its keys.
 struct Entries<V>(Vec<(Spanned<String>, V)>);
@@ -29,17 +37,19 @@ pub fn read(text: &str, name: &str, config: &mut Config, faults: &mut Vec<Fault>
         }
     };
     for (section, keys) in sections.map(|sections| sections.0).unwrap_or_default() {
-        let Some(keys) = keys else {
-            // Nothing set: only the name of the section is looked at.
-            if !config.sections().iter().any(|known| known.name() == section.value) {
-                unknown_section(&section.value, &place(section.referenced), config, faults);
-            }
-            continue;
-        };
         if !config.sections().iter().any(|known| known.name() == section.value) {
             unknown_section(&section.value, &place(section.referenced), config, faults);
             continue;
         }
+        let keys = match keys {
+            Block::Nothing => continue,
+            Block::Keys(keys) => keys,
+            Block::Plain => {
+                let message = format!("{} is a section: write its keys below it, indented", section.value);
+                faults.push(Fault { place: place(section.referenced), message });
+                continue;
+            }
+        };
         for (key, value) in keys.0 {
             let path = format!("{}.{}", section.value, key.value);
             if let Some(value) = value {
@@ -54,10 +64,14 @@ pub fn read(text: &str, name: &str, config: &mut Config, faults: &mut Vec<Fault>
 fn unknown_section(name: &str, place: &str, config: &mut Config, faults: &mut Vec<Fault>) {
     let known: Vec<&str> = config.sections().iter().map(|section| section.name()).collect();
     let near = super::nearest(name, known.iter().copied());
-    let hint = near.map_or_else(
-        || format!("; there are {}", known.join(", ")),
-        |near| format!("; did you mean {near}?"),
-    );
+    let hint = super::original::ours(name).map(|ours| format!("; {ours}"));
+    let other = || {
+        near.map_or_else(
+            || format!("; there are {}", known.join(", ")),
+            |near| format!("; did you mean {near}?"),
+        )
+    };
+    let hint = hint.unwrap_or_else(other);
     faults.push(Fault { place: place.to_owned(), message: format!("there is no section {name:?}{hint}") });
 }
 
@@ -82,5 +96,58 @@ impl<'de, V: Deserialize<'de>> de::Visitor<'de> for EntriesVisitor<V> {
             list.push(entry);
         }
         Ok(Entries(list))
+    }
+}
+
+impl<'de> Deserialize<'de> for Block {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(BlockVisitor)
+    }
+}
+
+struct BlockVisitor;
+
+impl<'de> de::Visitor<'de> for BlockVisitor {
+    type Value = Block;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("keys with values")
+    }
+
+    fn visit_unit<E>(self) -> Result<Block, E> {
+        Ok(Block::Nothing)
+    }
+
+    fn visit_none<E>(self) -> Result<Block, E> {
+        Ok(Block::Nothing)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Block, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Block, E> {
+        Ok(Block::Plain)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Block, E> {
+        Ok(Block::Plain)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Block, E> {
+        Ok(Block::Plain)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Block, E> {
+        Ok(Block::Plain)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Block, E> {
+        Ok(Block::Plain)
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, entries: A) -> Result<Block, A::Error> {
+        let keys = Entries::deserialize(de::value::MapAccessDeserializer::new(entries))?;
+        Ok(Block::Keys(keys))
     }
 }

@@ -18,6 +18,7 @@ mod http;
 mod limits;
 mod log;
 mod notify;
+mod original;
 mod parent;
 mod section;
 mod serve;
@@ -207,7 +208,8 @@ impl Config {
             }
         }
         let near = nearest(key, known.iter().map(String::as_str));
-        fault(format!("there is no key {key:?}{}", did_you_mean(near)));
+        let hint = original::ours(key).map_or_else(|| did_you_mean(near), |ours| format!("; {ours}"));
+        fault(format!("there is no key {key:?}{hint}"));
     }
 
     /// The rules between keys.

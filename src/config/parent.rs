@@ -27,7 +27,8 @@ pub struct Parent {
     /// Shown at the parent; empty: none.
     pub name: String,
     pub poll: Duration,
-    /// GeoJSON of what this manager is there for. Strategies with `forward_up` that reach beyond go to the parent.
+    /// GeoJSON of what this manager is there for, also if it has no parent: children elsewhere are warned of, and while
+    /// there are none it is what the parent hears. Strategies with `forward_up` that reach beyond go to the parent.
     pub area_file: Option<PathBuf>,
     /// Where operators call the parent, if not at `url`.
     pub operator_url: Option<Url>,
@@ -62,12 +63,12 @@ impl Parent {
         Ok(text.map(|text| Secret::new(text.trim())))
     }
 
-    /// The GeoJSON of this manager's own area, where one is named.
+    /// This manager's own area as a Polygon or a `MultiPolygon`, where one is named.
     pub fn area(&self) -> Result<Option<String>, Fault> {
         let key = "parent.area_file";
         let Some(text) = read(self.area_file.as_deref(), key)? else { return Ok(None) };
-        match area::parse(&text) {
-            Ok(_) => Ok(Some(text)),
+        match area::read_file(&text) {
+            Ok(area) => Ok(Some(area)),
             Err(error) => Err(Fault { place: key.to_owned(), message: error.to_string() }),
         }
     }

@@ -89,6 +89,11 @@ enum Event<'a> {
     ReleaseResumed {
         release: &'a str,
     },
+    /// The manager above paused it, or goes on with it.
+    HeldAbove {
+        release: &'a str,
+        held: bool,
+    },
     ReleaseAborted {
         release: &'a str,
         reason: &'a str,
@@ -283,10 +288,13 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             Event::ReleasePaused { release: release_id, reason, by_limit: *by_limit }
         }
         Change::ReleaseResumed { .. } => Event::ReleaseResumed { release: release_id },
-        Change::ReleaseAborted { reason, end: End::RolledBack, .. } => {
-            Event::ReleaseRolledBack { release: release_id, reason }
+        Change::ReleaseAborted { why, end: End::RolledBack, .. } => {
+            Event::ReleaseRolledBack { release: release_id, reason: &why.text }
         }
-        Change::ReleaseAborted { reason, .. } => Event::ReleaseAborted { release: release_id, reason },
+        Change::ReleaseAborted { why, .. } => {
+            Event::ReleaseAborted { release: release_id, reason: &why.text }
+        }
+        Change::HeldAbove { held, .. } => Event::HeldAbove { release: release_id, held: *held },
         Change::ChildJoined { .. } => Event::ChildJoined { release: release_id, child: child_id },
         Change::GateReached { gate, .. } => {
             let gate = release.map_or_else(String::new, |release| release.gate_name(*gate));
@@ -356,6 +364,8 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         }
         Change::ChildCalledAgain { .. }
         | Change::UndoAwaited { .. }
+        | Change::FaultNoted { .. }
+        | Change::Recounted { .. }
         | Change::NewcomersSeen { .. }
         | Change::DeadlinesSeen { .. }
         | Change::StageTimed { .. }

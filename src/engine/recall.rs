@@ -56,6 +56,7 @@ pub(super) async fn about_one_child(
         | Command::Retry { release }
         | Command::EndStageNow { release, .. }
         | Command::SkipStage { release, .. }
+        | Command::UpstreamSkip { release, .. }
         | Command::UpstreamContinue { release, .. }
         | Command::UpstreamUndo { release, .. } => (None, release.clone()),
         Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } | Command::UpstreamDisowned { .. } => {

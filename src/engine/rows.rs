@@ -20,6 +20,7 @@ use crate::{
         analysis::Run,
         assignment::{Assignment, Dated, FunctionSet, Idle, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
+        ending::Ending,
         gate::Stand,
         manager::{Agents, Manager, Planned},
         offer::Piece,
@@ -55,11 +56,17 @@ pub struct ReleaseDetail {
     pub clock: ReleaseClock,
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
     #[serde(default, skip_serializing_if = "Overtakes::is_empty")]
     pub overtakes: Overtakes,
     pub started: Option<Now>,
     pub started_at: ReleaseMs,
     pub ended: Option<Now>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Box<Ending>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<ChildKey>,
     pub attempt: u16,
     pub participants: u32,
     pub excluded: Vec<(Exclusion, u32)>,
@@ -205,6 +212,12 @@ pub struct Upward {
     /// Of the moment in which it was over.
     #[serde(default)]
     pub agents: Agents,
+    /// Why it ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Ending>>,
+    /// It was said before, and the agents stand otherwise now: for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
 }
 
 impl Upward {
@@ -220,6 +233,8 @@ impl Upward {
             status: StageStatus::Completed,
             next: None,
             agents: Agents { unconfirmed, ..Agents::default() },
+            why: None,
+            recount: None,
         }
     }
 }
@@ -275,6 +290,10 @@ impl Touched {
                 Change::StageReported { release, stage, status, .. } => {
                     let release = state.find(*release);
                     let upward = release.and_then(|release| upward(release, *stage, *status));
+                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
+                }
+                Change::Recounted { release } => {
+                    let upward = state.find(*release).and_then(recount);
                     self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
                 }
                 Change::UndoReported { offer, unconfirmed, .. } => {
@@ -341,6 +360,9 @@ impl Touched {
             | Change::AnalysisBegan { release, .. }
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. }
+            | Change::FaultNoted { release, .. }
+            | Change::Recounted { release }
+            | Change::HeldAbove { release, .. }
             | Change::StageTimed { release, .. }
             | Change::ReleaseContinued { release, .. }
             | Change::UndoAwaited { release, .. }
@@ -587,7 +609,16 @@ pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upwar
         split: found.new_traffic,
         status,
         agents: release.agents(),
+        why: release.ending.clone().filter(|_| status != StageStatus::Completed),
+        recount: None,
     })
+}
+
+/// What tells the parent that the agents stand otherwise than it was told.
+pub fn recount(release: &Release) -> Option<Upward> {
+    let said = release.upstream.as_ref()?.said?;
+    let told = upward(release, said.stage, said.status)?;
+    Some(Upward { next: None, recount: Some(said.recounts), ..told })
 }
 
 /// Tells a webhook of the end of a release: (kind, payload).
@@ -596,6 +627,8 @@ fn ended(url: &str, release: &Release) -> (String, String) {
         "event": "release_ended",
         "release": release.id.as_str(),
         "state": release.state.name(),
+        "why": release.ending,
+        "unconfirmed": release.unproven(),
         "counts": release.counts,
         "ended_ms": release.ended.map(|now| now.wall_ms),
     });
@@ -651,10 +684,13 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         clock: release.clock,
         facts: release.facts.clone(),
         submitted: release.submitted,
+        deferred: release.deferred,
         overtakes: release.overtakes.clone(),
         started: release.started,
         started_at: release.started_at,
         ended: release.ended,
+        ending: release.ending.clone(),
+        first_fault: release.first_fault,
         attempt: release.attempt,
         participants: release.participants(),
         excluded: release.excluded.clone(),

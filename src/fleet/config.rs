@@ -94,7 +94,7 @@ impl Default for Faults {
 
 impl Default for FleetConfig {
     fn default() -> Self {
-        let healthy = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.001 };
+        let healthy = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.0 };
         Self {
             url: "http://127.0.0.1:9991".into(),
             agents: 20,
@@ -105,11 +105,12 @@ impl Default for FleetConfig {
             setup: Duration::from_secs(1),
             cleanup: Duration::from_secs(1),
             traffic: Traffic {
-                calls_per_second: 50.0,
+                // So many that 5 % of what is called while a canary lasts are never none.
+                calls_per_second: 200.0,
                 base: healthy,
                 new: healthy,
                 bad: Behaviour { errors: 0.5, ..healthy },
-                bad_path: None,
+                bad_path: Some("broken".to_owned()),
             },
             spread: Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 },
             faults: Faults::default(),

@@ -10,6 +10,7 @@
 
 mod digest;
 mod folder;
+mod missing;
 mod name;
 mod pack;
 mod upload;
@@ -21,7 +22,8 @@ use bytes::Bytes;
 use crate::strategy::{Function, Strategy, Version};
 
 pub use folder::from_folder;
-pub use upload::from_upload;
+pub use missing::{missing_in_folder, missing_in_zip};
+pub use upload::{from_upload, holds_some_of};
 
 /// Largest upload, in bytes: 32 MiB.
 pub const MAX_UPLOAD_BYTES: u64 = 32 * 1024 * 1024;
@@ -131,6 +133,11 @@ type Files = BTreeMap<String, Vec<u8>>;
 fn folders(strategy: &Strategy) -> impl Iterator<Item = (&Function, &'static str, &Version)> {
     let versions = |f| [(f, "base_version", version(f, true)), (f, "new_version", version(f, false))];
     strategy.functions.iter().flat_map(versions)
+}
+
+/// The folders that a strategy names.
+pub fn paths(strategy: &Strategy) -> impl Iterator<Item = &str> {
+    folders(strategy).map(|(_, _, version)| version.path.as_str())
 }
 
 fn version(function: &Function, base: bool) -> &Version {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    io::{Cursor, Read},
+    io::{Cursor, Read, Seek},
 };
 
 use zip::{CompressionMethod, ZipArchive, read::ZipFile};
@@ -51,6 +51,13 @@ pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<A
     }
     kept.no_file_is_a_folder()?;
     finish(&kept.files, strategy, |folder| kept.seen.contains_key(&folder.to_lowercase()))
+}
+
+/// Whether a zip has anything in one of the folders that the strategy names; what is no zip has nothing.
+pub fn holds_some_of(zip: impl Read + Seek, strategy: &Strategy) -> bool {
+    let Ok(archive) = ZipArchive::new(zip) else { return false };
+    let holds = |name: &str| folders(strategy).any(|(_, _, version)| is_under(name, &version.path));
+    archive.file_names().any(|name| name.is_ok_and(|name| holds(&name)))
 }
 
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{address::Proxies, auth};
+use super::{address::Proxies, auth, service_area::ServiceArea};
 use crate::{
     engine::{Engine, view::View},
     forward::Above,
@@ -38,6 +38,8 @@ pub struct Settings {
     pub max_waiters: usize,
     /// What strategies may name.
     pub site: Site,
+    /// Children elsewhere are warned of; `None`: it is not known.
+    pub service_area: Option<Arc<ServiceArea>>,
 }
 
 /// Shared by all handlers. Each request clones it, so it is one pointer: clones of what it holds would cost more than

@@ -16,6 +16,7 @@ pub mod openapi;
 pub mod problem;
 mod router;
 pub mod serve;
+pub mod service_area;
 pub mod v1;
 
 pub use context::Context;

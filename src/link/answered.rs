@@ -114,12 +114,12 @@ impl Link {
         }
     }
 
-    /// What is paused above pauses here. A pause by somebody here is left alone.
+    /// What is paused above pauses here, beside what somebody here has paused.
     pub(super) fn hold(&mut self) {
         let Some(paused_above) = &self.paused_above else { return };
         for (offer, of) in &self.facts.0 {
             let hold = paused_above.contains(offer);
-            if of.pause != Pause::Own && hold != (of.pause == Pause::Held) {
+            if of.pause != Pause::Over && hold != (of.pause == Pause::Held) {
                 self.acts.push_back(Act::Hold { release: of.release.clone(), hold });
             }
         }

@@ -17,7 +17,7 @@ use geo::{
     unary_union,
 };
 
-use crate::model::area::{self, MAX_POSITIONS};
+use crate::model::area::{self, MAX_POSITIONS, geojson};
 
 /// The union is computed on a grid of about 360° / 2^30; this many degrees, about 20 cm, are more than it may lose.
 const MARGIN_DEGREES: f64 = 2e-6;
@@ -223,20 +223,4 @@ fn hull(polygons: &[Polygon], bounds: &Bounds) -> Option<String> {
     let around = || grown(bounds.around.min(), bounds.around.max()).to_polygon();
     let hull = bounds.text(&MultiPolygon::new(vec![hull]));
     hull.or_else(|| bounds.text(&MultiPolygon::new(vec![around()]))).map(|(text, _)| text)
-}
-
-fn geojson(area: &MultiPolygon) -> String {
-    let ring = |ring: &LineString| ring.coords().map(|at| [at.x, at.y]).collect::<Vec<_>>();
-    let polygon = |polygon: &Polygon| {
-        let holes = polygon.interiors().iter().map(ring);
-        std::iter::once(ring(polygon.exterior())).chain(holes).collect::<Vec<_>>()
-    };
-    let mut polygons: Vec<_> = area.iter().map(polygon).collect();
-    match (polygons.len(), polygons.pop()) {
-        (1, Some(only)) => serde_json::json!({"type": "Polygon", "coordinates": only}).to_string(),
-        (_, last) => {
-            polygons.extend(last);
-            serde_json::json!({"type": "MultiPolygon", "coordinates": polygons}).to_string()
-        }
-    }
 }

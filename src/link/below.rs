@@ -109,10 +109,13 @@ impl Look {
     }
 
     /// Puts together what was seen. With many children this takes a while.
-    pub fn finish(self) -> Below {
+    /// `service_area`: the manager's own, which stands in while no child has one.
+    pub fn finish(self, service_area: Option<&str>) -> Below {
+        let own = service_area.filter(|_| self.areas.is_empty()).map(Arc::from);
+        let areas = own.map_or(self.areas, |own| vec![own]);
         let says_all = !self.some_say_nothing && self.runtimes.len() <= MAX_RUNTIMES;
         Below {
-            area: area::reported(&self.areas),
+            area: area::reported(&areas),
             agents: self.agents,
             runtimes: says_all.then_some(self.runtimes),
             labels: (!self.labels.some_unknown && self.labels.pairs <= MAX_LABELS)

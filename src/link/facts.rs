@@ -22,12 +22,12 @@ pub struct FromAbove {
 /// Whether a release goes on, as far as the parent may change that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// It runs.
+    /// As far as the parent goes, it goes on.
     No,
-    /// The parent said so.
+    /// The parent said so; somebody here may have paused it, too.
     Held,
-    /// Somebody here said so, or there is nothing to be paused.
-    Own,
+    /// There is nothing to be paused.
+    Over,
 }
 
 /// What the link has to know of the state: by the parent's offer.
@@ -41,9 +41,9 @@ impl Facts {
             let upstream = release.upstream.as_ref()?;
             let waiting = release.waits_above();
             let pause = match () {
-                () if release.is_held() => Pause::Held,
-                () if release.is_running() => Pause::No,
-                () => Pause::Own,
+                () if !release.may_end_well() => Pause::Over,
+                () if release.is_held_above() => Pause::Held,
+                () => Pause::No,
             };
             let skipped = release.skipped_names();
             let from_above = FromAbove { release: release.id.clone(), waiting, pause, skipped };

@@ -14,9 +14,10 @@ pub const MAX_POSITIONS: usize = 1_000;
 pub const MAX_AREA_BYTES: usize = 128 * 1024;
 
 /// Highest absolute value of a longitude: one turn beyond ±180, for areas across the antimeridian.
-const MAX_LONGITUDE: f64 = 540.0;
+pub const MAX_LONGITUDE: f64 = 540.0;
 
-const MAX_LATITUDE: f64 = 90.0;
+/// Highest absolute value of a latitude.
+pub const MAX_LATITUDE: f64 = 90.0;
 
 /// Longest difference of longitudes along one edge, in degrees.
 const MAX_EDGE_DEGREES: f64 = 180.0;
@@ -64,11 +65,7 @@ pub fn parse(text: &str) -> Result<MultiPolygon, AreaError> {
             _ => "FeatureCollection",
         }));
     };
-    let polygons = match geometry.value {
-        GeometryValue::Polygon { coordinates } => vec![coordinates],
-        GeometryValue::MultiPolygon { coordinates } => coordinates,
-        other => return Err(AreaError::Kind(other.type_name())),
-    };
+    let polygons = polygons_of(geometry.value)?;
     let positions: usize = polygons.iter().flatten().map(Vec::len).sum();
     if positions > MAX_POSITIONS {
         return Err(AreaError::TooManyPositions { found: positions, max: MAX_POSITIONS });
@@ -80,6 +77,65 @@ pub fn parse(text: &str) -> Result<MultiPolygon, AreaError> {
     let area = MultiPolygon::new(polygons);
     check_shape(&area)?;
     Ok(area)
+}
+
+/// Reads the area of a file, which may also be a Feature or a `FeatureCollection`: their polygons together. Answers them
+/// as the text of a Polygon or a `MultiPolygon`.
+pub fn read_file(text: &str) -> Result<String, AreaError> {
+    if text.len() > MAX_AREA_BYTES {
+        return Err(AreaError::TooLong(text.len()));
+    }
+    let parsed: GeoJson = text.parse().map_err(|e: geojson::Error| AreaError::NotGeoJson(one_line(&e)))?;
+    let mut polygons = Vec::new();
+    match parsed {
+        GeoJson::Geometry(geometry) => polygons.extend(polygons_of(geometry.value)?),
+        GeoJson::Feature(feature) => polygons.extend(polygons_of_feature(feature)?),
+        GeoJson::FeatureCollection(collection) => {
+            for feature in collection.features {
+                polygons.extend(polygons_of_feature(feature)?);
+            }
+        }
+    }
+    let polygons = polygons.iter().map(|rings| polygon(rings)).collect::<Result<Vec<_>, _>>()?;
+    for polygon in &polygons {
+        check_shape(polygon)?;
+    }
+    // Features may overlap; an area may not.
+    let whole = MultiPolygon::new(polygons);
+    let whole = if check_shape(&whole).is_ok() { whole } else { geo::unary_union(&whole) };
+    let text = geojson(&whole);
+    parse(&text).map(|_| text)
+}
+
+fn polygons_of_feature(feature: geojson::Feature) -> Result<Vec<Rings>, AreaError> {
+    feature.geometry.map_or(Ok(Vec::new()), |geometry| polygons_of(geometry.value))
+}
+
+type Rings = Vec<Vec<Position>>;
+
+fn polygons_of(geometry: GeometryValue) -> Result<Vec<Rings>, AreaError> {
+    match geometry {
+        GeometryValue::Polygon { coordinates } => Ok(vec![coordinates]),
+        GeometryValue::MultiPolygon { coordinates } => Ok(coordinates),
+        other => Err(AreaError::Kind(other.type_name())),
+    }
+}
+
+/// An area as GeoJSON: a Polygon where it is one.
+pub fn geojson(area: &MultiPolygon) -> String {
+    let ring = |ring: &LineString| ring.coords().map(|at| [at.x, at.y]).collect::<Vec<_>>();
+    let polygon = |polygon: &Polygon| {
+        let holes = polygon.interiors().iter().map(ring);
+        std::iter::once(ring(polygon.exterior())).chain(holes).collect::<Vec<_>>()
+    };
+    let mut polygons: Vec<_> = area.iter().map(polygon).collect();
+    match (polygons.len(), polygons.pop()) {
+        (1, Some(only)) => serde_json::json!({"type": "Polygon", "coordinates": only}).to_string(),
+        (_, last) => {
+            polygons.extend(last);
+            serde_json::json!({"type": "MultiPolygon", "coordinates": polygons}).to_string()
+        }
+    }
 }
 
 /// Refuses rings that cross themselves or each other, holes outside, polygons that overlap.

@@ -169,8 +169,12 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exclusion {
-    /// The release was aborted before the child began.
+    /// As older stores have it: [`Self::NotReached`].
     Aborted,
+    /// The release was taken back before the child began.
+    NotReached,
+    /// It is a manager, and somebody there aborted its part: no failure of an agent.
+    AbortedBelow,
     /// The child was drained before it began.
     Drained,
     Cordoned,
@@ -186,6 +190,8 @@ pub enum Exclusion {
     Forgotten,
     /// An operator took it out.
     Skipped,
+    /// It has not proven that it is back from an earlier release of the function.
+    Owes,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
     Successor,
 }
@@ -193,7 +199,8 @@ pub enum Exclusion {
 impl fmt::Display for Exclusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Aborted => "the release was aborted before this child began",
+            Self::Aborted | Self::NotReached => "not reached: the release was taken back before it began",
+            Self::AbortedBelow => "its part was aborted below it",
             Self::Drained => "drained before it began",
             Self::Cordoned => "cordoned",
             Self::Runtime => "lacks a runtime that a function needs",
@@ -202,6 +209,7 @@ impl fmt::Display for Exclusion {
             Self::Label => "has not all labels of the target",
             Self::Forgotten => "forgotten",
             Self::Skipped => "skipped by an operator",
+            Self::Owes => "has not proven that it is back from an earlier release",
             Self::Successor => "successor of a child that vanished",
         })
     }

@@ -13,6 +13,7 @@
 //! Not here: what is offered to whom and when (the heart decides), liveness, whether a child is busy: it is told,
 //! but keeps nobody out.
 
+mod advice;
 mod clip;
 mod cover;
 mod edges;
@@ -24,6 +25,7 @@ mod why;
 
 use std::collections::BTreeMap;
 
+pub use advice::{Advice, advise};
 pub use clip::clipped;
 pub use cover::{Cover, Lies};
 pub use edges::{Point, Segment};
@@ -60,6 +62,12 @@ pub trait Fleet {
     /// Each of them is in there.
     fn areas(&self) -> &AreaIndex;
     fn candidate(&self, child: ChildKey) -> Option<Candidate<'_>>;
+
+    /// Whether a child has not proven that it is back from an earlier release of a function. Asked only of those that have
+    /// a part in another release.
+    fn owes(&self, _child: ChildKey, _function: &str) -> bool {
+        false
+    }
 }
 
 /// Children, agents and square kilometres of some group.
@@ -159,7 +167,7 @@ fn sift(
     let areas = fleet.areas();
     let judge = |child: ChildKey, place: Place| {
         let candidate = fleet.candidate(child)?;
-        Some(rules.part(&candidate).map(|part| (part, place, candidate.is_busy)))
+        Some(rules.judge(fleet, child, &candidate).map(|part| (part, place, candidate.is_busy)))
     };
     let Some(area) = rules.area() else {
         for (child, entry) in areas.iter() {
@@ -193,9 +201,10 @@ pub fn why_not(
     judged(strategy, fleet, cover, child, &candidate)
 }
 
-/// What would keep a child out of a release, were it not cordoned; `None` also for one that is not known.
+/// What would keep a child out of a release that has begun, where neither that it is cordoned nor that it owes something
+/// is a reason; `None` also for one that is not known.
 pub fn unfit(strategy: &Strategy, fleet: &impl Fleet, cover: Option<&Cover>, child: ChildKey) -> Option<Why> {
-    let candidate = Candidate { cordon: Cordon::Open, ..fleet.candidate(child)? };
+    let candidate = Candidate { cordon: Cordon::Open, is_busy: false, ..fleet.candidate(child)? };
     judged(strategy, fleet, cover, child, &candidate)?.err()
 }
 
@@ -214,6 +223,8 @@ fn judged(
     Some(match place {
         Place::Outside => Err(Why::Outside),
         Place::Unknown => Err(Why::NoArea),
-        Place::Inside | Place::Partly => why::Rules::new(strategy).part(candidate).map(|part| (part, place)),
+        Place::Inside | Place::Partly => {
+            why::Rules::new(strategy).judge(fleet, child, candidate).map(|part| (part, place))
+        }
     })
 }

@@ -8,7 +8,7 @@ use crate::{
     strategy::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target},
 };
 
-/// Longest name of a runtime, in bytes.
+/// Longest name of a runtime or a function, in bytes.
 const MAX_RUNTIME_BYTES: usize = 256;
 
 /// A target, and for each function the runtimes of its base and its new version.
@@ -17,12 +17,16 @@ pub struct Needs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     pub runtimes: Vec<[String; 2]>,
+    /// Their names, by which it is known who has not come back from an earlier release of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
 }
 
 impl Needs {
     pub fn of(strategy: &Strategy) -> Self {
         let runtimes = strategy.functions.iter().map(|f| [f.base.env.clone(), f.new.env.clone()]);
-        Self { target: strategy.target.clone(), runtimes: runtimes.collect() }
+        let functions = strategy.functions.iter().map(|f| f.name.clone()).collect();
+        Self { target: strategy.target.clone(), runtimes: runtimes.collect(), functions }
     }
 
     /// For whoever is below a child with this area (GeoJSON).
@@ -32,7 +36,7 @@ impl Needs {
             Some(area) => clipped(target, area),
             None => target.clone(),
         });
-        Self { target, runtimes: self.runtimes.clone() }
+        Self { target, ..self.clone() }
     }
 
     /// Checks what came from somewhere else.
@@ -42,6 +46,12 @@ impl Needs {
         }
         if self.runtimes.iter().flatten().any(|runtime| runtime.len() > MAX_RUNTIME_BYTES) {
             return Err(format!("the name of a runtime has at most {MAX_RUNTIME_BYTES} bytes"));
+        }
+        let is_long = |name: &String| name.len() > MAX_RUNTIME_BYTES;
+        if self.functions.len() > MAX_FUNCTIONS || self.functions.iter().any(is_long) {
+            return Err(format!(
+                "at most {MAX_FUNCTIONS} functions are named, each with at most {MAX_RUNTIME_BYTES} bytes"
+            ));
         }
         let Some(target) = &self.target else { return Ok(()) };
         if target.labels.len() > MAX_TARGET_LABELS {

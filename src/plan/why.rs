@@ -2,9 +2,9 @@
 
 use geo::MultiPolygon;
 
-use super::{Candidate, Needs};
+use super::{Candidate, Fleet, Needs};
 use crate::{
-    model::{Cordon, Exclusion},
+    model::{ChildKey, Cordon, Exclusion},
     strategy::{Partial, Strategy, Target, TargetArea},
 };
 
@@ -20,6 +20,8 @@ pub enum Why {
     Label(u16),
     /// It lacks a runtime of this function (0 for the base version's, 1 for the new one's).
     Runtime(u16, u8),
+    /// It has not proven that it is back from an earlier release of one of the functions.
+    Owes,
 }
 
 impl Why {
@@ -31,6 +33,7 @@ impl Why {
             Self::Cordoned => Exclusion::Cordoned,
             Self::Label(_) => Exclusion::Label,
             Self::Runtime(..) => Exclusion::Runtime,
+            Self::Owes => Exclusion::Owes,
         }
     }
 
@@ -40,6 +43,7 @@ impl Why {
             Self::Outside => "outside the area".to_owned(),
             Self::NoArea => "no area known".to_owned(),
             Self::Cordoned => "cordoned".to_owned(),
+            Self::Owes => "has not proven that it is back from an earlier release".to_owned(),
             Self::Label(at) => {
                 let label = strategy.target.iter().flat_map(|target| &target.labels).nth(usize::from(at));
                 label.map_or_else(String::new, |(key, value)| format!("label {key} is not {value}"))
@@ -67,6 +71,8 @@ impl Part {
 
 /// A strategy's conditions on children.
 pub(super) struct Rules<'s> {
+    /// Names; empty: whoever asks doesn't say them.
+    functions: Vec<&'s str>,
     /// For each function the runtimes of both versions.
     runtimes: Vec<[&'s str; 2]>,
     target: Option<&'s Target>,
@@ -75,12 +81,24 @@ pub(super) struct Rules<'s> {
 impl<'s> Rules<'s> {
     pub fn new(strategy: &'s Strategy) -> Self {
         let runtimes = strategy.functions.iter().map(|f| [f.base.env.as_str(), f.new.env.as_str()]);
-        Self { runtimes: runtimes.collect(), target: strategy.target.as_ref() }
+        let functions = strategy.functions.iter().map(|f| f.name.as_str()).collect();
+        Self { functions, runtimes: runtimes.collect(), target: strategy.target.as_ref() }
     }
 
     pub fn of(needs: &'s Needs) -> Self {
         let runtimes = needs.runtimes.iter().map(|envs| envs.each_ref().map(String::as_str));
-        Self { runtimes: runtimes.collect(), target: needs.target.as_ref() }
+        let functions = needs.functions.iter().map(String::as_str).collect();
+        Self { functions, runtimes: runtimes.collect(), target: needs.target.as_ref() }
+    }
+
+    /// What it runs, if it lies right and owes nothing.
+    pub fn judge(&self, fleet: &impl Fleet, child: ChildKey, candidate: &Candidate<'_>) -> Result<Part, Why> {
+        let part = self.part(candidate)?;
+        let owes = |function: &&str| fleet.owes(child, function);
+        if candidate.is_busy && self.functions.iter().any(|function| owes(function)) {
+            return Err(Why::Owes);
+        }
+        Ok(part)
     }
 
     pub fn area(&self) -> Option<MultiPolygon> {

@@ -28,6 +28,7 @@ use super::{
     change::Change,
     command::{Decision, Refusal, Reply},
     decide::roll_back,
+    ending::{Cause, Ending},
     gate::Gate,
     state::{End as ReleaseEnd, Release, ReleaseState, State},
 };
@@ -461,7 +462,10 @@ fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8
     }];
     match standing {
         Standing::Failed => {
-            changes.extend(roll_back(state, release, &reason, ReleaseEnd::RolledBack, now));
+            let stage = release.block(run.block).and_then(|(stage, _)| release.strategy.stages.get(stage?));
+            let stage = stage.map(|stage| stage.name.clone());
+            let ending = Ending { stage, ..Ending::new(Cause::Analysis, reason) };
+            changes.extend(roll_back(state, release, ending, ReleaseEnd::RolledBack, now));
         }
         Standing::Paused => {
             changes.push(Change::ReleasePaused { release: release.key, reason, by_limit: false, now });

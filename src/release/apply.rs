@@ -14,7 +14,7 @@ use super::{
     gate::{ALL_OPEN, Reached, Turns},
     manager::Planned,
     settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
-    state::{Child, Deployment, Known, Profile, Release, ReleaseState, State},
+    state::{Child, Deployment, End, Known, Profile, Release, ReleaseState, State},
 };
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Now, ReleaseKey},
@@ -53,6 +53,10 @@ impl State {
                 release.clock.pause(*now);
                 release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
             }),
+            // Nobody has begun it: whether its turn has come is seen to after this.
+            Change::ReleaseResumed { release, .. } if self.release(*release).is_some_and(|r| r.deferred) => {
+                self.with(*release, |release| release.deferred = false);
+            }
             Change::ReleaseResumed { release, now } => {
                 let level = self.release(*release).map_or(ALL_OPEN, |release| release.gates.stand.level);
                 self.with(*release, |release| {
@@ -74,16 +78,26 @@ impl State {
             Change::UntestedRolledOut { release, now } => {
                 self.fold(*release, Fact::UntestedRolledOut, *now);
             }
-            Change::ReleaseAborted { release, reason, end, now } => {
+            Change::ReleaseAborted { release, why, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
                     release.ended = None;
-                    release.state = ReleaseState::RollingBack { reason: reason.clone(), end: *end };
+                    release.state = ReleaseState::RollingBack { reason: why.text.clone(), end: *end };
+                    (release.ending, release.first_fault) = (Some(why.clone()), None);
                 });
                 self.fold(*release, Fact::Aborted, *now);
             }
+            Change::FaultNoted { release, child, ending } => self.with(*release, |release| {
+                (release.ending, release.first_fault) = (Some(ending.clone()), Some(*child));
+            }),
+            Change::HeldAbove { release, held } => self.with(*release, |release| {
+                if let Some(upstream) = &mut release.upstream {
+                    upstream.held = *held;
+                }
+            }),
             Change::ReleaseRetried { release, now } => {
                 self.with(*release, |release| {
+                    (release.ending, release.first_fault) = (None, None);
                     if release.state.is_over() {
                         // Nobody else is in it: those who get another attempt meet the barriers anew.
                         release.gates.stand.level = release.gates.levels.barrier_from(0);
@@ -95,14 +109,24 @@ impl State {
             }
             Change::ReleaseEnded { release, end, unconfirmed, now } => {
                 self.with(*release, |release| {
+                    if *end == End::Done {
+                        (release.ending, release.first_fault) = (None, None);
+                    }
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
                     release.ended = Some(*now);
                     release.end_analyses();
                 });
             }
-            Change::StageReported { release, status, .. } => self.with(*release, |release| {
+            Change::StageReported { release, stage, status, .. } => self.with(*release, |release| {
+                let agents = release.agents();
                 if let Some(upstream) = &mut release.upstream {
-                    upstream.report(*status);
+                    upstream.report(*stage, *status, agents);
+                }
+            }),
+            Change::Recounted { release } => self.with(*release, |release| {
+                let agents = release.agents();
+                if let Some(said) = release.upstream.as_mut().and_then(|upstream| upstream.said.as_mut()) {
+                    (said.agents, said.recounts) = (agents, said.recounts.saturating_add(1));
                 }
             }),
             Change::ReleaseContinued { release, .. }
@@ -424,13 +448,27 @@ impl State {
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
-        if let ReleaseState::Over { unconfirmed, .. } = &mut release.state {
-            *unconfirmed = release.counts.undoing;
-        }
         let deadlines = self.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.next_deadline.min(soonest);
-        if was_doing != is_doing(assignment) {
+        let turned = was_doing != is_doing(assignment);
+        // Who tries again is no fault any more.
+        if *step == Step::Retried && release.first_fault == Some(child) {
+            (release.ending, release.first_fault) = (None, None);
+        }
+        let unproven = release.unproven();
+        let is_repaired = matches!(step, Step::Counted { .. })
+            && release.counts.failures() == 0
+            && !release.was_aborted_below();
+        if let ReleaseState::Over { end, unconfirmed } = &mut release.state {
+            *unconfirmed = unproven;
+            // Those that ended badly below were tried again there.
+            if *end == End::DoneWithFailures && is_repaired {
+                *end = End::Done;
+                (release.ending, release.first_fault) = (None, None);
+            }
+        }
+        if turned {
             let busy = self.is_busy(child);
             self.mark_busy(child, busy);
         }

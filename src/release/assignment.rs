@@ -203,9 +203,11 @@ pub enum Step {
     StageBegan {
         slot: Slot,
     },
-    /// A manager said what became of its agents.
+    /// A manager said what became of its agents; after it was done, for the how manyth time.
     Counted {
         agents: Agents,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recount: Option<u32>,
     },
     /// A manager is done with one wave; more of its agents have their turn in a later one.
     NextWave {
@@ -494,6 +496,8 @@ impl Assignment {
                 | Outcome::Unreachable
                 | Outcome::Excluded(Exclusion::Successor),
             ) => true,
+            // Some of its agents ended badly, and the others not.
+            Some(Outcome::Succeeded) => self.manager.as_deref().is_some_and(|m| m.reported.bad() > 0),
             // Where another child stands in for it, that one is retried.
             Some(Outcome::Lost) => self.successor.is_none(),
             Some(Outcome::Untested) => self.is_left_untested(),
@@ -542,9 +546,10 @@ impl Assignment {
             Step::StageBegan { slot } => {
                 self.begin(*slot, StageStatus::InProgress, at);
             }
-            Step::Counted { agents } => {
+            Step::Counted { agents, recount } => {
                 if let Some(manager) = &mut self.manager {
                     manager.reported = *agents;
+                    manager.recounts = recount.unwrap_or(manager.recounts);
                 }
             }
             Step::NextWave { wave } => self.go_on_in(*wave, at),
@@ -592,6 +597,9 @@ impl Assignment {
             Step::UndoDropped => {
                 if let Some(undo) = self.undo.as_deref_mut() {
                     undo.functions = FunctionSet::EMPTY;
+                }
+                if let Some(manager) = self.manager.as_deref_mut() {
+                    manager.reported.unconfirmed = 0;
                 }
                 // What it was to take back for another is nothing of its own.
                 if self.predecessor.is_some() && self.attempt == 1 && !self.has_begun() {
@@ -817,7 +825,7 @@ impl Assignment {
         match self.status {
             ChildStatus::Todo => {
                 self.status = ChildStatus::No;
-                self.outcome = Some(Outcome::Excluded(Exclusion::Aborted));
+                self.outcome = Some(Outcome::Excluded(Exclusion::NotReached));
             }
             ChildStatus::Doing => {
                 self.status = ChildStatus::Failed;
@@ -833,7 +841,13 @@ impl Assignment {
     fn retry(&mut self, at: ReleaseMs) {
         let mut manager = self.manager.take();
         if let Some(manager) = &mut manager {
-            **manager = Manager::new(std::mem::take(&mut manager.planned));
+            let before = std::mem::take(&mut **manager);
+            **manager = Manager::new(before.planned);
+            if self.outcome == Some(Outcome::Succeeded) {
+                // The others keep what they have: it goes on with the release that it led.
+                (manager.reported, manager.continues) = (before.reported, Some(self.named));
+                manager.retries = true;
+            }
         }
         let fresh = Self::of_manager(manager, at);
         *self = Self {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     analysis::{Run, Standing},
     assignment::{ReleaseMs, Step},
+    ending::Ending,
     gate::Gate,
     manager::Planned,
     offer::Piece,
@@ -51,6 +52,8 @@ pub struct Submitted {
     pub archive: [u8; 32],
     /// `None`: a developer submitted it here.
     pub upstream: Option<Upstream>,
+    /// It starts only when somebody says so.
+    pub deferred: bool,
 }
 
 /// Who takes part in a release, and how many not, and why.
@@ -125,10 +128,25 @@ pub enum Change {
     /// It is taken back: everybody who may run the new version is offered the undo.
     ReleaseAborted {
         release: ReleaseKey,
-        reason: String,
+        why: Box<Ending>,
         /// How it ends then: `Aborted` by an operator, `RolledBack` by its own rules.
         end: End,
         now: Now,
+    },
+    /// The first child that ended badly, for whoever asks later.
+    FaultNoted {
+        release: ReleaseKey,
+        child: ChildKey,
+        ending: Box<Ending>,
+    },
+    /// The parent is told anew what became of the agents.
+    Recounted {
+        release: ReleaseKey,
+    },
+    /// The manager above holds a release that came from it, or does so no longer.
+    HeldAbove {
+        release: ReleaseKey,
+        held: bool,
     },
     ReleaseRetried {
         release: ReleaseKey,
@@ -337,6 +355,9 @@ impl Change {
             | Self::ReleasePaused { release, .. }
             | Self::ReleaseResumed { release, .. }
             | Self::ReleaseAborted { release, .. }
+            | Self::FaultNoted { release, .. }
+            | Self::Recounted { release }
+            | Self::HeldAbove { release, .. }
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
             | Self::StageSkipped { release, .. }

@@ -62,6 +62,8 @@ pub enum Command {
     Abort {
         release: String,
         reason: String,
+        /// Who says so, where the reason is theirs.
+        by: Option<String>,
     },
     /// Opens the gate that waits for somebody to say yes.
     Approve {
@@ -122,11 +124,18 @@ pub enum Command {
         release: String,
         offer: String,
         waves: u32,
+        /// It is over, and those that ended badly get another attempt.
+        retries: bool,
     },
     /// The parent takes a release back, and wants to hear of it under the id of this order.
     UpstreamUndo {
         release: String,
         offer: String,
+    },
+    /// The parent wants a stage of the release it offered to be passed over.
+    UpstreamSkip {
+        release: String,
+        stage: String,
     },
     /// The parent paused the release it offered, or goes on with it.
     UpstreamHold {
@@ -245,7 +254,7 @@ pub enum Reply {
 /// Why the engine refuses. The text is for whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("child {0} is not known: poll first")]
+    #[error("child {0} is not known here")]
     UnknownChild(String),
     #[error("release {0} is not known")]
     UnknownRelease(String),
@@ -272,6 +281,8 @@ pub enum Refusal {
     Conflict(Vec<ReleaseId>),
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
+    #[error("release {release} came from the manager above, which decides on {what}: do it there")]
+    HeldAbove { release: ReleaseId, what: String },
     #[error("child {child} has no part in release {release}")]
     NoPart { child: String, release: ReleaseId },
     #[error("child {child} could not be planned for release {release} now: {why}")]

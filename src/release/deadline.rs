@@ -57,10 +57,8 @@ pub fn soonest(
 
 fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     let undo = assignment.pending_undo().filter(|undo| !undo.overdue)?;
-    let wait = if undo.fetched { deadlines.setup_ms } else { deadlines.offer_ms };
-    // One that is lost again and again ends as late as one that is fetched and confirmed in the last moment.
-    let longest = deadlines.offer_ms.saturating_add(deadlines.setup_ms);
-    let at = undo.since.saturating_add(wait).min(undo.asked.saturating_add(longest));
+    // However often it is lost and offered again.
+    let at = undo.asked.saturating_add(deadlines.undo_ms);
     // A manager takes it back from its own children first, and calls meanwhile.
     let calls = undo.fetched && assignment.manager.is_some();
     Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })

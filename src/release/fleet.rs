@@ -23,4 +23,15 @@ impl Fleet for State {
             is_manager: child.kind() == ChildKind::Rm,
         })
     }
+
+    /// Of a release that is over: later ones wait for those that are not.
+    fn owes(&self, child: ChildKey, function: &str) -> bool {
+        let open = self.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+        let over = open.iter().filter_map(|key| self.release(*key)).filter(|release| release.state.is_over());
+        let owed = over.filter_map(|release| {
+            let undo = release.assignments.get(&child)?.pending_undo().filter(|undo| undo.overdue)?;
+            Some(undo.functions.iter().filter_map(|at| release.strategy.functions.get(at)))
+        });
+        owed.flatten().any(|owed| owed.name == function)
+    }
 }

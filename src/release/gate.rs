@@ -52,6 +52,8 @@ pub struct Levels {
     rollout: u8,
     barriers: LevelSet,
     approvals: LevelSet,
+    /// Those that only the manager above opens.
+    signalled: LevelSet,
     /// Most children that have something to do at once; `None`: all.
     pub at_once: Option<u32>,
 }
@@ -88,7 +90,7 @@ impl Levels {
         let judged = judged.fold(0, |set, ((_, after), _)| set | bit(*after));
         let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
         let barriers = all | approvals | signalled | judged;
-        Self { stages, after, rollout, barriers, approvals, at_once }
+        Self { stages, after, rollout, barriers, approvals, signalled, at_once }
     }
 
     /// Where a child is. One with a whole strategy in hand walks through the levels.
@@ -129,6 +131,11 @@ impl Levels {
     /// The first barrier before this level or a higher one.
     pub fn barrier_from(&self, level: u8) -> u8 {
         (level..=self.rollout).find(|level| self.barriers & (1 << level) != 0).unwrap_or(ALL_OPEN)
+    }
+
+    /// The same of those barriers that only the manager above opens.
+    pub fn signalled_from(&self, level: u8) -> u8 {
+        (level..=self.rollout).find(|level| self.signalled & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
 
     /// Whether a barrier stands between a stage and what follows its success.

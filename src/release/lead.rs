@@ -6,16 +6,15 @@
 use std::fmt::Write as _;
 
 use super::{
-    assignment::{Assignment, ReleaseMs, Step},
+    assignment::{Assignment, ReleaseMs},
     change::Change,
     decide::roll_back,
+    ending::{Cause, Ending, Fault},
     gate::{Gate, Reached},
-    manager::Agents,
     state::{Bad, End, Release, ReleaseState, State},
-    summary::Kept,
 };
 use crate::{
-    model::{ChildKey, Now, Outcome, ReleaseKey},
+    model::{ChildKey, Now, Outcome},
     strategy::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round, Untested},
 };
 
@@ -137,19 +136,20 @@ pub(super) fn judge(state: &State, release: &Release, changes: &[Change], now: N
     if rollout.on_failure != OnLimit::Continue
         && let Some(passed) = passed(release, rollout)
     {
-        let reason = evidence(state, release, &passed, changes);
+        let ending = evidence(state, release, &passed, changes);
         return match rollout.on_failure {
             OnLimit::Pause => {
+                let reason = ending.text;
                 vec![Change::ReleasePaused { release: release.key, reason, by_limit: true, now }]
             }
-            OnLimit::Rollback | OnLimit::Continue => roll_back(state, release, &reason, End::RolledBack, now),
+            OnLimit::Rollback | OnLimit::Continue => roll_back(state, release, ending, End::RolledBack, now),
         };
     }
     if let ReleaseState::AwaitingApproval { what, .. } = &release.state
         && release.at(now) >= release.gate_due()
     {
         let reason = format!("nobody approved of {what} in time");
-        return roll_back(state, release, &reason, End::RolledBack, now);
+        return roll_back(state, release, Ending::new(Cause::Approval, reason), End::RolledBack, now);
     }
     Vec::new()
 }
@@ -223,33 +223,11 @@ fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
 
 /// Which child it was, in which stage, with which numbers, and which limit: `agent-3 failed in stage Canary (errors
 /// 12.5 %, median 31 ms): 2 failed, max_failed is 1`.
-fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change]) -> String {
+fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change]) -> Ending {
+    let fault = Fault::last(state, release, changes, passed.is_counted);
     let mut text = String::new();
-    let last = changes.iter().rev().find_map(|change| match change {
-        Change::Child { release: of, child, step: Step::Ended { outcome, .. }, .. }
-            if *of == release.key && (passed.is_counted)(*outcome) =>
-        {
-            Some((*child, verb(*outcome).to_owned()))
-        }
-        Change::Child { release: of, child, step: Step::Counted { agents }, .. } if *of == release.key => {
-            Some((*child, below(*agents)))
-        }
-        _ => None,
-    });
-    if let Some((child, verb)) = last {
-        let id = state.children.get(child).map_or("a child", |record| record.id.as_str());
-        let _ = write!(text, "{id} {verb}");
-        if let Some(assignment) = release.assignments.get(&child) {
-            let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
-            let _ = match stage {
-                Some(stage) => write!(text, " in stage {}", stage.name),
-                None => write!(text, " in the roll-out"),
-            };
-        }
-        if let Some(numbers) = numbers(release.key, child, changes) {
-            let _ = write!(text, " ({numbers})");
-        }
-        text.push_str(": ");
+    if let Some(fault) = &fault {
+        let _ = write!(text, "{}: ", fault.text());
     }
     let what = passed.key.trim_start_matches("max_").replace('_', " ");
     let _ = write!(text, "{} {what}", passed.count);
@@ -260,46 +238,8 @@ fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change
     if let Amount::Share(_) = passed.limit {
         let _ = write!(text, " ({})", passed.most);
     }
-    text
-}
-
-/// What a manager said of its agents: `reported of its agents 3 failed, 1 timed out`.
-fn below(agents: Agents) -> String {
-    let Agents { failed, timed_out, unreachable, untested, .. } = agents;
-    let all =
-        [(failed, "failed"), (timed_out, "timed out"), (unreachable, "unreachable"), (untested, "untested")];
-    let bad: Vec<String> =
-        all.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    format!("reported of its {} agents {}", agents.participants, bad.join(", "))
-}
-
-const fn verb(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::TimedOut => "was not heard of in time",
-        Outcome::Lost => "lost its result",
-        Outcome::Unreachable => "never fetched its offer",
-        Outcome::Untested => "was left untested",
-        _ => "failed",
+    match fault {
+        Some(fault) => fault.ending(Cause::Limit, text),
+        None => Ending::new(Cause::Limit, text),
     }
-}
-
-/// What the child reported of the new version in the stage that ended badly.
-fn numbers(release: ReleaseKey, child: ChildKey, changes: &[Change]) -> Option<String> {
-    let (kept, why) = changes.iter().rev().find_map(|change| match change {
-        Change::Child { release: of, child: by, step: Step::Reported { why, .. }, summary, .. }
-            if *of == release && *by == child =>
-        {
-            Some((summary.as_deref()?, why))
-        }
-        _ => None,
-    })?;
-    if let Some(why) = why {
-        return Some(why.clone());
-    }
-    let Kept { json, .. } = kept;
-    let summary: serde_json::Value = serde_json::from_str(json).ok()?;
-    let errors = summary.get("f2_err_rate")?.as_f64()? * 100.0;
-    let median = summary.get("f2_times_summary")?.get("median")?.as_f64()?;
-    let median = if median < 0.0 { "no call".to_owned() } else { format!("median {median:.1} ms") };
-    Some(format!("errors {errors:.1} %, {median}"))
 }

@@ -100,7 +100,22 @@ pub struct Manager {
     /// The attempt that the name of the offer carries which the present one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<u16>,
+    /// That one is over, and the agents that ended badly in it get another attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retries: bool,
+    /// How often it said anew what became of its agents, after it was done.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub recounts: u32,
 }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_never(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Names, in the answer to a poll and among a child's capabilities, that a manager can be told to try those of its agents
+/// again that ended badly.
+pub const FEATURE_RETRY: &str = "retry";
 
 impl Manager {
     pub fn new(planned: Planned) -> Self {
@@ -194,7 +209,7 @@ impl Release {
     fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
         let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
-        FromAbove { waves, continues: manager.continues.map(before), undoes: None }
+        FromAbove { waves, continues: manager.continues.map(before), undoes: None, retries: manager.retries }
     }
 
     /// The block for a manager below. What needs somebody's approval, and what is to soak over the whole fleet, stays here.

@@ -22,6 +22,7 @@ pub mod change;
 pub mod command;
 pub mod deadline;
 pub mod decide;
+pub mod ending;
 mod fleet;
 pub mod gate;
 pub mod lead;

@@ -1,6 +1,6 @@
 //! Which release goes first where several change the same function.
 //!
-//! One after the other, in the order of submission; but a release with a start in the future holds nobody up until its
+//! One after the other, in the order of submission; but a release with a start in the future, or that nobody has started, holds nobody up until its
 //! time has come. So one may be overtaken by others that were submitted later, and then its number, which is that of its
 //! submission, doesn't tell what came later at a child. Each release notes who it overtook and who overtook it: with
 //! that it can tell of any other, also of one that has left memory long ago, which of both began later.
@@ -46,9 +46,9 @@ impl Release {
         }
     }
 
-    /// Whether its time to start has come; always where none is given.
+    /// Whether its time to start has come; always where none is given and nobody has to start it.
     pub fn has_come(&self, now: Now) -> bool {
-        self.starts_at().is_none_or(|start| start <= now.wall_ms)
+        !self.deferred && self.starts_at().is_none_or(|start| start <= now.wall_ms)
     }
 
     fn lets_pass(&self, now: Now) -> bool {

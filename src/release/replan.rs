@@ -134,6 +134,7 @@ pub(super) const fn was_unfit(outcome: Outcome) -> bool {
                 | Exclusion::NoArea
                 | Exclusion::Label
                 | Exclusion::Runtime
+                | Exclusion::Owes
                 | Exclusion::Drained
         )
     )

@@ -50,6 +50,8 @@ pub struct Settings {
     pub setup_grace: Duration,
     /// A stage, from its beginning.
     pub stage_deadline: Duration,
+    /// Until a child that is to go back has proven that it runs the base version again. Then the release waits no longer.
+    pub undo_deadline: Duration,
     /// Over so long a time the offers are spread that many children get at once.
     pub offer_jitter: Duration,
     pub max_children: usize,
@@ -62,6 +64,7 @@ impl Default for Settings {
             offer_deadline: Duration::from_mins(15),
             setup_grace: Duration::from_mins(15),
             stage_deadline: Duration::from_hours(24),
+            undo_deadline: Duration::from_mins(30),
             offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
@@ -75,6 +78,7 @@ pub struct Deadlines {
     pub offer_ms: u64,
     pub setup_ms: u64,
     pub stage_ms: u64,
+    pub undo_ms: u64,
 }
 
 impl Settings {
@@ -86,6 +90,7 @@ impl Settings {
             offer_ms: ms(own.offer, self.offer_deadline),
             setup_ms: ms(own.setup_grace, self.setup_grace),
             stage_ms: ms(own.stage, self.stage_deadline),
+            undo_ms: self.undo_deadline.as_millis() as u64,
         }
     }
 }

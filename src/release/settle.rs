@@ -7,7 +7,7 @@ use super::{
     assignment::Step,
     change::Change,
     decide::{membership, skip_again},
-    lead, precedent, replan,
+    ending, lead, precedent, replan,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
     upstream,
@@ -22,6 +22,7 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     touched.dedup();
     for release in touched.iter().filter_map(|key| state.release(*key)) {
         follow.extend(precedent::note(release, changes, now));
+        follow.extend(ending::noted(state, release, changes));
         let mut judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);
@@ -31,16 +32,24 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
             judged = analysis::begin(release, changes, now);
         }
         if judged.is_empty() {
-            follow.extend(end(release, now).or_else(|| lead::lead(release, now)));
+            let ends = end(state, release, now);
+            let leads = if ends.is_empty() { lead::lead(release, now) } else { None };
+            follow.extend(ends.into_iter().chain(leads));
             follow.extend(upstream::due(release, now));
             follow.extend(upstream::undone(state, release));
         } else {
             follow.extend(judged);
         }
     }
-    let queue_may_move = changes
-        .iter()
-        .any(|change| matches!(change, Change::ReleaseSubmitted { .. } | Change::ReleaseEnded { .. }));
+    let queue_may_move = changes.iter().any(|change| {
+        matches!(
+            change,
+            Change::ReleaseSubmitted { .. }
+                | Change::ReleaseResumed { .. }
+                | Change::ReleaseEnded { .. }
+                | Change::HeldAbove { .. }
+        )
+    });
     if queue_may_move {
         follow.extend(start_next(state, now));
     }
@@ -50,22 +59,28 @@ pub fn settle(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     follow
 }
 
-fn end(release: &Release, now: Now) -> Option<Change> {
+fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
     if release.counts.awaited > 0 {
-        return None;
+        return Vec::new();
     }
     let end = match release.state {
-        ReleaseState::Running if release.awaits_last_verdict() => return None,
+        ReleaseState::Running if release.awaits_last_verdict() => return Vec::new(),
         ReleaseState::Running if release.rolls_out_untested() => {
-            return Some(Change::UntestedRolledOut { release: release.key, now });
+            return vec![Change::UntestedRolledOut { release: release.key, now }];
         }
-        ReleaseState::Running if release.counts.failures() > 0 => End::DoneWithFailures,
+        ReleaseState::Running if release.counts.failures() > 0 || release.was_aborted_below() => {
+            End::DoneWithFailures
+        }
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
-        _ => return None,
+        _ => return Vec::new(),
     };
+    // Whoever was noted first may have succeeded since.
+    let fault = (end == End::DoneWithFailures && release.ending.is_none())
+        .then(|| ending::noted_at_the_end(state, release))
+        .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;
-    Some(Change::ReleaseEnded { release: release.key, end, unconfirmed, now })
+    fault.into_iter().chain([Change::ReleaseEnded { release: release.key, end, unconfirmed, now }]).collect()
 }
 
 /// Starts every planned release whose time has come and that nothing earlier stands in the way of.
@@ -74,7 +89,7 @@ pub(super) fn start_next(state: &State, now: Now) -> Vec<Change> {
         .releases
         .values()
         .filter(|release| release.state == ReleaseState::Planned)
-        .filter(|release| release.has_come(now))
+        .filter(|release| release.has_come(now) && !release.is_held_above())
         .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())
         .map(|release| Change::ReleaseStarted {
             release: release.key,

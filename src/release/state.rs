@@ -14,6 +14,7 @@ use super::{
     analysis::Run,
     assignment::{Assignment, Dated, ReleaseMs},
     change::{Submitted, Variant},
+    ending::Ending,
     gate::{Gates, Turns},
     manager::{Agents, Planned},
     precedent::Timed,
@@ -180,7 +181,7 @@ pub enum End {
 ///     Running --> RollingBack: abort, or a limit is passed
 ///     Paused --> RollingBack: abort
 ///     RollingBack --> Aborted: every undo confirmed or overdue
-///     RollingBack --> RolledBack: likewise, if it was by a limit or for want of an approval
+///     RollingBack --> RolledBack: likewise, if it was by a limit or for want of an approval; unproven while undos are overdue
 ///     Running --> Done
 ///     Done --> RollingBack: the parent takes it back
 ///     Running --> DoneWithFailures
@@ -209,13 +210,14 @@ pub enum ReleaseState {
     },
     Over {
         end: End,
+        /// Agents that have not proven that they run the base version again.
         unconfirmed: u32,
     },
 }
 
 impl ReleaseState {
     /// Every name that [`Self::name`] gives.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 10] = [
         "Planned",
         "Running",
         "Paused",
@@ -224,6 +226,7 @@ impl ReleaseState {
         "Done",
         "DoneWithFailures",
         "RolledBack",
+        "RolledBackUnproven",
         "Aborted",
     ];
 
@@ -237,7 +240,8 @@ impl ReleaseState {
             Self::RollingBack { .. } => "RollingBack",
             Self::Over { end: End::Done, .. } => "Done",
             Self::Over { end: End::DoneWithFailures, .. } => "DoneWithFailures",
-            Self::Over { end: End::RolledBack, .. } => "RolledBack",
+            Self::Over { end: End::RolledBack, unconfirmed: 0 } => "RolledBack",
+            Self::Over { end: End::RolledBack, .. } => "RolledBackUnproven",
             Self::Over { end: End::Aborted, .. } => "Aborted",
         }
     }
@@ -406,12 +410,18 @@ pub struct Release {
     /// What happened to all at once, in order.
     pub facts: Vec<Dated>,
     pub submitted: Now,
+    /// It was submitted without being started, and nobody has started it yet: it holds no other up.
+    pub deferred: bool,
     /// See [`super::queue`].
     pub overtakes: Overtakes,
     pub started: Option<Now>,
     /// [`Self::clock`] at the start: when every member was offered its first stage.
     pub started_at: ReleaseMs,
     pub ended: Option<Now>,
+    /// Why it is taken back, or the first child that ended badly.
+    pub ending: Option<Box<Ending>>,
+    /// That child, while nothing worse has happened.
+    pub first_fault: Option<ChildKey>,
     /// Highest attempt given to any child.
     pub attempt: u16,
     pub members: Arc<[ChildKey]>,
@@ -450,10 +460,13 @@ impl Release {
             clock: ReleaseClock::default(),
             facts: Vec::new(),
             submitted: now,
+            deferred: submitted.deferred,
             overtakes: Overtakes::default(),
             started: None,
             started_at: 0,
             ended: None,
+            ending: None,
+            first_fault: None,
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
@@ -505,9 +518,15 @@ impl Release {
         )
     }
 
-    /// Whether it must stay in memory.
+    /// Whether it must stay in memory: it is not over, or somebody owes the proof of the base version.
     pub fn is_open(&self) -> bool {
-        !self.state.is_over() || self.counts.undoing > 0
+        !self.state.is_over() || self.unproven() > 0
+    }
+
+    /// Agents that have not proven that they run the base version again.
+    pub fn unproven(&self) -> u32 {
+        let not_overdue = self.counts.undoing.saturating_sub(self.counts.undo_overdue);
+        self.counts.agents.unconfirmed.saturating_add(not_overdue)
     }
 
     /// Whether the child has come to a closed barrier, and can only wait for others.
@@ -623,7 +642,10 @@ impl State {
     /// The serving time at which a release is to start that waits for nothing else. The wall may be turned: it is asked
     /// again whenever the shell wakes.
     fn next_start(&self, now: Now) -> Option<u64> {
-        let planned = self.releases.values().filter(|release| release.state == ReleaseState::Planned);
+        let planned = self
+            .releases
+            .values()
+            .filter(|release| release.state == ReleaseState::Planned && !release.deferred);
         let free =
             planned.filter(|release| self.goes_before(&release.strategy, release.key, now).next().is_none());
         // One that could have started did, unless the wall was turned while it waited.

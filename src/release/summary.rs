@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use sha2::{Digest as _, Sha256};
 
-use super::{manager::Agents, strata::Stratum};
+use super::{ending::Ending, manager::Agents, strata::Stratum};
 use crate::{
     analysis,
     model::StageStatus,
@@ -79,6 +79,9 @@ pub struct Summary {
     /// `None`: the stage the child is in.
     #[serde(skip)]
     pub stage_name: Option<String>,
+    /// What it says that it runs next: the name of a stage, or empty for none. `None`: it says nothing of it.
+    #[serde(skip)]
+    pub says_next: Option<String>,
     pub status: StageStatus,
     pub proxy_times: Times,
     pub f1_times_summary: Times,
@@ -103,6 +106,12 @@ pub struct Summary {
     /// What a manager says of its agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
+    /// What a manager says of why its part ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Ending>>,
+    /// A manager that is done says this anew of its agents, for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
 }
 
 /// A summary as it is kept: its text, and a digest by which a repeat is known.
@@ -134,6 +143,16 @@ impl Summary {
     pub fn has_calls(&self, least: u64) -> bool {
         let calls = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
         calls.is_some_and(|calls| calls >= least)
+    }
+
+    /// Its stored form with what it said of the next stage, which is no part of what makes two reports the same.
+    pub fn keep_with_next(&self, next: &str) -> Kept {
+        let mut kept = self.keep();
+        if kept.json.pop() == Some('}') {
+            let next = serde_json::to_string(next).unwrap_or_default();
+            kept.json.extend([",\"next_stage\":", next.as_str(), "}"]);
+        }
+        kept
     }
 
     /// Judges the conditions that an agent can't: quantiles. `Ok` where none fails; else says which and why.

@@ -26,6 +26,7 @@ pub fn submission(offer: &str, text: &[u8], strategy: Strategy, archive: [u8; 32
         strategy: Arc::new(led(strategy)),
         text: String::from_utf8_lossy(text).into(),
         upstream: Some(Upstream::new(offer.to_owned())),
+        deferred: false,
     }
 }
 

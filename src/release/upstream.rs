@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     change::Change,
     gate::Gate,
+    manager::Agents,
     state::{End, Release, ReleaseState, State},
     strata::one_form,
     summary::{Histogram, Reported, Summary, Times},
@@ -41,6 +42,23 @@ pub struct Upstream {
     /// Orders of the parent to take it back, which are to be answered when that is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undos: Vec<String>,
+    /// The parent's own release is paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// What it was told last, under this offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Said>,
+}
+
+/// The last stage that was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    pub stage: u8,
+    pub status: StageStatus,
+    pub agents: Agents,
+    /// How often that was said anew of the agents.
+    #[serde(default)]
+    pub recounts: u32,
 }
 
 /// The reason of a pause that the parent asked for.
@@ -73,6 +91,11 @@ impl Release {
         matches!(&self.state, ReleaseState::Paused { reason, .. } if self.upstream.is_some() && reason == HELD)
     }
 
+    /// Whether the parent's own release is paused, whatever is paused here.
+    pub fn is_held_above(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|upstream| upstream.held) || self.is_held()
+    }
+
     /// The stage of which the parent is asked.
     pub fn waits_above(&self) -> Option<Waiting> {
         let upstream = self.upstream.as_ref().filter(|_| self.may_end_well())?;
@@ -93,7 +116,8 @@ impl Release {
         }
     }
 
-    fn may_end_well(&self) -> bool {
+    /// Whether it is not over, and not taken back.
+    pub fn may_end_well(&self) -> bool {
         self.is_under_way() || self.state == ReleaseState::Planned
     }
 
@@ -114,7 +138,12 @@ impl Release {
         }
     }
 
-    fn waves_from_above(&self) -> bool {
+    /// The first closed barrier from this level on that only the parent opens.
+    pub(super) fn signalled_from(&self, level: u8) -> u8 {
+        self.gates.levels.signalled_from(level)
+    }
+
+    pub(super) fn waves_from_above(&self) -> bool {
         let said = self.strategy.from_above.as_ref().and_then(|above| above.waves);
         self.upstream.is_some() && said.is_some()
     }
@@ -129,6 +158,11 @@ impl Release {
 pub(super) fn due(release: &Release, now: Now) -> Vec<Change> {
     let Some(upstream) = &release.upstream else { return Vec::new() };
     let path = release.strategy.success_path();
+    if release.state.is_over() && usize::from(upstream.reported) >= path.len() {
+        // All is said. Later some prove the way back, or were tried again.
+        let stands_otherwise = upstream.said.is_some_and(|said| said.agents != release.agents());
+        return stands_otherwise.then_some(Change::Recounted { release: release.key }).into_iter().collect();
+    }
     let left = path.iter().skip(usize::from(upstream.reported));
     let said = |(stage, status): (&usize, StageStatus)| Change::StageReported {
         release: release.key,
@@ -181,12 +215,14 @@ pub(super) fn undone(state: &State, release: &Release) -> Vec<Change> {
 
 impl Upstream {
     pub fn new(offer: String) -> Self {
-        Self { offer, reported: 0, undos: Vec::new() }
+        Self { offer, reported: 0, undos: Vec::new(), held: false, said: None }
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
-            Change::ReleaseContinued { offer, .. } => (self.offer, self.reported) = (offer.clone(), 0),
+            Change::ReleaseContinued { offer, .. } => {
+                (self.offer, self.reported, self.said) = (offer.clone(), 0, None);
+            }
             Change::UndoAwaited { offer, .. } => self.undos.push(offer.clone()),
             Change::UndoReported { offer, .. } => self.undos.retain(|other| other != offer),
             _ => {}
@@ -194,7 +230,8 @@ impl Upstream {
     }
 
     /// Takes note that a stage was reported.
-    pub(super) fn report(&mut self, status: StageStatus) {
+    pub(super) fn report(&mut self, stage: u8, status: StageStatus, agents: Agents) {
+        self.said = Some(Said { stage, status, agents, recounts: 0 });
         self.reported =
             if status == StageStatus::Completed { self.reported.saturating_add(1) } else { ALL_REPORTED };
     }
@@ -213,6 +250,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
     let f2_histogram = merged(of, |s| s.f2_histogram.as_deref(), |s| s.f2_times_summary);
     Summary {
         stage_name: None,
+        says_next: None,
         status,
         agents: None,
         proxy_times: times(of, |s| s.proxy_times, |s| Some(s.f1_calls? + s.f2_calls?), None),
@@ -227,6 +265,8 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f1_histogram: f1_histogram.map(Box::new),
         f2_histogram: f2_histogram.map(Box::new),
         strata: Vec::new(),
+        why: None,
+        recount: None,
     }
 }
 

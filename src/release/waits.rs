@@ -354,6 +354,12 @@ fn gates(release: &Release, now: Now) -> String {
 pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
+        ReleaseState::Planned if release.is_held_above() => {
+            "starts when the manager above goes on with it: it is paused there".to_owned()
+        }
+        ReleaseState::Planned if release.deferred => {
+            "is submitted but not started: `choirmaster release resume` starts it".to_owned()
+        }
         ReleaseState::Planned => {
             let earlier: Vec<&str> = state
                 .goes_before(&release.strategy, release.key, now)
@@ -370,9 +376,11 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
         }
         ReleaseState::Running => {
             let ended = counts.done + counts.failed + counts.no;
-            let mut line = format!("{ended} of {} children have ended", release.assignments.len());
+            let all = release.assignments.len();
+            let children = if all == 1 { "child has" } else { "children have" };
+            let mut line = format!("{ended} of {all} {children} ended");
             for (count, what) in [
-                (counts.todo, "have not fetched their offer"),
+                (counts.todo, "have yet to begin"),
                 (counts.doing, "at work"),
                 (counts.undoing, "are to go back to the base version"),
             ] {
@@ -387,9 +395,13 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
             let asked = Span(release.at(now).saturating_sub(*since));
             format!("waits for approval of {what}: asked {asked} ago, rolls back in {}", Span(due))
         }
+        ReleaseState::Paused { .. } if release.is_held() => {
+            "is paused by the manager above: it is resumed or aborted there".to_owned()
+        }
         ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {
-            format!("rolls back ({reason}): {} children have not confirmed it", counts.awaited)
+            let children = if counts.awaited == 1 { "child has" } else { "children have" };
+            format!("rolls back ({reason}): {} {children} not confirmed it", counts.awaited)
         }
         ReleaseState::Over { .. } => return None,
     })

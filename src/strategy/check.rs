@@ -3,7 +3,7 @@
 use super::{
     Strategy,
     analysis::{Templates, providers::Providers, templates},
-    diagnostic::{Diagnostic, Findings},
+    diagnostic::{Diagnostic, Findings, Place, Severity},
     parse::{self, Author},
     raw::{self, At},
     validate,
@@ -20,8 +20,55 @@ pub struct Checked {
     /// The text to keep, where it isn't the one that was given: with the templates of the site written into it, so that
     /// [`check`] reads the same strategy from it anywhere and at any time.
     pub frozen: Option<String>,
+    /// Where stands what others look at, who know more.
+    pub places: Places,
     /// In the order of the file.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Where in the text stands what is looked at again where more is known: the children, the time, the functions' files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The area of the target, if there is one.
+    pub area: Option<Place>,
+    /// The instant at which the release is to start, if it is given.
+    pub start: Option<Place>,
+    /// Of each function the base version and the new one.
+    pub versions: Vec<[VersionPlace; 2]>,
+}
+
+/// Where a version of a function is written down.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VersionPlace {
+    pub path: Place,
+    pub env: Place,
+}
+
+impl Checked {
+    /// Adds what was found out elsewhere.
+    pub fn add(&mut self, found: Vec<Diagnostic>) {
+        if found.iter().any(|found| found.severity == Severity::Error) {
+            self.strategy = None;
+        }
+        self.diagnostics.extend(found);
+        self.diagnostics.sort_by_key(|d| (d.line, d.column, d.severity == Severity::Warning));
+    }
+
+    /// Warns of a start that is over; `now_ms` since 1970.
+    pub fn compare_start(&mut self, now_ms: i64) {
+        let start =
+            self.strategy.as_ref().and_then(|s| s.rollout.as_ref()).and_then(|rollout| rollout.start_ms);
+        let found = self.places.start.as_ref().filter(|_| start.is_some_and(|start| start < now_ms));
+        let found = found.map(|place| {
+            place.fault(
+                Severity::Warning,
+                "past-start",
+                "this instant is over: the release starts at once",
+                "write one that is yet to come, or leave start out",
+            )
+        });
+        self.add(found.into_iter().collect());
+    }
 }
 
 /// Reads a strategy and reports every fault of it.
@@ -82,9 +129,14 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
     let Some(draft) = parse::draft(&root, author, &mut findings) else { return Checked::nothing(findings) };
     let partial = draft.partial;
+    let places = draft.places.clone();
     if let Some(site) = site {
         for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {
             analysis.check_providers(&site.providers, &mut findings);
+        }
+    } else if author == Author::Developer {
+        for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {
+            analysis.doubt_providers(&mut findings);
         }
     }
     let strategy = validate::strategy(draft, &mut findings);
@@ -94,7 +146,7 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
     }
     let strategy = strategy.filter(|_| !findings.has_errors());
     let Some((strategy, site)) = strategy.as_ref().zip(site.filter(|_| !used.is_empty())) else {
-        return Checked { strategy, frozen: None, diagnostics: findings.finish() };
+        return Checked { strategy, frozen: None, places, diagnostics: findings.finish() };
     };
     let frozen = templates::freeze(text, &used, &site.templates);
     if check(&frozen).strategy.as_ref() != Some(strategy) {
@@ -104,12 +156,13 @@ fn check_for(text: &str, author: Author, site: Option<&Site>, purpose: Purpose) 
             .fix("make it shorter, and end it without a ... line");
         return Checked::nothing(findings);
     }
-    Checked { strategy: Some(strategy.clone()), frozen: Some(frozen), diagnostics: findings.finish() }
+    let strategy = Some(strategy.clone());
+    Checked { strategy, frozen: Some(frozen), places, diagnostics: findings.finish() }
 }
 
 impl Checked {
     fn nothing(findings: Findings<'_>) -> Self {
-        Self { strategy: None, frozen: None, diagnostics: findings.finish() }
+        Self { strategy: None, frozen: None, places: Places::default(), diagnostics: findings.finish() }
     }
 }
 

@@ -54,6 +54,36 @@ pub struct Diagnostic {
     pub fix: Option<String>,
 }
 
+/// A place in a strategy's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    line: u32,
+    column: u32,
+    source_line: String,
+}
+
+impl Place {
+    /// Something that is found out about what stands here.
+    pub fn fault(
+        &self,
+        severity: Severity,
+        code: &'static str,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Diagnostic {
+        let Self { line, column, source_line } = self.clone();
+        Diagnostic {
+            severity,
+            code,
+            line,
+            column,
+            message: message.into(),
+            source_line,
+            fix: Some(fix.into()),
+        }
+    }
+}
+
 impl Diagnostic {
     /// The whole text for a person: place, message, the line with a caret, help.
     pub fn render(&self, file: &str) -> String {
@@ -133,6 +163,16 @@ impl<'t> Findings<'t> {
         self.list.len() >= MAX_DIAGNOSTICS && self.list.last().is_some_and(|d| d.severity == Severity::Error)
     }
 
+    pub fn lines(&self) -> &[&'t str] {
+        &self.lines
+    }
+
+    /// The place, for those who find a fault of it later.
+    pub fn place(&self, at: At) -> Place {
+        let source_line = self.line(at.line).map(shown).unwrap_or_default();
+        Place { line: at.line.max(1), column: at.column.max(1), source_line }
+    }
+
     /// The text of a line, counted from 1.
     pub fn line(&self, line: u32) -> Option<&'t str> {
         self.lines.get((line as usize).checked_sub(1)?).copied()
@@ -161,7 +201,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The known word that was probably meant.
-pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if word.len() > MAX_COMPARED {
         return None;
     }

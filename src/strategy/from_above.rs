@@ -23,10 +23,13 @@ pub struct FromAbove {
     /// The release of the parent that is to be taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<String>,
+    /// That release is over, and those of its agents that ended badly get another attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retries: bool,
 }
 
 pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromAbove> {
-    let known = ["waves", "continues", "undoes"];
+    let known = ["waves", "continues", "undoes", "retries"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
@@ -35,7 +38,8 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<From
     let (continues, undoes) = (offer("continues", findings), offer("undoes", findings));
     let waves = fields.filled("waves", "1", findings);
     let waves = waves.and_then(|entry| parse::read(entry, "bad-count", waves_open, findings));
-    Some(FromAbove { waves, continues, undoes })
+    let retries = fields.filled("retries", "true", findings).and_then(|entry| parse::truth(entry, findings));
+    Some(FromAbove { waves, continues, undoes, retries: retries.unwrap_or_default() })
 }
 
 fn waves_open(text: &str) -> Result<u32, Fault> {

@@ -19,8 +19,10 @@ mod raw;
 pub mod render;
 pub mod render_full;
 mod rollout;
+mod runtime;
 mod scalar;
 pub mod schema;
+mod syntax;
 mod target;
 mod validate;
 
@@ -28,10 +30,10 @@ use std::{fmt, time::Duration};
 
 pub use amount::{Amount, Round};
 pub use check::{
-    Checked, MAX_STRATEGY_BYTES, Site, check, check_at, check_bytes, check_from_above, check_stored,
-    check_submission, check_submission_at,
+    Checked, MAX_STRATEGY_BYTES, Places, Site, VersionPlace, check, check_at, check_bytes, check_from_above,
+    check_stored, check_submission, check_submission_at,
 };
-pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity};
+pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Place, Severity, nearest};
 pub use from_above::FromAbove;
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::model::ReleaseId;
 
 use super::{
-    Condition, Deadlines, FromAbove, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, StageKind,
-    Statistic, Version,
+    Condition, Deadlines, FromAbove, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, Places,
+    StageKind, Statistic, Version, VersionPlace,
     analysis::{self, Place},
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
     from_above,
     raw::{At, Kind, Node},
-    rollout,
+    rollout, runtime,
     scalar::{self, Fault},
     target::{self, Partial, Target},
 };
@@ -77,6 +77,7 @@ pub(super) struct Draft {
     pub from_above: Option<FromAbove>,
     /// Where the target stands, if it allows parts.
     pub partial: Option<At>,
+    pub places: Places,
 }
 
 pub(super) struct DraftFunction {
@@ -84,6 +85,7 @@ pub(super) struct DraftFunction {
     pub name: Option<Located<String>>,
     pub base: Option<Version>,
     pub new: Option<Version>,
+    pub places: [VersionPlace; 2],
 }
 
 pub(super) struct DraftStage {
@@ -127,6 +129,11 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
     let from_above = fields.optional("from_above").filter(|_| author == Author::Parent);
     one_alpha(&stages, rollout.as_ref(), findings);
+    let places = Places {
+        area: fields.optional("target").and_then(|e| inner(e, "area")).map(|at| findings.place(at)),
+        start: fields.optional("rollout").and_then(|e| inner(e, "start")).map(|at| findings.place(at)),
+        versions: functions.iter().map(|function| function.places.clone()).collect(),
+    };
     Some(Draft {
         id,
         name: name.map(|n| n.value),
@@ -148,7 +155,15 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
         from_above: from_above.and_then(|e| from_above::read(e, findings)),
         partial: fields.place("target").filter(|_| allows_parts),
+        places,
     })
+}
+
+/// Where the value of a key of a mapping stands.
+fn inner(entry: Entry<'_>, key: &str) -> Option<At> {
+    let Kind::Mapping(pairs) = &entry.node.kind else { return None };
+    let named = |name: &Node| matches!(&name.kind, Kind::Scalar(name) if name == key);
+    pairs.iter().find(|(name, _)| named(name)).map(|(_, value)| value.at)
 }
 
 /// Every block of analysis.
@@ -268,7 +283,7 @@ fn on_conflict(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<OnConfli
 }
 
 /// YAML 1.2 knows no other spellings.
-fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+pub(super) fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
     let text = entry.text(findings)?;
     let truth = text.value.parse().ok();
     if truth.is_none() {
@@ -318,15 +333,28 @@ fn function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Dr
         let what = format!("{key} of {}", fields.what());
         let version = Fields::open(entry.node, what, &["path", "env"], findings)?;
         let path = version.required("path", "fns/sample_f1", findings);
+        let path_at = path.map_or(version.at(), |e| e.at);
         let path = path.and_then(|e| read(e, "bad-path", scalar::folder, findings));
         let env = version.required("env", "nodejs", findings).and_then(|e| name(e, findings));
-        Some(Version { path: path?, env: env?.value })
+        let env = env?;
+        if let Some(meant) = runtime::meant(&env.value) {
+            let message = format!("no platform is known for a runtime called {}", quoted(&env.value));
+            findings.warning(env.at, "unknown-runtime", message).fix(format!("did you mean {meant}?"));
+        }
+        let place = VersionPlace { path: findings.place(path_at), env: findings.place(env.at) };
+        Some((Version { path: path?, env: env.value }, place))
     };
+    let (base, new) = (version("base_version", findings), version("new_version", findings));
+    let place = |version: &Option<(Version, VersionPlace)>| {
+        version.as_ref().map(|(_, place)| place.clone()).unwrap_or_default()
+    };
+    let places = [place(&base), place(&new)];
     Some(DraftFunction {
         at: fields.at(),
         name: fields.required("name", "sieve", findings).and_then(|e| name(e, findings)),
-        base: version("base_version", findings),
-        new: version("new_version", findings),
+        base: base.map(|(version, _)| version),
+        new: new.map(|(version, _)| version),
+        places,
     })
 }
 

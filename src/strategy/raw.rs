@@ -11,7 +11,11 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, NonFiniteFloatPolicy},
 };
 
-use super::{check::MAX_STRATEGY_BYTES, diagnostic::Findings};
+use super::{
+    check::MAX_STRATEGY_BYTES,
+    diagnostic::Findings,
+    syntax::{self, Slip},
+};
 
 /// Deepest nesting of a strategy. The language itself needs 6.
 pub const MAX_DEPTH: usize = 32;
@@ -118,12 +122,10 @@ fn report(error: &serde_saphyr::Error, findings: &mut Findings<'_>) {
     // The place is printed in front of every message; the parser's own mention of it would be a second one.
     let message = text.lines().next().unwrap_or("unreadable");
     let message = message.split(" at line ").next().unwrap_or(message).trim();
-    let near = [at.line, at.line.saturating_sub(1)].map(|line| findings.line(line).unwrap_or_default());
+    let Slip { at, message, fix } = syntax::explain(message, at, findings.lines());
     let found = findings.error(at, "syntax", format!("not readable as YAML: {message}"));
-    if near.iter().any(|line| line.contains(": >")) {
-        found.fix("a threshold that starts with > must be quoted, as in threshold: \">=0.5\"");
-    } else if near[0].contains('\t') {
-        found.fix("indent with spaces");
+    if let Some(fix) = fix {
+        found.fix(fix);
     }
 }
 

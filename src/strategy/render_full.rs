@@ -241,10 +241,11 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
 
 fn push_from_above(text: &mut String, from_above: &FromAbove) {
     text.push_str("from_above: {");
-    let FromAbove { waves, continues, undoes } = from_above;
+    let FromAbove { waves, continues, undoes, retries } = from_above;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
-    let all = [waves, offer("continues", continues), offer("undoes", undoes)];
+    let retries = retries.then(|| "retries: true".to_owned());
+    let all = [waves, offer("continues", continues), offer("undoes", undoes), retries];
     let all: Vec<String> = all.into_iter().flatten().collect();
     let _ = writeln!(text, "{}}}", all.join(", "));
 }

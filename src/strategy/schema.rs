@@ -2,12 +2,13 @@
 //!
 //! It describes what may be written; [`super::check`] decides. Not here: rules between values.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
 use serde::Deserialize;
 
 use super::analysis::form::{AnalysisForm, SharedForm};
+use crate::model::area::{MAX_LATITUDE, MAX_LONGITUDE};
 
 /// The JSON Schema (draft 2020-12) of a release strategy.
 pub fn schema() -> Schema {
@@ -63,12 +64,41 @@ pub struct TargetForm {
     pub partial: Option<PartialForm>,
 }
 
+/// Positions around an area; the last is the first again.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RingForm(#[schemars(length(min = 4))] pub Vec<PositionForm>);
+
+/// Longitude and latitude in degrees, in this order.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct PositionForm(pub Vec<f64>);
+
+impl JsonSchema for PositionForm {
+    fn schema_name() -> Cow<'static, str> {
+        "PositionForm".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Longitude and latitude in degrees, in this order.",
+            "type": "array",
+            "minItems": 2,
+            "prefixItems": [
+                {"type": "number", "minimum": -MAX_LONGITUDE, "maximum": MAX_LONGITUDE},
+                {"type": "number", "minimum": -MAX_LATITUDE, "maximum": MAX_LATITUDE},
+            ],
+            "items": {"type": "number"},
+        })
+    }
+}
+
 /// GeoJSON; longitude first, degrees. Across the antimeridian it is two polygons, or has longitudes beyond ±180.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
 pub enum AreaForm {
-    Polygon { coordinates: Vec<Vec<Vec<f64>>> },
-    MultiPolygon { coordinates: Vec<Vec<Vec<Vec<f64>>>> },
+    Polygon { coordinates: Vec<RingForm> },
+    MultiPolygon { coordinates: Vec<Vec<RingForm>> },
     Feature { geometry: Box<AreaForm> },
     FeatureCollection { features: Vec<AreaForm> },
 }
@@ -87,11 +117,10 @@ pub struct RolloutForm {
     /// `parallel` if absent.
     pub order: Option<OrderForm>,
     /// Longitude and latitude; `location_sequential` goes on from here, nearest first.
-    #[schemars(length(min = 2))]
-    pub start_at: Option<Vec<f64>>,
+    pub start_at: Option<PositionForm>,
     /// Counts or percentages of agents, cumulative and growing; the last is `100%`.
     #[schemars(length(min = 1, max = 64))]
-    pub waves: Option<Vec<AmountForm>>,
+    pub waves: Option<Vec<WaveForm>>,
     /// Most agents that may fail; 0 if absent.
     pub max_failed: Option<AmountForm>,
     /// Most agents that may begin and never end; 0 if absent.
@@ -184,12 +213,28 @@ pub struct ApprovalStagesForm {
     pub stages: Vec<Scalar>,
 }
 
+/// A number of agents that is not 0, or a share of all that is not 0 %: `10`, `2.5%`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum WaveForm {
+    Count(#[schemars(range(min = 1))] u32),
+    Share(
+        #[schemars(regex(
+            pattern = r"^\s*(0*[1-9][0-9]*|(0*100(\.0{1,4})?|0*[1-9]?[0-9]\.[0-9]{1,4}|0*[1-9][0-9]?)\s*%)\s*$"
+        ))]
+        String,
+    ),
+}
+
 /// A number of agents, or a share of all: `10`, `2.5%`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AmountForm {
     Count(u32),
-    Share(#[schemars(regex(pattern = r"^\s*[0-9]+(\.[0-9]{1,4})?\s*%?\s*$"))] String),
+    Share(
+        #[schemars(regex(pattern = r"^\s*([0-9]+|(0*100(\.0{1,4})?|0*[0-9]{1,2}(\.[0-9]{1,4})?)\s*%)\s*$"))]
+        String,
+    ),
 }
 
 /// A function and the two versions that are compared.
@@ -341,9 +386,12 @@ pub enum Scalar {
     Truth(bool),
 }
 
-/// Numbers with units: `500ms`, `10s`, `1m30s`, `2h`, `1d`.
+/// Numbers with units: `500ms`, `10s`, `1m30s`, `2h`, `1d`; at most 366 days.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct DurationForm(
-    #[schemars(regex(pattern = r"^\s*(0+|([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+)\s*$"))] pub String,
+    #[schemars(regex(
+        pattern = r"^\s*(0+|(0*([0-9]{1,3}(\.[0-9]{1,9})?d|[0-9]{1,4}(\.[0-9]{1,9})?h|[0-9]{1,6}(\.[0-9]{1,9})?m|[0-9]{1,8}(\.[0-9]{1,9})?s|[0-9]{1,11}ms))+)\s*$"
+    ))]
+    pub String,
 );

@@ -271,6 +271,11 @@ impl Reader {
     }
 
     fn polygon(&mut self, node: &Node, findings: &mut Findings<'_>) {
+        if depth(node) == 2 {
+            let message = "a pair of brackets is missing: positions make a ring, and rings a polygon";
+            let fix = "write [[[13.3, 52.4], [13.5, 52.4], [13.5, 52.6], [13.3, 52.4]]], and one pair more in a MultiPolygon";
+            return self.fault(findings, node.at, message, fix);
+        }
         let nodes = self.list(node, "a list of rings", findings);
         let rings: Vec<LineString> = nodes.iter().filter_map(|node| self.ring(node, findings)).collect();
         if rings.len() < nodes.len() || rings.is_empty() {
@@ -286,6 +291,11 @@ impl Reader {
     }
 
     fn ring(&mut self, node: &Node, findings: &mut Findings<'_>) -> Option<LineString> {
+        if depth(node) >= 3 {
+            let message = "there is a pair of brackets too many: positions make a ring, and rings a polygon";
+            self.fault(findings, node.at, message, "take one [ and one ] away");
+            return None;
+        }
         let nodes = self.list(node, "a ring of positions", findings);
         self.positions += nodes.len();
         // Beyond the limit only the count is of interest.
@@ -338,6 +348,16 @@ impl Reader {
             self.fault(findings, at, "the area is empty", "draw a Polygon, or leave area out");
         }
     }
+}
+
+/// How many lists lie within each other where a number is first come to; 0 where there is none. A ring of positions has 2.
+fn depth(node: &Node) -> usize {
+    let (mut node, mut depth) = (node, 0);
+    while let Kind::Sequence(items) = &node.kind {
+        let Some(first) = items.first() else { return 0 };
+        (node, depth) = (first, depth + 1);
+    }
+    if number(node).is_some() { depth } else { 0 }
 }
 
 /// Read as the areas of children are read, so that equal spellings are equal numbers.

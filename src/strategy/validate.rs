@@ -267,6 +267,17 @@ fn warnings(strategy: &Strategy, places: &[Places], deadline_at: At, findings: &
                 .fix("add metrics_conditions, as in errorRate with threshold: \"<0.02\"");
         }
     }
+    for ((stage, place), reached) in strategy.stages.iter().zip(places).zip(&reachable) {
+        if *reached && stage.new_traffic == 0 {
+            let message = format!(
+                "the new version gets no calls in stage {}, which proves nothing of it",
+                quoted(&stage.name)
+            );
+            findings
+                .warning(place.name, "no-traffic", message)
+                .fix("give new_version a trafficPercentage above 0, or leave the stage out");
+        }
+    }
     deadline_warning(strategy, &strategy.deadlines, deadline_at, findings);
     for function in (0..strategy.functions.len()).filter(|f| !reached().any(|(s, _)| s.function == *f)) {
         let name = quoted(&strategy.functions[function].name);

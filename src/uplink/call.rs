@@ -9,6 +9,7 @@ use crate::{
     functions::MAX_UPLOAD_BYTES,
     link::{Below, Poll, Polled, Question},
     model::ChildKind,
+    release::manager::FEATURE_RETRY,
     strategy::MAX_STRATEGY_BYTES,
     wire::{
         child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
@@ -191,7 +192,8 @@ impl Parent {
 
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
-    features.iter().filter(|feature| *feature == FEATURE_QUESTIONS).take(1).cloned().collect()
+    let known = [FEATURE_QUESTIONS, FEATURE_RETRY].into_iter();
+    known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }
 
 /// Lets a call wait at the parent, and as much longer for its answer.

@@ -215,8 +215,8 @@ impl Driver {
             return;
         }
         (self.is_below_stale, self.is_looking) = (false, true);
-        let engine = self.caller.engine.clone();
-        self.tasks.spawn(async move { Ended::Looked(below(&engine).await) });
+        let (engine, own) = (self.caller.engine.clone(), self.caller.settings.service_area.clone());
+        self.tasks.spawn(async move { Ended::Looked(below(&engine, own).await) });
     }
 
     fn looked(&mut self, below: Result<Below, Trouble>) -> Result<(), Gone> {
@@ -318,7 +318,7 @@ impl Driver {
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::SkipStage { release, stage }).await?;
+                command(engine, Command::UpstreamSkip { release, stage }).await?;
                 self.look().await?;
             }
             Act::Hold { release, hold } => {
@@ -351,7 +351,7 @@ impl Driver {
 }
 
 /// Looks at all children, slice by slice: the engine waits meanwhile.
-async fn below(engine: &Engine) -> Result<Below, Trouble> {
+async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, Trouble> {
     let (mut seen, mut after) = (Look::default(), None);
     loop {
         let (slice, next) = engine.query(PATIENCE, move |state| Look::at(state, after, SLICE)).await?;
@@ -361,7 +361,9 @@ async fn below(engine: &Engine) -> Result<Below, Trouble> {
             break;
         }
     }
-    Ok(tokio::task::spawn_blocking(move || seen.finish()).await.map_err(|_| EngineError::Failed)?)
+    Ok(tokio::task::spawn_blocking(move || seen.finish(service_area.as_deref()))
+        .await
+        .map_err(|_| EngineError::Failed)?)
 }
 
 impl Caller {

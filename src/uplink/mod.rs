@@ -51,6 +51,8 @@ pub struct Settings {
     /// Shown at the parent.
     pub name: Option<String>,
     pub poll: Duration,
+    /// GeoJSON of what this manager is there for: reported while it has no children.
+    pub service_area: Option<String>,
     pub archive_limits: functions::Limits,
 }
 

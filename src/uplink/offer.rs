@@ -12,10 +12,11 @@ use crate::{
     release::{
         change::Submitted,
         command::{Command, Refusal, Reply},
+        ending::{Cause, Ending},
         manager::Agents,
         takeover::{self, BELIEVED_AFTER},
     },
-    strategy::{self, Strategy},
+    strategy::{self, FromAbove, Strategy},
 };
 
 /// Why an offer can't become a release.
@@ -66,6 +67,8 @@ impl Caller {
             split: 0,
             status: StageStatus::Error,
             agents: Agents::default(),
+            why: Some(Box::new(Ending::new(Cause::Children, why))),
+            recount: None,
         };
         self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
         Ok(())
@@ -88,7 +91,7 @@ impl Caller {
             return Ok(self.undo(offer, undone).await?);
         }
         if let Some(before) = &above.continues
-            && self.go_on(offer, before, &strategy, above.waves.unwrap_or(1)).await?
+            && self.go_on(offer, before, &strategy, &above).await?
         {
             return Ok(());
         }
@@ -157,14 +160,15 @@ impl Caller {
         offer: &str,
         before: &str,
         strategy: &Strategy,
-        waves: u32,
+        above: &FromAbove,
     ) -> Result<bool, Trouble> {
+        let (waves, retries) = (above.waves.unwrap_or(1), above.retries);
         for release in self.came_as(strategy.id.as_str()) {
             let Ok(id) = ReleaseId::parse(&release) else { continue };
             if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
                 continue;
             }
-            let command = Command::UpstreamContinue { release, offer: offer.to_owned(), waves };
+            let command = Command::UpstreamContinue { release, offer: offer.to_owned(), waves, retries };
             self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
             tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
             return Ok(true);

@@ -8,13 +8,14 @@ use crate::{
     model::StageStatus,
     release::{
         assignment::Slot,
+        ending::Ending,
         manager::Agents,
         strata::{self, Strata},
         summary::{self, Reported, Summary},
         upstream::aggregate,
     },
     store::{MAX_PAGE, StoreError},
-    wire::child::{Buckets, Histogram, StageSummary, Stratum, Times},
+    wire::child::{Buckets, Histogram, StageSummary, Stratum, Times, Why},
 };
 
 impl Caller {
@@ -24,7 +25,9 @@ impl Caller {
             None => Vec::new(),
         };
         let strata = Strata::of(&summaries, upward.split).told();
-        let sum = Summary { agents: Some(upward.agents), strata, ..aggregate(upward.status, &summaries) };
+        let why = upward.why.clone();
+        let (agents, recount) = (Some(upward.agents), upward.recount);
+        let sum = Summary { agents, strata, why, recount, ..aggregate(upward.status, &summaries) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
@@ -90,6 +93,8 @@ fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>
         f2_err_rate: summary.f2_err_rate,
         status: summary.status,
         next_stage,
+        recount: summary.recount,
+        why: summary.why.map(|why| ending(*why)),
         f1_calls: summary.f1_calls,
         f2_calls: summary.f2_calls,
         f1_errors: summary.f1_errors,
@@ -125,4 +130,10 @@ fn stratum(kept: strata::Stratum) -> Stratum {
         f1_histogram: kept.f1_histogram.map(|kept| histogram(*kept)),
         f2_histogram: kept.f2_histogram.map(|kept| histogram(*kept)),
     }
+}
+
+fn ending(kept: Ending) -> Why {
+    let Ending { cause, text, child, stage, numbers, by, note } = kept;
+    let why = Why { cause: cause.name().to_owned(), text, child, stage, numbers, by, note };
+    why.fitted()
 }

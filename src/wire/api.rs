@@ -54,11 +54,14 @@ pub struct Diagnostic {
 pub struct Release {
     pub id: String,
     pub name: String,
-    /// `Planned`, `Running`, `Paused`, `AwaitingApproval`, `RollingBack`, `Done`, `DoneWithFailures`, `RolledBack`,
-    /// `Aborted`.
+    /// `Planned`, `Running`, `Paused`, `AwaitingApproval`, `RollingBack`, `Done`, `DoneWithFailures`, `RolledBack`
+    /// (proven everywhere), `RolledBackUnproven`, `Aborted`.
     pub state: String,
-    /// Why it is paused or rolled back, or what an approval is awaited for.
+    /// Why it is paused or rolled back, what an approval is awaited for, or why it didn't end well.
     pub reason: Option<String>,
+    /// The same, apart, where it is or was taken back, or children ended badly. It stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Ending>,
     /// One line: what it waits for. `None` once it is over.
     pub waits_for: Option<String>,
     pub functions: Vec<String>,
@@ -67,11 +70,34 @@ pub struct Release {
     pub started: Option<String>,
     pub ended: Option<String>,
     pub counts: Counts,
-    /// Children that did not confirm that they run the base version again.
+    /// Agents that did not prove that they run the base version again.
     pub unconfirmed: u32,
     /// Agents, those below managers among them; `None` where no manager takes part: there each child is an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
+}
+
+/// Why a release was taken back, or didn't end well for everybody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ending {
+    /// `operator`, `superseded`, `limit`, `approval`, `analysis`, `above`, `disowned`, `children`.
+    pub cause: String,
+    /// All of it in one line.
+    pub text: String,
+    /// The child that tipped the scales; `middle: agent-3` is one below a manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// What that child reported there, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<String>,
+    /// Who wanted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Agents by what became of them. What is below a manager is as it last reported.
@@ -254,6 +280,9 @@ pub struct Child {
     pub releases: Vec<String>,
     /// What waits for it or what it has in hand, in one line.
     pub doing: String,
+    /// It lies outside of this manager's area, where that is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
     /// GeoJSON; only when a single child is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]

@@ -59,6 +59,9 @@ pub const MAX_HISTOGRAM_BOUNDS: usize = 512;
 /// Most calls in a logarithmic histogram: so many are still counted exactly.
 pub const MAX_HISTOGRAM_CALLS: u64 = 1 << 48;
 
+/// Longest text of why a part ended, in bytes.
+pub const MAX_WHY_BYTES: usize = 1_000;
+
 /// Most strata in a summary.
 pub const MAX_STRATA: usize = 64;
 
@@ -235,9 +238,15 @@ impl<'a> ResultRequest<'a> {
     /// The stage that the child says it runs after the summary at `index`: the summary's own `next_stage`, or for
     /// the last summary the one of the call. Nothing, `rollout` and `rollback` are no stage.
     pub fn next_stage_after(&self, index: usize) -> Option<&str> {
+        self.says_next(index).filter(|name| !name.is_empty())
+    }
+
+    /// The same, but empty where the child says that no stage follows; nothing where it says nothing.
+    pub fn says_next(&self, index: usize) -> Option<&str> {
         let own = self.stage_summaries.get(index)?.next_stage.as_deref();
         let of_call = || self.next_stage.as_deref().filter(|_| index + 1 == self.stage_summaries.len());
-        own.or_else(of_call).filter(|name| !matches!(*name, "" | "rollout" | "rollback"))
+        let said = own.or_else(of_call)?;
+        Some(if matches!(said, "rollout" | "rollback") { "" } else { said })
     }
 }
 
@@ -301,6 +310,51 @@ pub struct StageSummary {
     /// Agents that may run what was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<u32>,
+    /// From a manager: why its part ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
+    /// From a manager that is done: it says anew what became of its agents, for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
+}
+
+/// Why a part of a release ended badly. Each text has at most [`MAX_WHY_BYTES`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Why {
+    pub cause: String,
+    /// All of it in one line.
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Why {
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let Self { cause, text, child, stage, numbers, by, note } = self;
+        [cause, text].into_iter().chain([child, stage, numbers, by, note].into_iter().flatten())
+    }
+
+    /// With texts that are cut where they are too long.
+    #[must_use]
+    pub fn fitted(mut self) -> Self {
+        for text in self.texts().filter(|text| text.len() > MAX_WHY_BYTES) {
+            text.truncate(text.floor_char_boundary(MAX_WHY_BYTES - '…'.len_utf8()));
+            text.push('…');
+        }
+        self
+    }
+
+    fn validate(&self, at: &str) -> Result<(), WireError> {
+        self.clone().texts().try_for_each(|text| within(&format!("{at}.why"), text, MAX_WHY_BYTES))
+    }
 }
 
 impl StageSummary {
@@ -329,6 +383,8 @@ impl StageSummary {
             unreachable: None,
             untested: None,
             unconfirmed: None,
+            why: None,
+            recount: None,
         }
     }
 
@@ -348,6 +404,7 @@ impl StageSummary {
         }
         check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
         check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())?;
+        self.why.as_ref().map_or(Ok(()), |why| why.validate(at))?;
         at_most(&format!("{at}.strata"), self.strata.len(), MAX_STRATA)?;
         self.strata
             .iter()

@@ -45,7 +45,7 @@ const CALLS_PER_SECOND: f64 = 200.0;
                         choirmaster release watch gradual --url http://127.0.0.1:PORT")]
 pub struct Args {
     /// Real seconds in a second of the children's clocks
-    #[arg(long, value_name = "FACTOR", default_value_t = 0.2)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.1)]
     pace: f64,
     /// All that is random at the children follows from it
     #[arg(long, value_name = "N", default_value_t = 7)]

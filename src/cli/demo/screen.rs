@@ -85,11 +85,11 @@ impl Screen {
         let path = ["api", "v1", "releases", &submitted.id];
         loop {
             let detail: ReleaseDetail = client.get(&path, &[]).await?;
-            let runs = show::counted(running() as u64, "child runs", "children run");
-            self.show(&format!("{}; {runs} a new version", line(&detail.release)), out)?;
+            // What the children say themselves lags behind, and is shown at the end once it has come.
             if outcome::code(&detail.release).is_some() || started.elapsed() > RELEASE_LIMIT {
                 return Ok((detail.release, started.elapsed()));
             }
+            self.show(&progress(&detail.release, running()), out)?;
             sleep(LOOK_EVERY).await;
         }
     }
@@ -102,7 +102,19 @@ impl Screen {
         base_at: usize,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
-        self.show(&format!("{}; new version at {new_at}, base version at {base_at}", line(release)), out)?;
+        let text =
+            format!("{}; the new version runs at {new_at}, the base version at {base_at}", line(release));
+        self.show(&text, out)?;
         self.keep(out)
     }
+}
+
+/// So much that it can be followed; why each child waits is what `release watch` is for.
+fn progress(release: &Release, running: usize) -> String {
+    let Counts { participants, todo, doing, done, failed_status, .. } = release.counts;
+    format!(
+        "{}: {} of {participants} over, {doing} at work, {todo} to begin; the new version runs at {running}",
+        release.state,
+        done + failed_status
+    )
 }

@@ -25,9 +25,10 @@ const NOT_REACHED: u8 = 1;
 /// at random from --seed. Durations are as 3s, 500ms, 1m30s; shares as 0.1% or 0.001.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FleetArgs {
-    /// Address of the manager
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9991", env = "CHOIRMASTER_URL")]
-    url: String,
+    /// Address of the manager [env: CHOIRMASTER_URL] [default: http://127.0.0.1:9991]
+    // The variable is read by hand: it is no choice of this call's, so it doesn't speak against --tree.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
     /// How many children
     #[arg(long, value_name = "N", default_value_t = 20)]
     agents: usize,
@@ -50,7 +51,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     cleanup: Duration,
     /// Simulated calls at each child
-    #[arg(long, value_name = "RATE", default_value_t = 50.0)]
+    #[arg(long, value_name = "RATE", default_value_t = 200.0)]
     calls_per_second: f64,
     /// Times of calls: constant:8ms, uniform:5ms,9ms or lognormal:MEDIAN,SIGMA
     #[arg(long, value_name = "SHAPE", default_value = "lognormal:8ms,0.3")]
@@ -59,13 +60,13 @@ pub struct FleetArgs {
     #[arg(long, value_name = "SHAPE")]
     new_latency: Option<Latency>,
     /// Share of calls that fail
-    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share)]
     errors: f64,
     /// The same for new versions, if it differs
     #[arg(long, value_name = "SHARE", value_parser = share)]
     new_errors: Option<f64>,
     /// Versions whose path contains this text are bad
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", default_value = "broken")]
     bad_path: Option<String>,
     /// Share of calls to bad versions that fail
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share)]
@@ -110,12 +111,21 @@ pub struct FleetArgs {
     tree: tree::TreeArgs,
 }
 
+/// Where a manager listens unless it is told otherwise.
+const USUAL_ADDRESS: &str = "http://127.0.0.1:9991";
+
 impl FleetArgs {
+    /// Where its manager is.
+    fn address(&self) -> String {
+        let variable = || std::env::var("CHOIRMASTER_URL").ok().filter(|url| !url.is_empty());
+        self.url.clone().or_else(variable).unwrap_or_else(|| USUAL_ADDRESS.to_owned())
+    }
+
     /// The fleet that these flags describe.
     pub fn config(&self) -> FleetConfig {
         let base = Behaviour { latency: self.latency, errors: self.errors };
         FleetConfig {
-            url: self.url.clone(),
+            url: self.address(),
             agents: self.agents,
             kind: self.kind,
             seed: self.seed,
@@ -168,7 +178,7 @@ async fn run_flat(args: &FleetArgs) -> anyhow::Result<u8> {
     });
     // The report goes to stdout, everything about its making to stderr.
     let mut err = std::io::stderr();
-    writeln!(err, "{} SIMULATED children (seed {}) poll {}", args.agents, args.seed, args.url)?;
+    writeln!(err, "{} SIMULATED children (seed {}) poll {}", args.agents, args.seed, args.address())?;
     let live = err.is_terminal();
     let report = fleet::run(args.config(), stop, |progress| {
         if live {
@@ -192,7 +202,7 @@ async fn run_flat(args: &FleetArgs) -> anyhow::Result<u8> {
     if report.reached {
         return Ok(0);
     }
-    writeln!(err, "no call was answered: is a release manager listening at {}?", args.url)?;
+    writeln!(err, "no call was answered: is a release manager listening at {}?", args.address())?;
     Ok(NOT_REACHED)
 }
 

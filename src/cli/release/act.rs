@@ -124,7 +124,8 @@ pub async fn run(target: &Target, verb: &str, done: &str, out: &mut impl Write) 
 }
 
 pub async fn skip(args: &Skip, out: &mut impl Write) -> Result<u8, Failure> {
-    let (id, child) = (&args.target.id, &args.child);
+    let id = &args.target.id;
+    let child = &Client::new(&args.target.connection)?.child_id(&args.child).await?;
     let path = ["api", "v1", "releases", id, "children", child, "skip"];
     act(&args.target, &path, &format!("{id}: {child} is taken out"), out).await
 }
@@ -134,6 +135,7 @@ pub async fn retry(args: &Retry, out: &mut impl Write) -> Result<u8, Failure> {
         return run(&args.target, "retry", "tried again where it failed", out).await;
     };
     let id = &args.target.id;
+    let child = &Client::new(&args.target.connection)?.child_id(child).await?;
     let path = ["api", "v1", "releases", id, "children", child, "retry"];
     act(&args.target, &path, &format!("{id}: {child} gets another attempt"), out).await
 }

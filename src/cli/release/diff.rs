@@ -1,21 +1,22 @@
 //! `choirmaster release diff`: what differs between two releases.
 
-use std::{collections::BTreeSet, fmt::Display, io::Write, path::Path};
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
 
-use indexmap::IndexMap;
 use serde_json::json;
 
-use super::submit::read_strategy;
+use super::differences::differences;
 use crate::{
     cli::{
         client::{Client, Connection},
         failure::Failure,
         show,
+        source::{Functions, Source, Unfound, Wanted},
     },
-    config::Setting as _,
-    strategy::{
-        self, Action, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
-    },
+    functions::{self, Limits},
+    strategy::{self, Strategy},
     wire::api::ReleaseDetail,
 };
 
@@ -24,13 +25,14 @@ const DIFFERENT: u8 = 3;
 
 /// Show what differs between the strategies of two releases.
 ///
-/// What counts is what the strategies mean: comments, order of keys and spelling of numbers make no difference.
+/// What counts is what the strategies mean, and the content of the functions: comments, order of keys and spelling of
+/// numbers make no difference.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  choirmaster release diff canary canary-2\n  \
                         choirmaster release diff canary.yml        against the release of the id in the file\n  \
                         choirmaster release diff canary ./new.yml")]
 pub struct Args {
-    /// A release's id, or a strategy file
+    /// A release's id, a strategy file, or a folder that holds release.yml and fns.zip
     #[arg(value_name = "A")]
     a: String,
     /// Another; may be left out if A is a file
@@ -39,6 +41,9 @@ pub struct Args {
     /// End with 3 if something differs
     #[arg(long)]
     exit_code: bool,
+    /// The functions of the file: a zip, or the folder that contains fns/; if not given, what lies beside it
+    #[arg(long, value_name = "ZIP|DIR")]
+    functions: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,25 +55,30 @@ pub struct Args {
 struct Side {
     label: String,
     strategy: Strategy,
-    /// Unknown of a file.
+    /// Digest of the functions; `None`: they are those of the manager, whatever that has.
     functions: Option<String>,
 }
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let (a, b) = match &args.b {
-        Some(b) => (side(&client, &args.a).await?, side(&client, b).await?),
+        Some(b) => (side(&client, &args.a, args).await?, side(&client, b, args).await?),
         None if is_file(&args.a) => {
-            let file = from_file(&args.a)?;
+            let file = from_file(&args.a, args)?;
             (of_release(&client, file.strategy.id.as_str()).await?, file)
         }
         None => return Err(Failure::user("name a second release or file to compare with")),
     };
     let mut lines = differences(&a.strategy, &b.strategy);
-    if let (Some(before), Some(after)) = (&a.functions, &b.functions)
-        && before != after
-    {
-        lines.push("functions: the files differ".to_owned());
+    match (&a.functions, &b.functions) {
+        (Some(before), Some(after)) if before != after => {
+            lines.push("functions: the content of the folders differs".to_owned());
+        }
+        (Some(_), Some(_)) => {}
+        _ => writeln!(
+            io::stderr(),
+            "the functions' content is not compared: name it with --functions ZIP|DIR"
+        )?,
     }
     if args.json {
         show::json(out, &json!({"a": a.label, "b": b.label, "differences": lines}))?;
@@ -82,20 +92,41 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 }
 
 fn is_file(name: &str) -> bool {
-    Path::new(name).is_file() || name.contains('/') || name == "-"
+    Path::new(name).exists() || name.contains('/') || name == "-"
 }
 
-async fn side(client: &Client, name: &str) -> Result<Side, Failure> {
-    if is_file(name) { from_file(name) } else { of_release(client, name).await }
+async fn side(client: &Client, name: &str, args: &Args) -> Result<Side, Failure> {
+    if is_file(name) { from_file(name, args) } else { of_release(client, name).await }
 }
 
-fn from_file(file: &str) -> Result<Side, Failure> {
-    let checked = strategy::check_bytes(&read_strategy(file)?);
+fn from_file(named: &str, args: &Args) -> Result<Side, Failure> {
+    let wanted = Wanted { functions: args.functions.clone(), functions_of_manager: false };
+    let source = match Source::find(named, &wanted) {
+        // A strategy can be compared without its functions.
+        Err(Unfound::Missing { .. }) => {
+            Source::find(named, &Wanted { functions_of_manager: true, ..wanted })?
+        }
+        found => found?,
+    };
+    let file = source.file.as_str();
+    let checked = strategy::check_bytes(&source.text);
     let Some(strategy) = checked.strategy else {
         let faults: Vec<String> = checked.diagnostics.iter().map(|fault| fault.render(file)).collect();
         return Err(Failure::user(format!("{file} has faults\n\n{}", faults.join("\n\n"))));
     };
-    Ok(Side { label: file.to_owned(), strategy, functions: None })
+    let functions = match &source.functions {
+        Functions::OfManager => None,
+        Functions::Zip(path) => {
+            let zip = source.archive()?.unwrap_or_default();
+            Some((path, functions::from_upload(&zip, &strategy, &Limits::default())))
+        }
+        Functions::Folder(path) => Some((path, functions::from_folder(path, &strategy, &Limits::default()))),
+    };
+    let digest = functions.map(|(path, archive)| match archive {
+        Ok(archive) => Ok(archive.digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Err(error) => Err(Failure::user(format!("{error}; looked in {}", path.display()))),
+    });
+    Ok(Side { label: file.to_owned(), strategy, functions: digest.transpose()? })
 }
 
 async fn of_release(client: &Client, id: &str) -> Result<Side, Failure> {
@@ -106,129 +137,4 @@ async fn of_release(client: &Client, id: &str) -> Result<Side, Failure> {
         ))
     })?;
     Ok(Side { label: format!("release {id}"), strategy, functions: Some(detail.functions_digest) })
-}
-
-/// One line for each thing that differs.
-pub fn differences(a: &Strategy, b: &Strategy) -> Vec<String> {
-    let (before, after) = (flat(a), flat(b));
-    let keys: Vec<&String> =
-        before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))).collect();
-    let mut lines = Vec::new();
-    // Of something that is there on one side only, one line is enough.
-    let mut whole: BTreeSet<&str> = BTreeSet::new();
-    for key in keys {
-        let group = key.split_once(": ").map(|(group, _)| group);
-        if group.is_some_and(|group| whole.contains(group)) {
-            continue;
-        }
-        match (before.get(key), after.get(key)) {
-            (Some(old), Some(new)) if old != new => lines.push(format!("{key}: {old} → {new}")),
-            (Some(old), None) => lines.push(one_sided("-", key, old, &mut whole)),
-            (None, Some(new)) => lines.push(one_sided("+", key, new, &mut whole)),
-            _ => {}
-        }
-    }
-    let order =
-        |strategy: &Strategy| strategy.stages.iter().map(|stage| stage.name.clone()).collect::<Vec<_>>();
-    let (old, new) = (order(a), order(b));
-    if old != new && old.iter().collect::<BTreeSet<_>>() == new.iter().collect::<BTreeSet<_>>() {
-        lines.push(format!("order of the stages: {} → {}", old.join(", "), new.join(", ")));
-    }
-    lines
-}
-
-fn one_sided<'k>(sign: &str, key: &'k str, value: &str, whole: &mut BTreeSet<&'k str>) -> String {
-    if value == PRESENT {
-        whole.insert(key);
-        format!("{sign} {key}")
-    } else {
-        format!("{sign} {key}: {value}")
-    }
-}
-
-/// The value of an entry that only says that something is there.
-const PRESENT: &str = "";
-
-/// A strategy as names and values. What belongs together has the same text before the first colon.
-fn flat(strategy: &Strategy) -> IndexMap<String, String> {
-    let mut flat = IndexMap::new();
-    let mut put = |key: String, value: &dyn Display| flat.insert(key, value.to_string());
-    put("id".into(), &strategy.id.as_str());
-    put("name".into(), &format!("{:?}", strategy.name));
-    put("type".into(), &strategy.kind);
-    put(
-        "on_conflict".into(),
-        &match strategy.on_conflict {
-            OnConflict::Queue => "queue",
-            OnConflict::Refuse => "refuse",
-            OnConflict::Supersede => "supersede",
-        },
-    );
-    let deadlines = &strategy.deadlines;
-    for (name, time) in [
-        ("offer_deadline", deadlines.offer),
-        ("setup_grace", deadlines.setup_grace),
-        ("stage_deadline", deadlines.stage),
-    ] {
-        put(name.into(), &time.map_or("the manager's".to_owned(), |time| time.show()));
-    }
-    for function in &strategy.functions {
-        let name = format!("function {:?}", function.name);
-        put(name.clone(), &PRESENT);
-        for (version, what) in [("base version", &function.base), ("new version", &function.new)] {
-            put(format!("{name}: {version}"), &format!("{} ({})", what.path, what.env));
-        }
-    }
-    for stage in &strategy.stages {
-        stage_flat(strategy, stage, &mut put);
-    }
-    flat
-}
-
-fn stage_flat(
-    strategy: &Strategy,
-    stage: &Stage,
-    put: &mut impl FnMut(String, &dyn Display) -> Option<String>,
-) {
-    let name = format!("stage {:?}", stage.name);
-    put(name.clone(), &PRESENT);
-    put(
-        format!("{name}: type"),
-        &match stage.kind {
-            StageKind::AB => "A/B",
-            StageKind::WaitForSignal => "WaitForSignal",
-        },
-    );
-    let function = strategy.functions.get(stage.function).map_or("?", |function| &function.name);
-    put(format!("{name}: function"), &function);
-    put(format!("{name}: traffic of the new version"), &format!("{} %", stage.new_traffic));
-    put(format!("{name}: at least"), &format!("{} and {} calls", stage.min_duration.show(), stage.min_calls));
-    let conditions: Vec<String> = stage.conditions.iter().map(condition).collect();
-    put(format!("{name}: conditions"), &format!("[{}]", conditions.join(", ")));
-    for (when, action) in [("on success", stage.on_success), ("on failure", stage.on_failure)] {
-        let action = match action {
-            Action::Rollout => "rollout",
-            Action::Rollback => "rollback",
-            Action::Stage(index) => strategy.stages.get(index).map_or("?", |stage| &stage.name),
-        };
-        put(format!("{name}: {when}"), &action);
-    }
-}
-
-fn condition(condition: &Condition) -> String {
-    let metric = match condition.metric {
-        Metric::ErrorRate => "errorRate".to_owned(),
-        Metric::ResponseTime(Statistic::Median) => "Median".to_owned(),
-        Metric::ResponseTime(Statistic::Minimum) => "Minimum".to_owned(),
-        Metric::ResponseTime(Statistic::Maximum) => "Maximum".to_owned(),
-        Metric::ResponseTime(Statistic::Quantile(share)) => format!("P{}", share * 100.0),
-    };
-    let operator = match condition.operator {
-        Operator::Less => "<",
-        Operator::LessOrEqual => "<=",
-        Operator::Greater => ">",
-        Operator::GreaterOrEqual => ">=",
-        Operator::Equal => "==",
-    };
-    format!("{metric} {operator} {}", condition.threshold)
 }

@@ -8,7 +8,7 @@ use crate::{
     cli::{
         client::{Client, Connection},
         failure::Failure,
-        show,
+        show, terminal,
     },
     wire::api::Release,
 };
@@ -46,6 +46,10 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 }
 
 fn text(releases: &[Release]) -> String {
+    terminal::painted(&plain(releases), terminal::colours(&std::io::stdout()))
+}
+
+fn plain(releases: &[Release]) -> String {
     let now = Timestamp::now();
     let rows = releases.iter().map(|release| {
         let counts = &release.counts;

@@ -153,6 +153,7 @@ fn bar(done: u32, all: u32) -> String {
 fn coloured(line: &str) -> String {
     let words = [
         ("DoneWithFailures", Color::Red),
+        ("RolledBackUnproven", Color::Magenta),
         ("RolledBack", Color::Red),
         ("Aborted", Color::Red),
         ("AwaitingApproval", Color::Yellow),

@@ -2,6 +2,8 @@
 
 mod act;
 mod diff;
+mod differences;
+mod import;
 mod list;
 mod live;
 mod progress;
@@ -13,7 +15,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-pub use self::{diff::differences, progress::line};
+pub use self::{differences::differences, progress::line};
 use super::failure::Failure;
 
 /// Submit, watch and steer releases.
@@ -26,6 +28,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Submit(submit::Args),
+    Import(import::Args),
     List(list::Args),
     Show(show::Args),
     Watch(watch::Args),
@@ -45,6 +48,7 @@ enum Command {
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
         Command::Submit(args) => submit::run(&args, out).await,
+        Command::Import(args) => import::run(&args, out).await,
         Command::List(args) => list::run(&args, out).await,
         Command::Show(args) => show::run(&args, out).await,
         Command::Watch(args) => watch::run(&args, out).await,

@@ -13,6 +13,12 @@ pub fn state(release: &Release) -> String {
     }
 }
 
+/// Its state, with the reason unless that stands in what it waits for anyway.
+pub fn state_beside_waiting(release: &Release) -> String {
+    let says = |waits: &String| release.reason.as_ref().is_some_and(|reason| waits.contains(reason));
+    if release.waits_for.as_ref().is_some_and(says) { release.state.clone() } else { state(release) }
+}
+
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
 pub fn outcomes(counts: &Counts) -> String {
     let named = [
@@ -56,7 +62,7 @@ pub fn line(release: &Release) -> String {
     let over = counts.done + counts.failed_status;
     let mut parts = vec![format!(
         "{}: {} of {} over",
-        state(release),
+        state_beside_waiting(release),
         over,
         counted(counts.participants.into(), "child", "children")
     )];
@@ -65,7 +71,8 @@ pub fn line(release: &Release) -> String {
         parts.push(outcomes);
     }
     if release.unconfirmed > 0 {
-        parts.push(format!("{} did not confirm that they run the base version", release.unconfirmed));
+        let agents = counted(release.unconfirmed.into(), "agent has", "agents have");
+        parts.push(format!("{agents} not proven that the base version runs again"));
     }
     parts.extend(release.waits_for.as_deref().map(one_line));
     parts.join("; ")

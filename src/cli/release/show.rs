@@ -12,7 +12,7 @@ use crate::{
     cli::{
         client::{Client, Connection},
         failure::Failure,
-        show,
+        show, terminal,
     },
     wire::api::{Agents, AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
 };
@@ -44,6 +44,9 @@ pub struct Args {
     /// Print the strategy as it was submitted, and nothing else
     #[arg(long, conflicts_with = "json")]
     strategy: bool,
+    /// Print the text that this child is handed now, or would be handed first, and nothing else
+    #[arg(long, value_name = "CHILD", conflicts_with_all = ["json", "strategy"])]
+    offer: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -53,6 +56,11 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
+    if let Some(child) = &args.offer {
+        let path = ["api", "v1", "releases", &args.id, "children", child, "offer"];
+        out.write_all(client.text(&path).await?.as_bytes())?;
+        return Ok(0);
+    }
     let path = ["api", "v1", "releases", &args.id];
     let detail: ReleaseDetail = client.get(&path, &[]).await?;
     if args.strategy {
@@ -70,7 +78,8 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = Timestamp::now();
-    write!(out, "{}", overview(&detail, now))?;
+    let colours = terminal::colours(&io::stdout());
+    write!(out, "{}", terminal::painted(&overview(&detail, now), colours))?;
     write_children(out, &children, args.results, now)?;
     if more {
         writeln!(out, "… and more children: raise --limit")?;
@@ -87,7 +96,16 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
             let _ = writeln!(text, "  {name:<12} {value}");
         }
     };
-    field("state", &super::progress::state(release));
+    field("state", &super::progress::state_beside_waiting(release));
+    if let Some(why) = &release.why {
+        let line = |text: &Option<String>| show::one_line(text.as_deref().unwrap_or_default());
+        field("cause", &why.cause);
+        field("child", &line(&why.child));
+        field("stage", &line(&why.stage));
+        field("numbers", &line(&why.numbers));
+        field("by", &line(&why.by));
+        field("note", &line(&why.note));
+    }
     field("waits for", &show::one_line(release.waits_for.as_deref().unwrap_or_default()));
     field("functions", &release.functions.join(", "));
     if release.attempt > 1 {
@@ -101,8 +119,8 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
         field("agents", &super::progress::agents(agents));
     }
     if release.unconfirmed > 0 {
-        let count = show::counted(release.unconfirmed.into(), "child", "children");
-        field("unconfirmed", &format!("{count} did not confirm that the base version runs again"));
+        let count = show::counted(release.unconfirmed.into(), "agent has", "agents have");
+        field("unproven", &format!("{count} not proven that the base version runs again"));
     }
     for (reason, count) in &detail.excluded {
         field("left out", &format!("{count}: {}", show::one_line(reason)));
@@ -261,11 +279,16 @@ fn result(result: &StageResult) -> Vec<String> {
     let errors = number(&["f2_err_rate"])
         .map_or("errors unknown".to_owned(), |share| format!("{:.2} % errors", share * 100.0));
     let preliminary = if result.preliminary { ", preliminary" } else { "" };
+    let next = match result.summary.get("next_stage").and_then(Value::as_str) {
+        None => String::new(),
+        Some("") => "; it says that nothing follows, against its offer".to_owned(),
+        Some(next) => format!("; it says that {} follows, against its offer", show::one_line(next)),
+    };
     vec![
         result.stage.clone(),
         result.status.clone(),
         result.attempt.to_string(),
         result.at.clone(),
-        format!("median {}, {errors}{preliminary}", time(&["f2_times_summary", "median"])),
+        format!("median {}, {errors}{preliminary}{next}", time(&["f2_times_summary", "median"])),
     ]
 }

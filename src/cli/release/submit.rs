@@ -1,12 +1,9 @@
 //! `choirmaster release submit`.
 
-use std::{
-    io::{Read, Write},
-    path::{Path, PathBuf},
-};
+use std::io::Write;
 
 use reqwest::{
-    Method,
+    Method, RequestBuilder,
     header::CONTENT_TYPE,
     multipart::{Form as Multipart, Part},
 };
@@ -17,28 +14,30 @@ use crate::{
         client::{CallError, Client, Connection, Noted},
         failure::Failure,
         outcome, show,
+        source::{self, Functions, Source, Wanted},
     },
-    functions::{self, Limits},
-    strategy::{self, MAX_STRATEGY_BYTES},
     wire::api::{Diagnostic, Submitted},
 };
 
 /// Submit a release.
 ///
-/// Without --functions the manager takes the functions from the fns/ folder beside it. The same release twice is
-/// one release.
+/// Functions that lie beside the strategy are sent with it: fns.zip, or the folders that it names. If none do, the
+/// manager takes those in the fns/ folder beside it. The same release twice is one release.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("Examples:\n  \
     choirmaster release submit canary.yml --dry-run\n  \
+    choirmaster release submit releases/22                 release.yml and fns.zip in there\n  \
     choirmaster release submit canary.yml --functions . --wait\n  \
     choirmaster release submit canary.yml --functions fns.zip --json\n\n{}", outcome::HELP))]
 pub struct Args {
-    /// The strategy; - reads standard input
-    #[arg(value_name = "FILE")]
+    /// The strategy, or a folder that holds release.yml and fns.zip; - reads standard input
+    #[arg(value_name = "FILE|DIR")]
     file: String,
-    /// The functions: a zip, or the folder that contains fns/
-    #[arg(long, value_name = "ZIP|DIR")]
-    functions: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Don't start it until somebody resumes it
+    #[arg(long, conflicts_with = "wait")]
+    no_start: bool,
     /// Only say what would happen
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
@@ -56,14 +55,15 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
-    let text = read_strategy(&args.file)?;
-    let archive = args.functions.as_deref().map(|path| archive(path, &args.file, &text)).transpose()?;
-    let submitted = match send(&client, args, text, archive).await {
+    let source = Source::find(&args.file, &args.wanted)?;
+    let archive = source.archive()?;
+    let how = How { dry_run: args.dry_run, no_start: args.no_start, noted: &args.noted };
+    let submitted = match send(&client, &source, archive, how).await {
         Ok(submitted) => submitted,
-        Err(error) => return Err(refused(error, &args.file)),
+        Err(error) => return Err(refused(error, &source.file)),
     };
     for warning in &submitted.warnings {
-        writeln!(std::io::stderr(), "{}\n", rendered(warning, &args.file))?;
+        writeln!(std::io::stderr(), "{}\n", rendered(warning, &source.file))?;
     }
     if args.json {
         // One document a line where a stream of them follows.
@@ -73,7 +73,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
             show::json(out, &submitted)?;
         }
     } else {
-        write!(out, "{}", text_of(&submitted))?;
+        write!(out, "{}", text_of(&submitted, &source.functions, args.no_start))?;
     }
     if !args.wait {
         return Ok(0);
@@ -91,64 +91,54 @@ pub(in crate::cli) fn refused(error: CallError, file: &str) -> Failure {
     Failure::user(format!("{error}\n\n{}", faults.join("\n\n")))
 }
 
-async fn send(
+/// What is to become of a submission.
+#[derive(Clone, Copy)]
+pub(super) struct How<'a> {
+    pub dry_run: bool,
+    pub no_start: bool,
+    pub noted: &'a Noted,
+}
+
+pub(super) async fn send(
     client: &Client,
-    args: &Args,
-    text: Vec<u8>,
+    source: &Source,
     archive: Option<Vec<u8>>,
+    how: How<'_>,
 ) -> Result<Submitted, CallError> {
+    let text = source.text.clone();
     let mut request = client.request(Method::POST, &["release"]);
-    if args.dry_run {
+    if how.dry_run {
         request = request.query(&[("dry_run", "true")]);
     }
-    let noted = args.noted.body();
+    if how.no_start {
+        request = request.query(&[("start", "false")]);
+    }
+    let noted = how.noted.body();
     let query = [("by", noted.by), ("note", noted.note)];
     for (name, value) in query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         request = request.query(&[(name, value)]);
     }
-    let request = match archive {
+    client.post(body(request, text, archive)).await
+}
+
+/// A strategy as a body, with its functions if they are sent along.
+pub(in crate::cli) fn body(
+    request: RequestBuilder,
+    text: Vec<u8>,
+    archive: Option<Vec<u8>>,
+) -> RequestBuilder {
+    match archive {
         None => request.header(CONTENT_TYPE, "application/x-yaml").body(text),
         Some(archive) => request.multipart(
             Multipart::new()
                 .part("strategy", Part::bytes(text).file_name("strategy.yml"))
                 .part("functions", Part::bytes(archive).file_name("fns.zip")),
         ),
-    };
-    client.post(request).await
-}
-
-pub(in crate::cli) fn read_strategy(file: &str) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::new();
-    let limit = MAX_STRATEGY_BYTES as u64 + 4;
-    let read = if file == "-" {
-        std::io::stdin().lock().take(limit).read_to_end(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut text))
-    };
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => Err(Failure::user(format!("{file} can't be read: {error}"))),
     }
-}
-
-/// The zip as it is, or one of the folders that the strategy names.
-fn archive(path: &Path, file: &str, text: &[u8]) -> Result<Vec<u8>, Failure> {
-    if !path.is_dir() {
-        return std::fs::read(path)
-            .map_err(|error| Failure::user(format!("{} can't be read: {error}", path.display())));
-    }
-    let checked = strategy::check_bytes(text);
-    let Some(strategy) = checked.strategy else {
-        let faults: Vec<String> = checked.diagnostics.iter().map(|fault| fault.render(file)).collect();
-        return Err(Failure::user(format!("the strategy has faults\n\n{}", faults.join("\n\n"))));
-    };
-    let archive = functions::from_folder(path, &strategy, &Limits::default())
-        .map_err(|error| Failure::user(format!("{error}; looked in {}", path.display())))?;
-    Ok(archive.bytes.to_vec())
 }
 
 /// What became of a submission, for people.
-fn text_of(submitted: &Submitted) -> String {
+fn text_of(submitted: &Submitted, functions: &Functions, no_start: bool) -> String {
     let Submitted { id, created, dry_run, participants, excluded, waits_for, forwarded_to, .. } = submitted;
     let children = show::counted((*participants).into(), "child takes part", "children take part");
     let mut text = match (dry_run, created) {
@@ -168,6 +158,10 @@ fn text_of(submitted: &Submitted) -> String {
         text.extend([format!(
             "  its target reaches beyond this manager: the one above took it over\n  ({to})\n"
         )]);
+    }
+    text.push_str(&source::line(functions));
+    if !dry_run && *created && no_start {
+        text.extend([format!("  it is not started: choirmaster release resume {id}\n")]);
     }
     if !dry_run && *created {
         let at = above.map_or_else(String::new, |to| format!(" --url {to}"));

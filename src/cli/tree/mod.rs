@@ -191,6 +191,7 @@ impl Tree {
             token: None,
             name: Some(place.name.clone()),
             poll,
+            service_area: None,
             archive_limits: functions::Limits::default(),
         });
         let options = Options { listen, parent, ..Options::local(store, config.functions_root.clone()) };

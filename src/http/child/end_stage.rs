@@ -22,7 +22,7 @@ use crate::{
     http::{Context, context::PATIENCE},
     model::StageStatus,
     release::{
-        command::{Command, Reply},
+        command::{Command, Refusal, Reply},
         offer::OfferKind,
     },
     strategy::render,
@@ -47,7 +47,8 @@ const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
             the names of stages to `skip`.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
-        (status = 404, description = "Unknown combination.", content_type = "text/plain", body = String),
+        (status = 404, description = "No such stage, or never offered. A child or a release that is not known at all, \
+            as after a loss of data, is told to end the stage.", content_type = "text/plain", body = String),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
@@ -164,13 +165,31 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
             Ok(EndStageAnswer { end_stage: end || rollback, then, skip })
         }
         Ok(_) => Err(EngineError::Failed.into()),
-        Err(EngineError::Refused(crate::release::command::Refusal::UnknownStage { offer, stage })) => {
+        Err(EngineError::Refused(Refusal::UnknownStage { offer, stage })) => {
             let text = format!("{offer} has no stage {stage:?}");
             Err(Refused::new(StatusCode::NOT_FOUND, text))
         }
         Err(error) => {
             note_unknown(ctx, "/end_stage", &error);
+            if is_of_a_lost_state(ctx, request, &error) {
+                let then = Some(Then::Rollback);
+                return Ok(EndStageAnswer { end_stage: true, then, ..EndStageAnswer::default() });
+            }
             Err(error.into())
         }
+    }
+}
+
+/// Whether the child is in a stage of which nobody here can know any more: the manager's data was wiped, or is from a backup.
+///
+/// An agent in a stage calls nothing else, and would stay there for ever. Told to end it, it goes back to the base version
+/// (a stage handed out alone leaves that however it ends; a manager is told so), polls, and is known again.
+fn is_of_a_lost_state(ctx: &Context, request: &EndStageRequest<'_>, error: &EngineError) -> bool {
+    match error {
+        EngineError::Refused(Refusal::UnknownChild(_)) => true,
+        EngineError::Refused(Refusal::NeverOffered { .. }) => {
+            ctx.view().resolve(&request.strategy_id).is_none()
+        }
+        _ => false,
     }
 }

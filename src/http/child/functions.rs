@@ -134,6 +134,8 @@ fn answer(method: &Method, headers: &HeaderMap, digest: &[u8; 32], bytes: Bytes)
     let mut response = Response::new(Body::empty());
     let out = response.headers_mut();
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    // The name under which agents know it.
+    out.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"fns.zip\""));
     out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Ok(value) = HeaderValue::from_str(&tag) {
         out.insert(header::ETAG, value);

@@ -26,6 +26,7 @@ use crate::{
     model::{ChildId, ChildKey, ChildKind, area},
     release::{
         command::{Command, Poll, Reply},
+        manager::FEATURE_RETRY,
         offer::OfferKind,
         state::Profile,
         turn,
@@ -85,7 +86,14 @@ pub(super) async fn handle(
     let answered = match quick {
         Some(Some(answered)) => answered,
         // In a box, as all that is rare: most polls carry nothing of it around.
-        _ => Box::pin(ask(&ctx, &request, served_ms)).await?,
+        _ => {
+            let answered = Box::pin(ask(&ctx, &request, served_ms)).await?;
+            if let Some(own) = &ctx.settings.service_area {
+                let area = request.geographic_area.map(serde_json::value::RawValue::get);
+                own.check(request.id(), area, served_ms);
+            }
+            answered
+        }
     };
     let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost.
@@ -162,7 +170,7 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let features = vec![FEATURE_QUESTIONS.to_owned()];
+    let features = vec![FEATURE_QUESTIONS.to_owned(), FEATURE_RETRY.to_owned()];
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| failed(&error))
 }

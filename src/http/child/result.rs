@@ -11,8 +11,13 @@ use super::{Refused, check_token, expect_json, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
-    release::{command::Command, manager::Agents, strata, summary},
-    wire::{Histogram, ResultRequest, StageSummary, Stratum, Times},
+    release::{
+        command::Command,
+        ending::{Cause, Ending},
+        manager::Agents,
+        strata, summary,
+    },
+    wire::{Histogram, ResultRequest, StageSummary, Stratum, Times, child::Why},
 };
 
 /// What a child reports of its stages. Answered once it is stored.
@@ -37,10 +42,13 @@ pub(super) async fn handle(
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();
     ctx.view().with_child(&request.id, |child| child.touch(served_ms));
+    let next: Vec<Option<String>> =
+        (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();
+    let summaries = request.stage_summaries.into_iter().zip(next).map(|(sent, next)| read(sent, next));
     let command = Command::Result {
         child: request.id.into_owned(),
         offer: request.release_id.into_owned(),
-        summaries: request.stage_summaries.into_iter().map(read).collect(),
+        summaries: summaries.collect(),
     };
     if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {
         note_unknown(&ctx, "/result", &error);
@@ -51,9 +59,12 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-fn read(sent: StageSummary) -> summary::Summary {
+fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
     summary::Summary {
+        says_next,
         agents: agents(&sent),
+        recount: sent.recount,
+        why: sent.why.map(|why| Box::new(ending(why))),
         stage_name: sent.stage_name.filter(|name| !name.is_empty()),
         status: sent.status,
         proxy_times: times(sent.proxy_times),
@@ -115,4 +126,11 @@ fn stratum(sent: Stratum) -> strata::Stratum {
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
     }
+}
+
+/// A cause of which nothing is known here is still a cause.
+fn ending(sent: Why) -> Ending {
+    let cause = Cause::named(&sent.cause).unwrap_or(Cause::Children);
+    let Why { text, child, stage, numbers, by, note, .. } = sent;
+    Ending { cause, text, child, stage, numbers, by, note }
 }

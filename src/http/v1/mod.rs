@@ -10,7 +10,7 @@ mod children;
 mod deployments;
 mod page;
 mod plan;
-mod releases;
+pub(super) mod releases;
 mod time;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -36,7 +36,12 @@ pub(super) fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -
 /// Whether something is, or will have to be, taken back here.
 fn owes(assignment: &Assignment) -> bool {
     let begun = assignment.status == ChildStatus::Doing && !assignment.may_run_new().is_empty();
-    begun || assignment.pending_undo().is_some()
+    begun || assignment.pending_undo().is_some() || owes_below(assignment)
+}
+
+/// Whether a manager said that some of its agents have not proven the way back.
+fn owes_below(assignment: &Assignment) -> bool {
+    assignment.manager.as_deref().is_some_and(|manager| manager.reported.unconfirmed > 0)
 }
 
 /// Takes a child out of whatever it has a part in, and forgets it. What it owes, `newcomer` takes over.
@@ -64,7 +69,7 @@ pub(super) fn farewell(
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });
         }
         let pending = walk.assignment.pending_undo().is_some();
-        if pending {
+        if pending || owes_below(&walk.assignment) {
             walk.step(Step::UndoDropped);
         }
         changes.append(&mut walk.changes);

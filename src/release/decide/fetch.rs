@@ -3,22 +3,25 @@
 //! Deployed agents exit on any error here, so an offer that was ever shown is answered with 200: where it no
 //! longer stands, with an empty strategy.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{Call, walk::Walk};
 use crate::{
-    model::Now,
+    model::{ChildKey, ChildKind, Now},
+    plan::{self, Why},
     release::{
         assignment::{Assignment, Step},
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
+        manager::{FEATURE_RETRY, Manager, Planned},
         offer::{OfferKind, OfferName, Piece},
+        state::{Release, ReleaseState, State},
         turn,
     },
     strategy::Strategy,
 };
 
-pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &str, now: Now) -> Decision {
+pub(super) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
         Err(refusal) => return Decision::refused(refusal),
@@ -32,19 +35,86 @@ pub(super) fn decide(state: &crate::release::state::State, child: &str, offer: &
         _ => work(&mut walk, call.name),
     };
     let Some(form) = form else { return never() };
+    let offer = offer_of(state, call.release, call.key, &walk.assignment, call.name, form);
+    Decision::new(walk.changes, Reply::Offer(offer))
+}
+
+/// The offer that a child is handed, or would be handed first in a release that has not begun; and nothing changes by
+/// this. `Err` says why there is none.
+pub fn peek(state: &State, release: &Release, child: ChildKey) -> Result<Offer, NoOffer> {
+    let assignment = match release.assignments.get(&child) {
+        Some(assignment) => Cow::Borrowed(assignment),
+        None if release.state == ReleaseState::Planned => Cow::Owned(would_be(state, release, child)?),
+        None => return Err(NoOffer::NoPart),
+    };
+    let (name, form) = match assignment.pending_undo() {
+        Some(undo) => {
+            let function = undo.functions.first().unwrap_or_default() as u8;
+            let is_manager = assignment.manager.is_some();
+            let form = if is_manager { Form::UndoOf { function } } else { Form::Undo { function } };
+            (OfferName::undo(undo.number), form)
+        }
+        None if assignment.status.is_over() => return Err(NoOffer::Over),
+        None => (assignment.offer_name(), form_for(&assignment, &release.strategy)),
+    };
+    Ok(offer_of(state, release, child, &assignment, name, form))
+}
+
+/// Why a child has no offer of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoOffer {
+    NoPart,
+    /// It takes no part, were the release to start now.
+    Unfit(Why),
+    Over,
+}
+
+/// The part of a child in a release that starts now.
+fn would_be(state: &State, release: &Release, child: ChildKey) -> Result<Assignment, NoOffer> {
+    let strategy = &release.strategy;
+    let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
+    let cover = area.map(|area| state.areas.cover(&area.polygons()));
+    match plan::why_not(strategy, state, cover.as_ref(), child) {
+        None => Err(NoOffer::NoPart),
+        Some(Err(why)) => Err(NoOffer::Unfit(why)),
+        Some(Ok(_)) => {
+            let record = state.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+            let manager = record.map(|record| {
+                let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
+                Box::new(Manager::new(planned))
+            });
+            Ok(Assignment::of_manager(manager, 0))
+        }
+    }
+}
+
+fn offer_of(
+    state: &State,
+    release: &Release,
+    child: ChildKey,
+    assignment: &Assignment,
+    name: OfferName,
+    form: Form,
+) -> Offer {
     let is_full = form == Form::Full;
-    let release = call.release;
     let strategy = match form {
-        Form::Full => Arc::new(release.strategy_for(&walk.assignment)),
+        Form::Full => {
+            let mut strategy = release.strategy_for(assignment);
+            // One that doesn't know of it only says again how its release ended.
+            let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
+            if let Some(above) = &mut strategy.from_above {
+                above.retries &= profile.is_some_and(|profile| profile.capabilities.has(FEATURE_RETRY));
+            }
+            Arc::new(strategy)
+        }
         // A release from above may be called otherwise here, and a manager below knows it by that.
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
         }
         _ => Arc::clone(&release.strategy),
     };
-    let area = state.children.get(call.key).and_then(|child| child.area.clone()).filter(|_| is_full);
-    let offer = Offer { release: release.key, strategy, name: call.name, form, area };
-    Decision::new(walk.changes, Reply::Offer(offer))
+    let area = state.children.get(child).and_then(|child| child.area.clone()).filter(|_| is_full);
+    Offer { release: release.key, strategy, name, form, area }
 }
 
 fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {

@@ -3,7 +3,7 @@
 use super::{
     children::take_out,
     membership,
-    operate::{another_fact, find, wrong},
+    operate::{another_fact, find, held as held_above, wrong},
     walk::Walk,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         assignment::Step,
         change::Change,
         command::{Decision, Refusal, Reply},
-        gate::ALL_OPEN,
+        gate::{ALL_OPEN, Gate},
         offer::MAX_ATTEMPT,
         replan::was_unfit,
         state::{Release, ReleaseState, State},
@@ -33,23 +33,33 @@ pub(super) fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Ref
     }
 }
 
-/// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold.
+/// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold. What
+/// came from the manager above is promoted as far as the next gate that only that one opens.
 pub(super) fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
         return Err(wrong(release, "only a release that runs can be promoted"));
     }
     another_fact(release)?;
-    let (from, waves) = (release.gates.stand.waves, release.turns.waves());
+    let (from, all) = (release.gates.stand.waves, release.turns.waves());
+    let waves = if release.waves_from_above() { from } else { all };
     let mut changes = Vec::new();
+    let mut closed = release.gates.stand.level;
     if from < waves {
         changes.push(Change::WavesOpened { release: release.key, from, to: waves - 1, now });
+        // Each new wave meets all barriers anew.
+        closed = release.gates.levels.barrier_from(0);
     }
-    let meets_barriers = from < waves && release.gates.levels.barrier_from(0) != ALL_OPEN;
-    if meets_barriers || release.gates.stand.level != ALL_OPEN {
-        changes.push(Change::LevelOpened { release: release.key, level: ALL_OPEN, now });
+    let level = release.signalled_from(closed);
+    if closed < level {
+        changes.push(Change::LevelOpened { release: release.key, level, now });
     }
-    Ok(Decision::new(changes, Reply::Done))
+    let held =
+        if level < ALL_OPEN { Some(Gate::Level(level)) } else { (waves < all).then_some(Gate::Wave(waves)) };
+    match held.filter(|_| changes.is_empty()) {
+        Some(gate) => Err(held_above(release, release.gate_name(gate))),
+        None => Ok(Decision::new(changes, Reply::Done)),
+    }
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
@@ -57,6 +67,9 @@ pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refu
     let release = find(state, id)?;
     if !release.is_under_way() {
         return Err(wrong(release, "only a release that is under way can be extended"));
+    }
+    if release.waves_from_above() {
+        return Err(held_above(release, "who has a turn in which wave".to_owned()));
     }
     let able = membership(state, &release.strategy).members;
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));

@@ -18,7 +18,7 @@ mod upstream;
 mod walk;
 
 pub(super) use children::take_out;
-pub use fetch::form;
+pub use fetch::{NoOffer, form, peek};
 pub(super) use operate::roll_back;
 pub(super) use skip::again as skip_again;
 pub use submit::membership;
@@ -46,7 +46,9 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
         Command::Pause { release, reason } => operate::pause(state, release, reason, now).into(),
         Command::Resume { release } => operate::resume(state, release, now).into(),
-        Command::Abort { release, reason } => operate::abort(state, release, reason, now).into(),
+        Command::Abort { release, reason, by } => {
+            operate::abort(state, release, reason, by.as_deref(), now).into()
+        }
         Command::Approve { release } => lead::approve(state, release, now).into(),
         Command::Promote { release } => lead::promote(state, release, now).into(),
         Command::Extend { release } => lead::extend(state, release, now).into(),
@@ -54,13 +56,14 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
         Command::Retry { release } => operate::retry(state, release, now).into(),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
-        Command::SkipStage { release, stage } => skip::decide(state, release, stage, now).into(),
+        Command::SkipStage { release, stage } => skip::decide(state, release, stage, false, now).into(),
+        Command::UpstreamSkip { release, stage } => skip::decide(state, release, stage, true, now).into(),
         Command::UpstreamEnd { release, stage, undo } => {
             upstream::end(state, release, *stage, *undo, now).into()
         }
         Command::UpstreamDisowned { release, why } => upstream::disowned(state, release, why, now).into(),
-        Command::UpstreamContinue { release, offer, waves } => {
-            upstream::go_on(state, release, offer, *waves, now).into()
+        Command::UpstreamContinue { release, offer, waves, retries } => {
+            upstream::go_on(state, release, offer, *waves, *retries, now).into()
         }
         Command::UpstreamUndo { release, offer } => upstream::undo(state, release, offer, now).into(),
         Command::UpstreamHold { release, hold } => upstream::hold(state, release, *hold, now).into(),

@@ -1,12 +1,16 @@
 //! What operators and developers do to a release that exists.
 
-use super::walk::Walk;
+use super::{
+    submit::{refuse_conflicts, supersede},
+    walk::Walk,
+};
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Now, Outcome},
     release::{
-        assignment::{Dated, Fact, Step},
+        assignment::{Dated, Fact, Slot, Step},
         change::Change,
         command::{Decision, Refusal, Reply},
+        ending::{Cause, Ending},
         offer::MAX_ATTEMPT,
         state::{End, Release, ReleaseState, State},
         upstream::HELD,
@@ -55,22 +59,52 @@ pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<D
 pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
+        ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
+        // Paused by both: what was paused here goes on when it goes on there.
+        ReleaseState::Paused { by_limit, .. } if release.is_held_above() => {
+            let (release, reason) = (release.key, HELD.to_owned());
+            let change = Change::ReleasePaused { release, reason, by_limit, now };
+            Ok(Decision::new(vec![change], Reply::Done))
+        }
         ReleaseState::Paused { .. } => {
             Ok(Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done))
         }
+        ReleaseState::Planned if release.deferred => {
+            refuse_conflicts(state, &release.strategy, release.key)?;
+            let mut changes = supersede(state, &release.strategy, &release.id, release.key, now);
+            changes.push(Change::ReleaseResumed { release: release.key, now });
+            Ok(Decision::new(changes, Reply::Done))
+        }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(release, "only a paused release can be resumed")),
+        _ => Err(wrong(
+            release,
+            "only a release that is paused, or was submitted without being started, can be resumed",
+        )),
     }
 }
 
-pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+/// What only the manager above decides on, for it planned the release.
+pub(super) fn held(release: &Release, what: String) -> Refusal {
+    Refusal::HeldAbove { release: release.id.clone(), what }
+}
+
+pub(super) fn abort(
+    state: &State,
+    id: &str,
+    reason: &str,
+    by: Option<&str>,
+    now: Now,
+) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::Planned
         | ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Paused { .. } => {
-            Ok(Decision::new(roll_back(state, release, reason, End::Aborted, now), Reply::Done))
+            let by = by.map(str::to_owned);
+            let note = Some(reason.to_owned()).filter(|_| by.is_some());
+            let ending = Ending { by, note, ..Ending::new(Cause::Operator, reason) };
+            Ok(Decision::new(roll_back(state, release, ending, End::Aborted, now), Reply::Done))
         }
         ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } => {
             Ok(Decision::unchanged(Reply::Done))
@@ -86,12 +120,11 @@ pub(super) fn abort(state: &State, id: &str, reason: &str, now: Now) -> Result<D
 pub(in crate::release) fn roll_back(
     state: &State,
     release: &Release,
-    reason: &str,
+    why: Ending,
     end: End,
     now: Now,
 ) -> Vec<Change> {
-    let reason = reason.to_owned();
-    let mut changes = vec![Change::ReleaseAborted { release: release.key, reason, end, now }];
+    let mut changes = vec![Change::ReleaseAborted { release: release.key, why: Box::new(why), end, now }];
     if matches!(release.state, ReleaseState::Planned) {
         return changes;
     }
@@ -175,6 +208,16 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
     let mut inside = release.assignments.values().filter(|assignment| assignment.is_in(index)).peekable();
     if inside.peek().is_none() {
         return Ok(Decision::unchanged(Reply::Done));
+    }
+    if release.barrier_above(index).is_some() {
+        return Err(held(release, format!("the end of stage {stage:?}")));
+    }
+    // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
+    let has_managers = inside.clone().any(|assignment| assignment.manager.is_some());
+    if has_managers && !release.gates.may_end(Slot::stage(index)) {
+        let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
+                   promote the release instead";
+        return Err(wrong(release, why));
     }
     if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
         return Err(wrong(

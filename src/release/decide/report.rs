@@ -2,7 +2,7 @@
 
 use super::{Call, walk::Walk};
 use crate::{
-    model::{ChildStatus, Now, Outcome, StageStatus},
+    model::{ChildStatus, Exclusion, Now, Outcome, StageStatus},
     release::{
         assignment::{Assignment, FunctionSet, Shows, Slot, Step},
         change::{Change, Variant},
@@ -104,7 +104,18 @@ fn unconfirmed_below(walk: &mut Walk<'_>, summary: &Summary) {
 /// Takes in what a manager says of its agents.
 fn count(walk: &mut Walk<'_>, agents: Agents) {
     if walk.assignment.manager.as_deref().is_some_and(|manager| manager.reported != agents) {
-        walk.step(Step::Counted { agents });
+        walk.step(Step::Counted { agents, recount: None });
+    }
+}
+
+/// A manager that is done says anew what became of its agents: some were tried again there, or have proven the way back.
+/// What was said before and comes late changes nothing.
+fn recount(walk: &mut Walk<'_>, report: &Report<'_>, number: u32) {
+    let assignment = &walk.assignment;
+    let Some((manager, agents)) = assignment.manager.as_deref().zip(report.summary.agents) else { return };
+    let is_last = report.name.attempt == assignment.named && assignment.status.is_over();
+    if is_last && number > manager.recounts {
+        walk.step(Step::Counted { agents, recount: Some(number) });
     }
 }
 
@@ -137,6 +148,10 @@ impl<'s> Report<'s> {
             None => Some(unnamed(walk, name, piece, &kept)),
         };
         let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
+        let kept = match says_otherwise(walk, piece, slot, summary) {
+            Some(next) => summary.keep_with_next(next),
+            None => kept,
+        };
         Ok(Self { name, offer, piece, slot, summary, kept })
     }
 
@@ -170,6 +185,24 @@ impl<'s> Report<'s> {
             summary: Box::new(self.summary.clone()),
         }
     }
+}
+
+/// What a child says that it runs after a stage that ended, where its offer says otherwise. The offer is what counts here;
+/// a child that does something else is worth knowing of.
+fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Summary) -> Option<&'s str> {
+    let said = summary.says_next.as_deref().filter(|_| summary.status.is_over())?;
+    // A manager that says nothing leaves it to the strategy.
+    if walk.assignment.manager.is_some() && said.is_empty() {
+        return None;
+    }
+    let strategy = walk.strategy();
+    let success = summary.status == StageStatus::Completed;
+    let next = slot.stage_index().filter(|_| piece == Piece::Whole && summary.status != StageStatus::Error);
+    let next = match next.map(|stage| strategy.next(stage, success)) {
+        Some(Action::Stage(next)) => strategy.stages.get(next).map_or("", |stage| &stage.name),
+        _ => "",
+    };
+    (said != next).then_some(said)
 }
 
 /// The stage that a summary without a name is about: the one the child is in, unless it repeats the last stored.
@@ -227,6 +260,10 @@ fn work(
     changes_before: usize,
     late: &mut Late,
 ) -> Result<(), Refusal> {
+    if let Some(number) = report.summary.recount {
+        recount(walk, &report, number);
+        return Ok(());
+    }
     let is_current = report.name == walk.assignment.offer_name();
     if !is_current || walk.assignment.status.is_over() {
         return past(walk, &report, changes_before, late);
@@ -393,7 +430,10 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
         Shows::Nothing => {}
     }
     match piece {
-        Piece::Whole if walk.assignment.manager.is_some() => after_manager(walk, slot, success),
+        Piece::Whole if walk.assignment.manager.is_some() => {
+            let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
+            after_manager(walk, slot, success, wanted);
+        }
         Piece::Whole => after_whole(walk, slot, success, function),
         Piece::Stage(_) => after_stage(walk, slot, success, function),
         Piece::Rollout(rolled_out) => after_rollout(walk, rolled_out, success),
@@ -465,8 +505,13 @@ fn after_whole(walk: &mut Walk<'_>, slot: Slot, success: bool, function: usize) 
     }
 }
 
-/// A manager below reports the stages of the success path: whatever its children went through, it succeeded or failed.
-fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool) {
+/// A manager below reports the stages of the success path: whatever its children went through, it succeeded or failed; or
+/// somebody there wanted no more of it.
+fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool, wanted: bool) {
+    if !success && wanted {
+        let outcome = Outcome::Excluded(Exclusion::AbortedBelow);
+        return walk.step(Step::Ended { status: ChildStatus::Failed, outcome });
+    }
     let next = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, true));
     match next {
         Action::Stage(next) if success => walk.step(Step::StageBegan { slot: Slot::stage(next) }),

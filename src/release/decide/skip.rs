@@ -9,7 +9,7 @@
 //!
 //! A manager below is told which stages are skipped whenever it asks about a stage, and passes over them likewise.
 
-use super::operate::{another_fact, find, stage_of, wrong};
+use super::operate::{another_fact, find, held, stage_of, wrong};
 use crate::{
     model::{ChildKey, Now},
     release::{
@@ -22,8 +22,18 @@ use crate::{
     strategy::Action,
 };
 
-pub(super) fn decide(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
+/// `from_above`: the manager above says so.
+pub(super) fn decide(
+    state: &State,
+    id: &str,
+    stage: &str,
+    from_above: bool,
+    now: Now,
+) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
+    if release.upstream.is_some() && !from_above {
+        return Err(held(release, "which stages are skipped".to_owned()));
+    }
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
         return Err(wrong(release, "a stage can be skipped while the release runs"));
     }

@@ -9,6 +9,7 @@ use crate::{
     release::{
         change::{Change, Membership, Submitted},
         command::{Decision, Outlook, Refusal, Reply},
+        ending::{Cause, Ending},
         manager::Planned,
         offer::OfferName,
         state::{End, Release, ReleaseState, State},
@@ -34,15 +35,40 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
         return Decision::unchanged(reply);
     }
     let mut changes = Vec::new();
-    if submitted.strategy.on_conflict == OnConflict::Supersede {
-        let reason = format!("superseded by release {}", submitted.id);
-        let not_yet = |earlier: &&Release| !matches!(earlier.state, ReleaseState::RollingBack { .. });
-        for earlier in state.conflicts(&submitted.strategy, key).filter(not_yet) {
-            changes.extend(roll_back(state, earlier, &reason, End::Aborted, now));
-        }
+    if !submitted.deferred {
+        changes.extend(supersede(state, &submitted.strategy, &submitted.id, key, now));
     }
     changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
     Decision::new(changes, reply)
+}
+
+/// Takes back what a release that starts now supersedes, if it says so.
+pub(super) fn supersede(
+    state: &State,
+    strategy: &Strategy,
+    id: &ReleaseId,
+    key: ReleaseKey,
+    now: Now,
+) -> Vec<Change> {
+    if strategy.on_conflict != OnConflict::Supersede {
+        return Vec::new();
+    }
+    let reason = format!("superseded by release {id}");
+    let not_yet =
+        |earlier: &&Release| !earlier.deferred && !matches!(earlier.state, ReleaseState::RollingBack { .. });
+    let earlier = state.conflicts(strategy, key).filter(not_yet);
+    let ending = |reason: &String| Ending::new(Cause::Superseded, reason.clone());
+    earlier.flat_map(|earlier| roll_back(state, earlier, ending(&reason), End::Aborted, now)).collect()
+}
+
+/// Refuses a release that starts now and wants no other beside it.
+pub(super) fn refuse_conflicts(state: &State, strategy: &Strategy, key: ReleaseKey) -> Result<(), Refusal> {
+    if strategy.on_conflict != OnConflict::Refuse {
+        return Ok(());
+    }
+    let others = state.conflicts(strategy, key).filter(|other| !other.deferred);
+    let with: Vec<_> = others.map(|other| other.id.clone()).collect();
+    if with.is_empty() { Ok(()) } else { Err(Refusal::Conflict(with)) }
 }
 
 fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Refusal> {
@@ -58,13 +84,7 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
     if state.releases.values().filter(|release| !release.state.is_over()).count() >= limit {
         return Err(Refusal::Limit { what: "unfinished releases", limit });
     }
-    if submitted.strategy.on_conflict == OnConflict::Refuse {
-        let with: Vec<_> = state.conflicts(&submitted.strategy, key).map(|r| r.id.clone()).collect();
-        if !with.is_empty() {
-            return Err(Refusal::Conflict(with));
-        }
-    }
-    Ok(())
+    if submitted.deferred { Ok(()) } else { refuse_conflicts(state, &submitted.strategy, key) }
 }
 
 fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {

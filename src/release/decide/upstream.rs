@@ -6,6 +6,7 @@ use crate::{
     release::{
         change::Change,
         command::{Decision, Refusal, Reply},
+        ending::{Cause, Ending},
         gate::Gate,
         state::{End, Release, ReleaseState, State},
         upstream::HELD,
@@ -46,7 +47,8 @@ pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> R
 pub(super) fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, Refusal> {
     match state.release_by_id(id) {
         Some(release) if may_end_well(release) => {
-            Ok(Decision::new(roll_back(state, release, why, End::RolledBack, now), Reply::Done))
+            let ending = Ending::new(Cause::Disowned, why);
+            Ok(Decision::new(roll_back(state, release, ending, End::RolledBack, now), Reply::Done))
         }
         Some(_) => Ok(Decision::unchanged(Reply::Done)),
         None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
@@ -56,21 +58,41 @@ pub(super) fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<D
 
 /// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
 pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
-    match state.release_by_id(id) {
-        Some(release) if hold && release.is_running() => operate::pause(state, id, HELD, now),
-        Some(release) if !hold && release.is_held() => operate::resume(state, id, now),
-        Some(_) => Ok(Decision::unchanged(Reply::Done)),
-        None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
-        None => Err(Refusal::UnknownRelease(id.to_owned())),
+    let Some(release) = state.release_by_id(id) else {
+        return match state.known.get(id) {
+            Some(_) => Ok(Decision::unchanged(Reply::Done)),
+            None => Err(Refusal::UnknownRelease(id.to_owned())),
+        };
+    };
+    let said = release.upstream.as_ref().is_some_and(|upstream| upstream.held != hold);
+    let mut changes = Vec::new();
+    if said && may_end_well(release) {
+        changes.push(Change::HeldAbove { release: release.key, held: hold });
     }
+    let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
+    if hold && is_going {
+        changes.extend(operate::pause(state, id, HELD, now)?.changes);
+    } else if !hold && release.is_held() {
+        changes.push(Change::ReleaseResumed { release: release.key, now });
+    }
+    Ok(Decision::new(changes, Reply::Done))
 }
 
 fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
-    roll_back(state, release, "the parent takes it back", End::RolledBack, now)
+    let ending = Ending::new(Cause::Above, "the parent takes it back");
+    roll_back(state, release, ending, End::RolledBack, now)
 }
 
-/// The parent's next offer goes on with this release. Said twice it changes nothing.
-pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) -> Result<Decision, Refusal> {
+/// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
+/// be. Said twice it changes nothing.
+pub(super) fn go_on(
+    state: &State,
+    id: &str,
+    offer: &str,
+    waves: u32,
+    retries: bool,
+    now: Now,
+) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let key = release.key;
     if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
@@ -81,6 +103,10 @@ pub(super) fn go_on(state: &State, id: &str, offer: &str, waves: u32, now: Now) 
     let most = waves.min(release.turns.waves());
     if may_end_well(release) && most > open {
         changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
+    }
+    if retries {
+        // Else it is said again how it stands.
+        changes.extend(operate::retry(state, id, now).map(|retried| retried.changes).unwrap_or_default());
     }
     Ok(Decision::new(changes, Reply::Done))
 }

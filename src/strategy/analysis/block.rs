@@ -268,6 +268,19 @@ impl Draft {
         Some(analysis)
     }
 
+    /// Warns of names that are almost that of a kind of provider, where it is not known which there are.
+    pub fn doubt_providers(&self, findings: &mut Findings<'_>) {
+        for Asking { provider: name, .. } in &self.providers {
+            let kinds = [CHILDREN, "prometheus"];
+            let near = nearest(&name.value, kinds).filter(|near| *near != name.value);
+            if let Some(near) = near {
+                let message =
+                    format!("a provider called {} would have to be configured", quoted(&name.value));
+                findings.warning(name.at, "unknown-provider", message).fix(format!("did you mean {near}?"));
+            }
+        }
+    }
+
     /// Reports providers that there are not, and paths for those that have no use for one.
     pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
         for Asking { provider: name, has_path, is_timeless } in &self.providers {

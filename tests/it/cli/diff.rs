@@ -1,6 +1,7 @@
 //! What differs between two strategies, in lines.
 
 use choirmaster::{cli::release::differences, strategy};
+use serde_json::Value;
 
 const CANARY: &str = include_str!("../../../releases/canary.yml");
 
@@ -44,4 +45,110 @@ fn a_stage_that_is_on_one_side_only_is_one_line() {
     + stage "Canary"
     + stage "Comparison"
     "#);
+}
+
+#[test]
+fn blocks_are_compared_whole() {
+    let with = |block: &str| CANARY.to_owned() + block;
+    let area = |east: f64| format!("[[[13, 52], [{east}, 52], [{east}, 53], [13, 53], [13, 52]]]");
+    let before = with(&format!(
+        "target: {{area: {{type: Polygon, coordinates: {}}}, labels: {{tier: edge}}}}\nforward_up: true\nrollout: {{order: \
+         waves, waves: [1, 10%, 100%], max_failed: 2, soak: 10m, approval: before_each_wave, start: \
+         2030-01-01T00:00:00Z}}\n",
+        area(14.0)
+    ));
+    let after = with(&format!(
+        "target: {{area: {{type: Polygon, coordinates: {}}}, labels: {{tier: core, rack: a}}, partial: allow}}\nrollout: \
+         {{order: waves, waves: [5, 100%], max_failed: 2%, soak: 11m, on_failure: pause, late_joiners: include, \
+         max_in_progress: 7, approval: before_rollout, approval_timeout: 1h}}\n",
+        area(15.0)
+    ));
+    insta::assert_snapshot!(between(&before, &after), @r"
+    - forward_up: true
+    target: area: 5 corners from 13, 52 to 14, 53 (6cbd72) → 5 corners from 13, 52 to 15, 53 (7cbd72)
+    target: labels: tier: edge → core
+    target: partial: refuse → allow
+    rollout: approval: of: waves → rollout
+    rollout: approval: timeout: 6h → 1h
+    rollout: late_joiners: exclude → include
+    rollout: max_failed: 2 → 2%
+    rollout: on_failure: rollback → pause
+    rollout: order: waves: [1, 10%, 100%] → [5, 100%]
+    rollout: soak: 10m → 11m
+    - rollout: start_ms: 2030-01-01T00:00:00Z
+    + target: labels: rack: a
+    + rollout: max_in_progress: 7
+    ");
+    insta::assert_snapshot!(between(CANARY, &after), @r"
+    + target
+    + rollout
+    ");
+    let parallel = with("rollout: {order: parallel}\n");
+    insta::assert_snapshot!(between(&parallel, &with("rollout: {order: global_incremental}\n")), @"rollout: order: parallel → global_incremental");
+}
+
+#[test]
+fn analyses_are_compared_metric_by_metric() {
+    let judged = include_str!("../../../releases/judged.yml");
+    let other = judged.replace("tolerance: 5%", "tolerance: 6%").replace("interval: 1m", "interval: 2m");
+    assert_ne!(judged, other);
+    insta::assert_snapshot!(between(judged, &other), @r#"
+    rollout: analysis: interval: 1m → 2m
+    stage "Canary 20 Percent": analysis: interval: 1m → 2m
+    "#);
+}
+
+/// Every value of a stored strategy, each changed alone.
+fn changed(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .flat_map(|(key, inner)| {
+                // Durations are whole milliseconds.
+                let others = match inner.as_u64().filter(|_| key == "nanos") {
+                    Some(nanos) => vec![(nanos ^ 1_000_000).into()],
+                    None => changed(inner),
+                };
+                others.into_iter().map(move |inner| {
+                    let mut map = map.clone();
+                    map.insert(key.clone(), inner);
+                    Value::Object(map)
+                })
+            })
+            .collect(),
+        Value::Array(items) => (0..items.len())
+            .flat_map(|at| {
+                changed(&items[at]).into_iter().map(move |inner| {
+                    let mut items = items.clone();
+                    items[at] = inner;
+                    Value::Array(items)
+                })
+            })
+            .collect(),
+        Value::Bool(truth) => vec![Value::Bool(!truth)],
+        Value::Number(number) => match number.as_u64() {
+            Some(number) => vec![(number ^ 1).into()],
+            None => vec![(number.as_f64().unwrap() + 0.5).into()],
+        },
+        Value::String(text) => vec![format!("{text}x").into()],
+        Value::Null => Vec::new(),
+    }
+}
+
+#[test]
+fn nothing_that_a_strategy_says_is_overlooked() {
+    let mut seen = 0;
+    for (_, text) in crate::strategy::samples() {
+        let strategy = strategy::check(&text).strategy.unwrap();
+        for other in changed(&serde_json::to_value(&strategy).unwrap()) {
+            // A word that is none of a few is no other strategy.
+            let Ok(other) = serde_json::from_value::<strategy::Strategy>(other) else { continue };
+            if other == strategy {
+                continue;
+            }
+            seen += 1;
+            assert!(!differences(&strategy, &other).is_empty(), "{other:?}");
+        }
+    }
+    assert!(seen > 500, "{seen}");
 }

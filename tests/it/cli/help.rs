@@ -46,13 +46,14 @@ fn the_help_names_every_command() {
 
 #[test]
 fn the_help_of_release_names_every_verb() {
-    insta::assert_snapshot!(help(&["release", "--help"]), @r#"
+    insta::assert_snapshot!(help(&["release", "--help"]), @r"
     Submit, watch and steer releases
 
     Usage: choirmaster release <COMMAND>
 
     Commands:
       submit      Submit a release
+      import      Take over releases from folders that hold release.yml and fns.zip, one release each
       list        List releases, newest first
       show        Show a release: its stages, its children, and what each of them waits for
       watch       Follow a release to its end; the exit code tells how it ended
@@ -75,7 +76,7 @@ fn the_help_of_release_names_every_verb() {
     Options:
       -h, --help     Print help
       -V, --version  Print version
-    "#);
+    ");
 }
 
 #[test]

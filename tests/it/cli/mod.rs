@@ -3,12 +3,15 @@
 mod analyse;
 mod demo;
 mod diff;
+mod first_hour;
 mod help;
+mod original;
 mod release;
 mod samples;
 mod serve;
 mod stream;
 mod tree;
+mod words;
 
 use std::{
     ffi::OsStr,

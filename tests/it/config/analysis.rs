@@ -56,7 +56,7 @@ fn every_fault_of_the_files_is_reported_at_once_with_its_place() {
       /p.yml:2:9: provider "prom" lacks url; write url: http://127.0.0.1:9090
       /p.yml:2:28: provider "prom" has no key "urll"; did you mean url?
       /t/b.yml:2:3: there is a template "a" already; rename one of them
-      /t/c.yml:1:10: not readable as YAML: unclosed bracket '['
+      /t/c.yml:1:10: not readable as YAML: the [ that is opened here is never closed; write ] where it ends
     "#);
     let away = load("analysis: {providers: /no/such.yml, templates: /no/such}", &[], &[]).unwrap();
     insta::assert_snapshot!(away.analysis.site().unwrap_err().to_string(), @r#"

@@ -8,9 +8,24 @@ fn unknown_keys_and_sections_are_refused_where_they_stand_with_the_nearest_known
     insta::assert_snapshot!(complaint(text, &[], &[]), @r#"
     c.yml:2:3: there is no key "limits.max_childs"; did you mean limits.max_children?
     c.yml:4:1: there is no section "deadline"; did you mean deadlines?
-    c.yml:6:1: there is no section "nonsense"; there are serve, store, functions, limits, deadlines, timeouts, audit, log, auth, tls, child_tls, notify, parent, analysis
+    c.yml:6:1: there is no section "nonsense"; there are serve, http, store, functions, limits, deadlines, timeouts, audit, log, auth, tls, child_tls, notify, parent, analysis
     c.yml:9:3: there is no key "serve.max_connections"; did you mean limits.max_connections?
     c.yml:11:3: there is no key "log.colour"; config/choirmaster.yml lists all of them
+    "#);
+}
+
+#[test]
+fn keys_of_the_original_release_manager_are_answered_with_ours() {
+    let text = "log_level: \"debug\"\nip_address: \"localhost\"\nport: \"8080\"\nhost: \"localhost\"\nservice_area: '{}'\nparent:\n  host: \"localhost\"\n  port: \"8081\"\nserve: 8080\n";
+    insta::assert_snapshot!(complaint(text, &[], &[]), @r#"
+    c.yml:1:1: there is no section "log_level"; here it is level: of the section log
+    c.yml:2:1: there is no section "ip_address"; here it is listen: of the section serve, as in 127.0.0.1:8080
+    c.yml:3:1: there is no section "port"; here it is listen: of the section serve, as in 127.0.0.1:8080
+    c.yml:4:1: there is no section "host"; here it is listen: of the section serve, as in 127.0.0.1:8080
+    c.yml:5:1: there is no section "service_area"; here the area stands in a file of its own, which area_file: of the section parent names; also for a manager without a parent
+    c.yml:7:3: there is no key "parent.host"; here it is parent.url, as in http://127.0.0.1:8080
+    c.yml:8:3: there is no key "parent.port"; here it is parent.url, as in http://127.0.0.1:8080
+    c.yml:9:1: serve is a section: write its keys below it, indented
     "#);
 }
 

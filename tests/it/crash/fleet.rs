@@ -220,7 +220,8 @@ async fn agents_that_die_and_come_back_are_taken_back_to_the_base_version() {
         config.faults.lose_first_answer = 0.1;
         // The manager takes nobody for gone who was silent for less than two seconds.
         config.faults.restart_after = Duration::from_millis(2_500).div_f64(PACE);
-        let deadlines = ["deadlines.offer=6s", "deadlines.setup_grace=8s", "deadlines.stage=12s"];
+        let deadlines =
+            ["deadlines.offer=6s", "deadlines.setup_grace=8s", "deadlines.stage=12s", "deadlines.undo=14s"];
         let (_, report) = release(place, "two-stage", config, &deadlines, END).await;
         let restarts: u64 = report.agents.iter().map(|agent| agent.restarts).sum();
         assert!(restarts > 5, "hardly anybody died: {restarts}");

@@ -62,7 +62,8 @@ impl Story {
         let id = ReleaseId::parse(id).unwrap();
         let (strategy, text) = (Arc::new(strategy), text.as_str().into());
         let (digest, archive, upstream) = ([1; 32], [2; 32], None);
-        let submission = Box::new(Submitted { id, strategy, text, digest, archive, upstream });
+        let submission =
+            Box::new(Submitted { id, strategy, text, digest, archive, upstream, deferred: false });
         self.ask(&Command::Submit { submission, dry_run: false }).unwrap();
     }
 
@@ -76,6 +77,7 @@ impl Story {
         let summary = Summary {
             agents: None,
             stage_name: Some(stage.into()),
+            says_next: None,
             status,
             proxy_times: times,
             f1_times_summary: times,
@@ -88,6 +90,8 @@ impl Story {
             f2_errors: None,
             f1_histogram: None,
             f2_histogram: None,
+            why: None,
+            recount: None,
             strata: Vec::new(),
         };
         self.ask(&Command::Result { child: CHILD.into(), offer: offer.into(), summaries: vec![summary] })

@@ -36,6 +36,7 @@ pub async fn submit(manager: &Manager, text: &str) -> Reply {
         digest: [7; 32],
         archive: archive.digest,
         upstream: None,
+        deferred: false,
     };
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };
     manager.engine.submit(Box::new(submitted), archive.bytes, false, by, PATIENCE).await.unwrap()

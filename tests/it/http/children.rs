@@ -39,7 +39,7 @@ async fn a_child_is_shown_labelled_cordoned_and_forgotten() {
     assert_eq!(world.call("POST", &format!("{path}/drain")).await.ok().json()["cordon"], "drained");
     assert_eq!(world.get("/api/v1/releases/b").await.ok().json()["state"], "Done");
     assert_eq!(world.call("DELETE", &path).await.status, 204);
-    let gone = format!("404 /problems/unknown-child: child {child} is not known: poll first");
+    let gone = format!("404 /problems/unknown-child: child {child} is not known here");
     for (method, path) in [("GET", path.clone()), ("DELETE", path.clone()), ("POST", format!("{path}/drain"))]
     {
         assert_eq!(world.call(method, &path).await.problem(), gone);

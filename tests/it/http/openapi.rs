@@ -58,6 +58,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/abort
     POST /api/v1/releases/{id}/approve
     GET /api/v1/releases/{id}/children
+    GET /api/v1/releases/{id}/children/{child}/offer
     POST /api/v1/releases/{id}/children/{child}/retry
     POST /api/v1/releases/{id}/children/{child}/skip
     POST /api/v1/releases/{id}/extend

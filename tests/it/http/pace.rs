@@ -56,19 +56,23 @@ async fn a_poll_that_waits_for_a_place_is_answered_with_the_offer_when_one_is_fr
     world.fetch(&first, "a").await.ok();
     let began = Instant::now();
     world.report(&first, "a", STAGE, 5).await.ok();
-    // One place, so one of them; the other waits on.
-    waiting(&world, 1).await;
-    let (done, waits) = if calls[0].is_finished() { (0, 1) } else { (1, 0) };
-    let ids = [&second, &third];
-    let [one, two] = calls;
-    let (done_call, waiting_call) = if done == 0 { (one, two) } else { (two, one) };
-    assert_eq!(soon(done_call).await, "a");
+    // One place, so one of them; the other waits on. Which one, only its answer tells.
+    let [mut one, mut two] = calls;
+    let first_answer = async {
+        tokio::select! {
+            offer = &mut one => (offer.unwrap(), &second, &third, two),
+            offer = &mut two => (offer.unwrap(), &third, &second, one),
+        }
+    };
+    let (offer, done, waits, waiting_call) =
+        timeout(PATIENCE, first_answer).await.expect("nobody was answered");
+    assert_eq!(offer, "a");
     assert!(!waiting_call.is_finished());
-    world.fetch(ids[done], "a").await.ok();
-    world.report(ids[done], "a", STAGE, 5).await.ok();
+    world.fetch(done, "a").await.ok();
+    world.report(done, "a", STAGE, 5).await.ok();
     assert_eq!(soon(waiting_call).await, "a");
     assert!(began.elapsed() < Duration::from_secs(7), "the wake-up was lost: {:?}", began.elapsed());
-    world.fetch(ids[waits], "a").await.ok();
+    world.fetch(waits, "a").await.ok();
     world.stop().await;
 }
 

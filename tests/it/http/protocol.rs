@@ -104,7 +104,7 @@ async fn what_can_not_be_read_is_a_400_and_one_line() {
     /release 400 the parameter childID is missing
     /release?childID=a 400 the parameter releaseID is missing
     /release?releaseID=a 400 the parameter childID is missing
-    /release?childID=%FF&releaseID=a 404 child � is not known: poll first
+    /release?childID=%FF&releaseID=a 404 child � is not known here
     result 400 the body can't be read: missing field `id` at line 1 column 2
     result 400 the body can't be read: missing field `release_id` at line 1 column 66
     result 400 `stage_summaries` must hold at least one summary
@@ -162,17 +162,17 @@ async fn what_is_not_known_is_a_404_and_what_does_not_fit_a_409() {
     world.report(&child, "a", STAGE, 4).await.ok();
     note(report(&child, "a", STAGE, 5).await);
     insta::assert_snapshot!(seen, @r#"
-    /release?childID=stranger&releaseID=a 404 child stranger is not known: poll first
+    /release?childID=stranger&releaseID=a 404 child stranger is not known here
     /release?childID=CHILD&releaseID=b 404 b was never offered to child CHILD
     /release?childID=CHILD&releaseID=a.2 404 a.2 was never offered to child CHILD
     /release?childID=CHILD&releaseID=a%0Ab 404 a b was never offered to child CHILD
     /release/functions/b 404 there is no release b
     /release/functions/a%2Fb 404 there is no release a/b
     /release/functions/..%2F..%2Fetc 404 there is no release ../../etc
-    result 404 child stranger is not known: poll first
+    result 404 child stranger is not known here
     result 404 b was never offered to child CHILD
-    end_stage 404 child stranger is not known: poll first
-    end_stage 404 b was never offered to child CHILD
+    end_stage 200 {"end_stage":true,"then":"rollback"}
+    end_stage 200 {"end_stage":true,"then":"rollback"}
     result 409 stage "Canary 5 Percent" of a has not started for this child
     end_stage 404 a has no stage "other"
     result 409 a has no stage "other"

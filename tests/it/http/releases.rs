@@ -78,7 +78,7 @@ async fn a_release_is_shown_the_same_in_memory_and_from_the_store() {
     world.submit(&strategy("a")).await.ok();
     let open = world.get("/api/v1/releases/a").await.ok().json();
     assert_eq!((&open["state"], &open["counts"]["todo"]), (&json!("Running"), &json!(2)));
-    assert_eq!(open["waits_for"], "0 of 2 children have ended, 2 have not fetched their offer");
+    assert_eq!(open["waits_for"], "0 of 2 children have ended, 2 have yet to begin");
     assert_eq!(open["strategy"].as_str().unwrap(), strategy("a"));
     assert_eq!(
         open["stages"][0],
@@ -195,7 +195,7 @@ async fn lists_come_in_pages_and_filters_are_checked() {
         seen += &format!("{}\n", world.get(&format!("/api/v1/{query}")).await.problem());
     }
     insta::assert_snapshot!(seen, @r#"
-    400 about:blank: `state` "done" is none of Planned, Running, Paused, AwaitingApproval, RollingBack, Done, DoneWithFailures, RolledBack, Aborted
+    400 about:blank: `state` "done" is none of Planned, Running, Paused, AwaitingApproval, RollingBack, Done, DoneWithFailures, RolledBack, RolledBackUnproven, Aborted
     400 about:blank: Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `function`, `after`, `limit`
     400 about:blank: `limit` is 1 to 1000, not 0
     400 about:blank: `limit` is 1 to 1000, not 1001

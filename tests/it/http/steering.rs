@@ -95,7 +95,7 @@ async fn a_child_is_skipped_and_may_try_again() {
     world.report(&two, "a.r2", STAGE, 5).await.ok();
     insta::assert_snapshot!(refused(&world, &format!("a/children/{one}/retry")).await, @"409 /problems/nothing-to-retry: no child of release a can be retried");
     insta::assert_snapshot!(refused(&world, &format!("a/children/{two}/skip")).await, @"409 /problems/wrong-state: release a is Running: this child has ended its part, or the release is not under way");
-    insta::assert_snapshot!(refused(&world, "a/children/nobody/skip").await, @"404 /problems/unknown-child: child nobody is not known: poll first");
+    insta::assert_snapshot!(refused(&world, "a/children/nobody/skip").await, @"404 /problems/unknown-child: child nobody is not known here");
     let stranger = world.child().await;
     let said = refused(&world, &format!("a/children/{stranger}/retry")).await.replace(&stranger, "STRANGER");
     insta::assert_snapshot!(said, @"404 /problems/no-part: child STRANGER has no part in release a");

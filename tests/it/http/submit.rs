@@ -99,8 +99,8 @@ async fn every_fault_of_a_strategy_is_listed_at_once() {
         format!("{}:{} {} {}\n", fault["line"], fault["column"], fault["code"], fault["message"])
     });
     insta::assert_snapshot!(faults.collect::<String>(), @r#"
-    17:16 "unknown-function" "there is no function \"seive\""
-    25:20 "bad-threshold" "\"about\" is not a threshold"
+    18:16 "unknown-function" "there is no function \"seive\""
+    26:20 "bad-threshold" "\"about\" is not a threshold"
     "#);
     assert_eq!(world.get("/api/v1/releases").await.json()["items"], serde_json::json!([]));
     world.stop().await;
@@ -141,7 +141,7 @@ async fn what_is_no_submission_is_refused_with_the_reason() {
     json: 415 about:blank: the body must be application/yaml or multipart/form-data, not application/json
     boundary: 400 about:blank: Invalid `boundary` for `multipart/form-data` request
     cut off: 400 about:blank: the parts can't be read: incomplete multipart stream
-    query: 400 about:blank: Failed to deserialize query string: dryrun: unknown field `dryrun`, expected one of `dry_run`, `by`, `note`
+    query: 400 about:blank: Failed to deserialize query string: dryrun: unknown field `dryrun`, expected one of `dry_run`, `start`, `by`, `note`
     dry_run: 400 about:blank: Failed to deserialize query string: dry_run: provided string was not `true` or `false`
     by: 400 about:blank: `by` has 1 to 64 bytes and no control characters
     empty: 422 /problems/invalid-strategy: the strategy has a fault: there is no strategy here

@@ -137,7 +137,7 @@ async fn faults_of_a_plan_are_listed_and_strange_questions_refused() {
         assert_eq!(plan(&world, query, &strategy("a")).await.status, status, "{query}");
     }
     let large = format!("# {}\n", "x".repeat(300 * 1024));
-    assert_eq!(plan(&world, "", &large).await.status, 413);
+    assert_eq!(plan(&world, "", &large).await.status, 422);
     assert_eq!(plan(&world, "", "").await.status, 422);
     world.stop().await;
 }

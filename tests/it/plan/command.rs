@@ -73,8 +73,8 @@ async fn without_blocks_everybody_takes_part() {
     insta::assert_snapshot!(refused.unwrap_err(), @r#"
     the strategy has a fault: there is no function "seive"
 
-    r.yml:17:16: error: there is no function "seive"
-     17 |     func_name: seive
+    r.yml:18:16: error: there is no function "seive"
+     18 |     func_name: seive
       help: did you mean sieve?
     "#);
     world.stop().await;

@@ -73,7 +73,7 @@ fn wait(world: &mut World, child: &str, minutes: u32) {
 #[test]
 fn a_child_that_is_ready_goes_on_testing_until_the_verdict_is_a_pass() {
     let (mut world, child) = ready(&judged("", ""));
-    insta::assert_snapshot!(world.waits("7"), @"0 of 1 children have ended, 1 at work; every child is ready for the roll-out: the verdict of the analysis is awaited");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 1 child has ended, 1 at work; every child is ready for the roll-out: the verdict of the analysis is awaited");
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(false));
     let run = &world.release("7").runs[0];
     assert_eq!(world.release("7").look_due(run), Some(run.began + 5 * 60_000));

@@ -232,7 +232,7 @@ fn an_undo_that_a_tick_offers_becomes_overdue_too() {
     world.pass(16 * MINUTE);
     assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::TimedOut));
     assert_eq!(world.state_of("7"), "Running");
-    world.pass(16 * MINUTE);
+    world.pass(31 * MINUTE);
     assert_eq!(world.ended(), ["DoneWithFailures, 1 unconfirmed"]);
 }
 
@@ -384,7 +384,7 @@ fn nobody_takes_back_for_another_what_a_later_release_changed_there() {
     let (mut world, old) = world_with(&canary("7", "a"));
     world.take(&old);
     world.abort("7");
-    world.pass(20 * MINUTE);
+    world.pass(31 * MINUTE);
     assert_eq!(world.ended(), ["Aborted, 1 unconfirmed"]);
     // Not taken for the same machine at once, for it says that it is a manager.
     let new = world.poll_as("", "north", Some(manager())).0;
@@ -411,7 +411,7 @@ fn an_undo_that_nobody_fetches_goes_to_whoever_calls_with_the_same_area() {
     let new = world.child(area);
     world.pass(6 * MINUTE);
     world.abort("7");
-    world.pass(14 * MINUTE);
+    world.pass(29 * MINUTE);
     let calls_until_offered = (0..40).take_while(|_| {
         world.pass(SOON);
         world.poll(&new).is_empty()

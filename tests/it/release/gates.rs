@@ -64,7 +64,7 @@ fn global_incremental_moves_all_together() {
     let (mut world, children) = world_of(2, &led("order: global_incremental", 2));
     let [one, two] = [&children[0], &children[1]];
     world.get_ready(one, "One");
-    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have not fetched their offer, 1 at work; stage Two begins when the 1 that are behind have come");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have yet to begin, 1 at work; stage Two begins when the 1 that are behind have come");
     insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, last call 0s ago, gives up in 15m unless it calls");
     assert_eq!(world.may_end(one, "7", "One"), Ok(false));
     world.get_ready(two, "One");
@@ -153,7 +153,7 @@ fn locations_have_their_turns_one_by_one() {
         roll_out(&mut world, child);
         if place == 0 {
             world.pass(20 * SECOND);
-            insta::assert_snapshot!(world.waits("7"), @"1 of 3 children have ended, 2 have not fetched their offer; location 1 of 3; soaks for another 40s, then location 2 of 3");
+            insta::assert_snapshot!(world.waits("7"), @"1 of 3 children have ended, 2 have yet to begin; location 1 of 3; soaks for another 40s, then location 2 of 3");
         }
         world.pass(MINUTE);
     }
@@ -219,9 +219,9 @@ fn a_roll_back_that_somebody_does_not_answer_ends_unconfirmed() {
     roll_out(&mut world, &children[0]);
     world.take(&children[1]);
     world.report(&children[1], "7", summary("One", Failure)).unwrap();
-    world.pass(16 * MINUTE);
+    world.pass(31 * MINUTE);
     assert_eq!(world.ended(), ["RolledBack, 1 unconfirmed"]);
-    assert_eq!(world.state_of("7"), "RolledBack");
+    assert_eq!(world.state_of("7"), "RolledBackUnproven");
     // The undo outlives it.
     assert_eq!(world.take(&children[0]).0, "7.undo");
 }
@@ -495,7 +495,7 @@ fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_aga
     world.command(&Command::RetryChild { release, child }).unwrap();
     let (release, child) = about(&children[1]);
     world.command(&Command::SkipChild { release, child }).unwrap();
-    insta::assert_snapshot!(world.waits_child("7", &children[1]), @"waits for its undo 7.undo to be fetched: offered 0s ago, last call 0s ago, gives up in 15m");
+    insta::assert_snapshot!(world.waits_child("7", &children[1]), @"waits for its undo 7.undo to be fetched: offered 0s ago, last call 0s ago, gives up in 30m");
     // Its test runs on by itself, and is taken back.
     assert_eq!(world.may_end(&children[1], "7", "One"), Ok(true));
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));

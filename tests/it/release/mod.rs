@@ -2,6 +2,7 @@
 
 mod analysis;
 mod by_itself;
+mod ending;
 mod frozen;
 mod gates;
 mod managers;
@@ -10,6 +11,7 @@ mod one_stage;
 mod precedent;
 mod properties;
 mod queue;
+mod recount;
 mod replan;
 mod rules;
 mod skip;

@@ -293,7 +293,7 @@ impl Run {
                 });
             }
             Deed::Abort(index) => {
-                self.command(Command::Abort { release: release(*index), reason: String::new() });
+                self.command(Command::Abort { release: release(*index), reason: String::new(), by: None });
             }
             Deed::Retry(index) => self.command(Command::Retry { release: release(*index) }),
             Deed::EndStage(index, stage) => {

@@ -91,7 +91,7 @@ fn an_undo_of_a_release_that_overtook_is_dropped_where_the_later_one_has_begun()
     // One is back at once, the other is not heard of.
     assert_eq!(world.take(&child).0, "7.undo");
     world.report(&child, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
-    world.pass(2 * TEN_MINUTES);
+    world.pass(4 * TEN_MINUTES);
     assert_eq!(world.ended(), ["Aborted, 1 unconfirmed"]);
     assert_eq!(world.take(&child).0, "6");
     // A late result of the one that overtook, from a child at which the other has begun: nothing to be undone.
@@ -124,7 +124,7 @@ fn how_many_did_not_confirm_follows_those_who_do_so_later() {
         world.take(child);
     }
     world.abort("7");
-    world.pass(2 * TEN_MINUTES);
+    world.pass(4 * TEN_MINUTES);
     assert_eq!(world.ended(), ["Aborted, 2 unconfirmed"]);
     let mut shown = Vec::new();
     for child in [&north, &south] {

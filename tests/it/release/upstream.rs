@@ -6,7 +6,8 @@ use choirmaster::{
     model::StageStatus,
     release::{
         change::Change,
-        command::{Command, Reply},
+        command::{Command, Refusal, Reply},
+        ending::Cause,
         summary::{Histogram, Reported, Summary, Times},
         upstream::{Upstream, aggregate, led},
     },
@@ -234,8 +235,9 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     rolls_out(&mut world, &children[0]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
-    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have not fetched their offer; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
-    let go_on = Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2 };
+    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
+    let go_on =
+        Command::UpstreamContinue { release: "w".into(), offer: "21.r2".into(), waves: 2, retries: false };
     world.command(&go_on).unwrap();
     assert!(reported(&world).is_empty());
     world.command(&go_on).unwrap();
@@ -245,9 +247,146 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     // One that had fewer agents than it was planned with is done before its parent is.
-    let last = Command::UpstreamContinue { release: "w".into(), offer: "21.r3".into(), waves: 3 };
+    let last =
+        Command::UpstreamContinue { release: "w".into(), offer: "21.r3".into(), waves: 3, retries: false };
     world.command(&last).unwrap();
     assert_eq!(reported(&world), ["0 Completed"]);
+}
+
+/// How an operator below is refused.
+fn refused(world: &mut World, command: &Command) -> String {
+    let refusal = world.command(command).unwrap_err();
+    assert!(matches!(refusal, Refusal::HeldAbove { .. }), "{refusal}");
+    refusal.to_string()
+}
+
+fn hold(world: &mut World, release: &str, hold: bool) {
+    world.command(&Command::UpstreamHold { release: release.to_owned(), hold }).unwrap();
+}
+
+#[test]
+fn a_barrier_that_the_parent_holds_is_opened_by_no_promotion_below() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &two_stage("p", "a"));
+    let promote = Command::Promote { release: "p".into() };
+    insta::assert_snapshot!(refused(&mut world, &promote), @"release p came from the manager above, which decides on stage Second: do it there");
+    let offers = children.each_ref().map(|child| world.get_ready(child, "First"));
+    insta::assert_snapshot!(refused(&mut world, &promote), @"release p came from the manager above, which decides on stage Second: do it there");
+    for (child, offer) in children.iter().zip(&offers) {
+        assert!(!world.may_end(child, offer, "First").unwrap(), "nobody passed the stage");
+    }
+    // What follows the barrier it leads alone: there it can be promoted.
+    signal(&mut world, "p", 0, false);
+    world.command(&promote).unwrap();
+    assert_eq!(world.state_of("p"), "Running");
+}
+
+#[test]
+fn locations_below_are_promoted_as_far_as_the_barrier_that_the_parent_holds() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    let block = "rollout: {order: location_sequential, start_at: [13.0, 52.0]}\n";
+    offered_from_above(&mut world, &(two_stage("l", "a") + block));
+    assert_eq!(world.poll(&children[1]), "", "its turn comes later");
+    world.command(&Command::Promote { release: "l".into() }).unwrap();
+    let offers = children.each_ref().map(|child| world.get_ready(child, "First"));
+    for (child, offer) in children.iter().zip(&offers) {
+        assert!(!world.may_end(child, offer, "First").unwrap(), "the barrier is the parent's");
+    }
+    refused(&mut world, &Command::Promote { release: "l".into() });
+}
+
+#[test]
+fn what_the_parent_plans_is_skipped_ended_and_extended_above_only() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    let block = "rollout: {order: waves, waves: [1, 100%]}\nfrom_above: {waves: 1}\n";
+    offered_from_above(&mut world, &(two_stage("s", "a") + block));
+    world.get_ready(&children[0], "First");
+    let said = [
+        Command::SkipStage { release: "s".into(), stage: "Second".into() },
+        Command::EndStageNow { release: "s".into(), stage: "First".into() },
+        Command::Extend { release: "s".into() },
+        Command::Promote { release: "s".into() },
+    ]
+    .map(|command| refused(&mut world, &command));
+    insta::assert_snapshot!(said.join("\n"), @"
+    release s came from the manager above, which decides on which stages are skipped: do it there
+    release s came from the manager above, which decides on the end of stage \"First\": do it there
+    release s came from the manager above, which decides on who has a turn in which wave: do it there
+    release s came from the manager above, which decides on stage Second: do it there
+    ");
+    let skip = Command::UpstreamSkip { release: "s".into(), stage: "Second".into() };
+    world.command(&skip).unwrap();
+    assert_eq!(world.release("s").skipped_names(), ["Second"]);
+}
+
+#[test]
+fn what_the_parent_paused_is_resumed_by_nobody_here_and_by_whom_it_was_paused() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &(canary("h", "a").replace("WaitForSignal", "A/B")));
+    let offer = world.get_ready(&children[0], "Canary");
+    let resume = Command::Resume { release: "h".into() };
+
+    hold(&mut world, "h", true);
+    insta::assert_snapshot!(refused(&mut world, &resume), @"release h came from the manager above, which decides on the pause: do it there");
+    // Paused by both: when it goes on here, it is still paused above.
+    world.pause("h");
+    world.command(&resume).unwrap();
+    assert_eq!(world.state_of("h"), "Paused");
+    insta::assert_snapshot!(world.waits("h"), @"is paused by the manager above: it is resumed or aborted there");
+    assert!(!world.may_end(&children[0], &offer, "Canary").unwrap(), "nobody passes a stage meanwhile");
+    // The other way about.
+    world.pause("h");
+    hold(&mut world, "h", false);
+    assert_eq!(world.state_of("h"), "Paused");
+    world.command(&resume).unwrap();
+    assert_eq!(world.state_of("h"), "Running");
+}
+
+#[test]
+fn a_release_that_the_parent_paused_before_it_began_begins_when_it_goes_on() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    world.submit(&canary("first", "a"));
+    offered(&mut world, &canary("held", "a"));
+    hold(&mut world, "held", true);
+    world.abort("first");
+    assert_eq!(world.state_of("held"), "Planned");
+    insta::assert_snapshot!(world.waits("held"), @"starts when the manager above goes on with it: it is paused there");
+    hold(&mut world, "held", false);
+    assert_eq!(world.state_of("held"), "Running");
+    assert_eq!(world.take(&children[0]).0, "held");
+}
+
+#[test]
+fn a_part_that_the_parent_will_not_hear_of_is_taken_back() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &canary("d", "a"));
+    world.submit(&canary("next", "a"));
+    world.take(&children[0]);
+    let why = "the manager above refuses to hear of it (409: no)".to_owned();
+    world.command(&Command::UpstreamDisowned { release: "d".into(), why }).unwrap();
+    let (offer, _) = world.take(&children[0]);
+    world.report(&children[0], &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
+    assert!(world.ended().contains(&"RolledBack, 0 unconfirmed".to_owned()), "{:?}", world.ended());
+    assert_eq!(world.release("d").ending.as_ref().unwrap().cause, Cause::Disowned);
+    assert_eq!(world.state_of("next"), "Running");
+}
+
+#[test]
+fn a_stage_before_a_barrier_is_not_ended_by_hand_where_managers_would_lead_their_agents_past_it() {
+    let mut world = World::new();
+    let manager = world.manager(AREA, 4);
+    world.submit(&(two_stage("g", "a") + "rollout: {order: global_incremental, soak: 10m}\n"));
+    let offer = world.poll(&manager);
+    world.fetch(&manager, &offer).unwrap();
+    let end = Command::EndStageNow { release: "g".into(), stage: "First".into() };
+    assert!(matches!(world.command(&end), Err(Refusal::WrongState { .. })));
+    assert!(!world.may_end(&manager, &offer, "First").unwrap());
 }
 
 #[test]

@@ -286,7 +286,7 @@ impl World {
 
     pub fn abort(&mut self, release: &str) {
         let (release, reason) = (release.to_owned(), "bad".to_owned());
-        self.command(&Command::Abort { release, reason }).unwrap();
+        self.command(&Command::Abort { release, reason, by: None }).unwrap();
     }
 
     pub fn retry(&mut self, release: &str) -> Result<(), Refusal> {
@@ -375,6 +375,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
         digest,
         archive: [1; 32],
         upstream: None,
+        deferred: false,
     };
     Command::Submit { submission: Box::new(submission), dry_run: false }
 }
@@ -386,6 +387,7 @@ pub fn manager() -> Profile {
 pub fn summary(stage: &str, status: StageStatus) -> Summary {
     let times = Times { median: 8.0, minimum: 6.0, maximum: 11.0 };
     Summary {
+        says_next: None,
         agents: None,
         stage_name: (!stage.is_empty()).then(|| stage.to_owned()),
         status,
@@ -400,6 +402,8 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f2_errors: None,
         f1_histogram: None,
         f2_histogram: None,
+        why: None,
+        recount: None,
         strata: Vec::new(),
     }
 }

@@ -358,7 +358,14 @@ impl Agent {
         Next::Sleep(silence)
     }
 
-    fn look(&mut self, work: Box<Work>, mut run: Run, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+    fn look(
+        &mut self,
+        work: Box<Work>,
+        mut run: Run,
+        at: u64,
+        dice: &mut Dice,
+        deeds: &mut Vec<Deed>,
+    ) -> Next {
         let part = &work.parts[work.at];
         if part.kind == StageKind::AB {
             return self.judge(work, run, at, dice, deeds);

@@ -127,7 +127,7 @@ impl Uplink {
     }
 
     fn look_below(&mut self, manager: &Manager) {
-        let below = Look::at(&manager.state, None, usize::MAX).0.finish();
+        let below = Look::at(&manager.state, None, usize::MAX).0.finish(None);
         if below != self.below {
             self.below = below;
             self.link.below(self.below.area(false).is_some());
@@ -235,7 +235,7 @@ impl World {
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::SkipStage { release, stage });
+                self.own(manager, None, Command::UpstreamSkip { release, stage });
             }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
@@ -300,7 +300,12 @@ impl World {
                     let key = ReleaseKey(upward.release_key);
                     let about = upward.release.as_ref().map(|_| (key, Slot(upward.slot)));
                     let sum = self.sum_up(manager, about, status, upward.stage);
-                    let summary = Summary { agents: Some(upward.agents), ..sum };
+                    let summary = Summary {
+                        agents: Some(upward.agents),
+                        why: upward.why,
+                        recount: upward.recount,
+                        ..sum
+                    };
                     Command::Result { child: id, offer: upward.offer, summaries: vec![summary] }
                 });
                 (sent, None)
@@ -452,8 +457,12 @@ impl World {
         let uplink = self.links[manager].as_mut().unwrap();
         if let Some(release) = before {
             uplink.doing.insert(call, Doing::GoingOn);
-            let waves = above.waves.unwrap_or(1);
-            return self.own(manager, Some(call), Command::UpstreamContinue { release, offer, waves });
+            let (waves, retries) = (above.waves.unwrap_or(1), above.retries);
+            return self.own(
+                manager,
+                Some(call),
+                Command::UpstreamContinue { release, offer, waves, retries },
+            );
         }
         let parent = uplink.parent;
         uplink.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });
@@ -572,6 +581,8 @@ fn refused(offer: &str) -> Upward {
         split: 0,
         status: StageStatus::Error,
         agents: Agents::default(),
+        why: None,
+        recount: None,
     }
 }
 

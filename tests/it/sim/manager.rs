@@ -9,7 +9,7 @@ use std::{
 };
 
 use choirmaster::{
-    engine::rows::{UPWARD, Upward, upward},
+    engine::rows::{UPWARD, Upward, recount, upward},
     link::Row,
     model::{ChildId, ChildKey, Now, ReleaseKey},
     release::{
@@ -134,10 +134,11 @@ impl Manager {
                 offer_deadline: Duration::from_secs(40),
                 setup_grace: Duration::from_secs(45),
                 stage_deadline: Duration::from_secs(150),
+                undo_deadline: Duration::from_secs(85),
                 ..Settings::default()
             }
         } else {
-            Settings::default()
+            Settings { undo_deadline: Duration::from_secs(85), ..Settings::default() }
         };
         Self {
             state: State::new(settings.clone()),
@@ -285,6 +286,12 @@ impl Manager {
                 Change::StageReported { release, stage, status, .. } => {
                     let effect = self.release(*release).and_then(|found| upward(found, *stage, *status));
                     if let Some(effect) = effect {
+                        self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
+                    }
+                    continue;
+                }
+                Change::Recounted { release } => {
+                    if let Some(effect) = self.release(*release).and_then(recount) {
                         self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     }
                     continue;

@@ -148,6 +148,9 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         f2_histogram: None,
         strata: Vec::new(),
         agents: None,
+        says_next: None,
+        why: None,
+        recount: None,
     };
     summary.keep().json
 }

@@ -335,7 +335,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
       help: did you mean base_version?
 
     ## tab as indentation
-    r.yml:5:2: error: not readable as YAML: tabs disallowed within this context (block indentation)
+    r.yml:5:2: error: not readable as YAML: there is a tab in the indentation
      5 |  - name: sieve
        |  ^
       help: indent with spaces
@@ -584,4 +584,259 @@ fn an_error_is_not_lost_among_warnings() {
     assert_eq!(checked.diagnostics.len(), MAX_DIAGNOSTICS);
     assert!(checked.diagnostics.iter().any(|d| d.code == "unknown-key"));
     assert!(check(&text.replace("    oops: 1\n", "")).strategy.is_some());
+}
+
+#[test]
+fn slips_of_yaml_are_said_in_words_where_they_are() {
+    let area = |coordinates: &str| {
+        format!("{REFERENCE}\ntarget: {{area: {{type: Polygon, coordinates: {coordinates}}}}}\n")
+    };
+    let cases = [
+        ("a key too far to the right", with("      path: fns/sample_f2", "       path: fns/sample_f2")),
+        ("a key too far to the left", with("      path: fns/sample_f2", "     path: fns/sample_f2")),
+        ("a list item too far to the right", with("  - name: sieve", "   - name: sieve")),
+        ("a key at the side of a list", with("    func_name: sieve", "   func_name: sieve")),
+        ("a quote that is not closed", with("\"<0.02\"", "\"<0.02")),
+        ("a single quote that is not closed", with("\"<0.02\"", "'<0.02")),
+        ("a quote that is not closed at the end", format!("{REFERENCE}\non_conflict: \"queue\n")),
+        ("a colon in a value", with("name: canary5percent", "name: canary: 5 percent")),
+        ("a colon without a space", with("name: canary5percent", "name:canary5percent")),
+        ("no colon", with("name: canary5percent", "name canary5percent")),
+        ("a dash without a space", with("      - name: minCalls", "      -name: minCalls")),
+        ("a value that begins with a sign", with("name: canary5percent", "name: @canary")),
+        ("a reference", with("name: canary5percent", "name: *canary")),
+        ("an escape that is none", with("name: canary5percent", "name: \"c:\\canary\"")),
+        ("a bracket too few", area("[[[13, 52], [14, 52], [14, 53], [13, 52]]")),
+        ("a bracket too many", area("[[[13, 52], [14, 52], [14, 53], [13, 52]]]]")),
+        (
+            "a brace that is never closed",
+            area("[[[13, 52], [14, 52], [14, 53], [13, 52]]]").replace("}}\n", "}\n"),
+        ),
+    ];
+    let mut text = String::new();
+    for (what, yaml) in cases {
+        assert!(check(&yaml).strategy.is_none(), "{what} was accepted");
+        let _ = writeln!(text, "## {what}\n{}\n", rendered(&yaml));
+    }
+    insta::assert_snapshot!(text, @r#"
+    ## a key too far to the right
+    r.yml:11:7: error: not readable as YAML: the indentation fits nothing above: what is said here begins after 6 spaces, in line 10 after 7 spaces
+     11 |       env: nodejs
+        |       ^
+      help: keys that belong together begin in the same column; behind a dash that is two columns further
+
+    ## a key too far to the left
+    r.yml:11:7: error: not readable as YAML: the indentation fits nothing above: what is said here begins after 6 spaces, in line 10 after 5 spaces
+     11 |       env: nodejs
+        |       ^
+      help: keys that belong together begin in the same column; behind a dash that is two columns further
+
+    ## a list item too far to the right
+    r.yml:6:5: error: not readable as YAML: the indentation fits nothing above: what is said here begins after 4 spaces, in line 5 after 5 spaces
+     6 |     base_version:
+       |     ^
+      help: keys that belong together begin in the same column; behind a dash that is two columns further
+
+    ## a key at the side of a list
+    r.yml:15:4: error: not readable as YAML: the indentation fits nothing above: what is said here begins after 3 spaces, in line 14 after 4 spaces
+     15 |    func_name: sieve
+        |    ^
+      help: keys that belong together begin in the same column; behind a dash that is two columns further
+
+    ## a quote that is not closed
+    r.yml:23:20: error: not readable as YAML: the quote that is opened here is not closed in this line
+     23 |         threshold: "<0.02
+        |                    ^
+      help: write "<0.02"
+
+    ## a single quote that is not closed
+    r.yml:23:20: error: not readable as YAML: the quote that is opened here is not closed in this line
+     23 |         threshold: '<0.02
+        |                    ^
+      help: write '<0.02'
+
+    ## a quote that is not closed at the end
+    r.yml:39:14: error: not readable as YAML: the quote that is opened here is not closed in this line
+     39 | on_conflict: "queue
+        |              ^
+      help: write "queue"
+
+    ## a colon in a value
+    r.yml:2:13: error: not readable as YAML: there is a colon in the value
+     2 | name: canary: 5 percent
+       |             ^
+      help: put the value in quotes: name: "canary: 5 percent"
+
+    ## a colon without a space
+    r.yml:2:5: error: not readable as YAML: a colon needs a space behind it
+     2 | name:canary5percent
+       |     ^
+      help: write name: canary5percent
+
+    ## no colon
+    r.yml:2:1: error: not readable as YAML: there is no colon behind a key in this line
+     2 | name canary5percent
+       | ^
+      help: write it as key: value, or put a text of several lines in quotes
+
+    ## a dash without a space
+    r.yml:30:7: error: not readable as YAML: a dash needs a space behind it
+     30 |       -name: minCalls
+        |       ^
+      help: write - name: minCalls
+
+    ## a value that begins with a sign
+    r.yml:2:7: error: not readable as YAML: a value can't begin with "@"
+     2 | name: @canary
+       |       ^
+      help: put the value in quotes
+
+    ## a reference
+    r.yml:2:7: error: not readable as YAML: a value that begins with * is a reference to a &name, and there is none of this name
+     2 | name: *canary
+       |       ^
+      help: put the value in quotes
+
+    ## an escape that is none
+    r.yml:2:7: error: not readable as YAML: a backslash in double quotes begins an escape, and there is none like this
+     2 | name: "c:\canary"
+       |       ^
+      help: write \\ for a backslash, or use single quotes
+
+    ## a bracket too few
+    r.yml:39:45: error: not readable as YAML: the [ that is opened here is closed by }
+     39 | target: {area: {type: Polygon, coordinates: [[[13, 52], [14, 52], [14, 53], [13, 52]]}}
+        |                                             ^
+      help: a ] is missing before it, or there is one } too many
+
+    ## a bracket too many
+    r.yml:39:16: error: not readable as YAML: the { that is opened here is closed by ]
+     39 | target: {area: {type: Polygon, coordinates: [[[13, 52], [14, 52], [14, 53], [13, 52]]]]}}
+        |                ^
+      help: a } is missing before it, or there is one ] too many
+
+    ## a brace that is never closed
+    r.yml:39:9: error: not readable as YAML: the { that is opened here is never closed
+     39 | target: {area: {type: Polygon, coordinates: [[[13, 52], [14, 52], [14, 53], [13, 52]]]}
+        |         ^
+      help: write } where it ends
+    "#);
+}
+
+#[test]
+fn brackets_of_areas_that_are_too_few_or_too_many_are_counted() {
+    let area = |kind: &str, coordinates: &str| {
+        format!("{REFERENCE}\ntarget: {{area: {{type: {kind}, coordinates: {coordinates}}}}}\n")
+    };
+    let ring = "[[13, 52], [14, 52], [14, 53], [13, 52]]";
+    let mut text = String::new();
+    for (kind, coordinates) in [
+        ("Polygon", ring.to_owned()),
+        ("Polygon", format!("[[{ring}]]")),
+        ("MultiPolygon", format!("[{ring}]")),
+        ("MultiPolygon", format!("[[[{ring}]]]")),
+    ] {
+        let _ = writeln!(text, "{}\n", rendered(&area(kind, &coordinates)));
+    }
+    insta::assert_snapshot!(text, @r"
+    r.yml:39:45: error: a pair of brackets is missing: positions make a ring, and rings a polygon
+     39 | target: {area: {type: Polygon, coordinates: [[13, 52], [14, 52], [14, 53], [13, 52]]}}
+        |                                             ^
+      help: write [[[13.3, 52.4], [13.5, 52.4], [13.5, 52.6], [13.3, 52.4]]], and one pair more in a MultiPolygon
+
+    r.yml:39:46: error: there is a pair of brackets too many: positions make a ring, and rings a polygon
+     39 | target: {area: {type: Polygon, coordinates: [[[[13, 52], [14, 52], [14, 53], [13, 52]]]]}}
+        |                                              ^
+      help: take one [ and one ] away
+
+    r.yml:39:51: error: a pair of brackets is missing: positions make a ring, and rings a polygon
+     39 | target: {area: {type: MultiPolygon, coordinates: [[[13, 52], [14, 52], [14, 53], [13, 52]]]}}
+        |                                                   ^
+      help: write [[[13.3, 52.4], [13.5, 52.4], [13.5, 52.6], [13.3, 52.4]]], and one pair more in a MultiPolygon
+
+    r.yml:39:52: error: there is a pair of brackets too many: positions make a ring, and rings a polygon
+     39 | target: {area: {type: MultiPolygon, coordinates: [[[[[13, 52], [14, 52], [14, 53], [13, 52]]]]]}}
+        |                                                    ^
+      help: take one [ and one ] away
+    ");
+}
+
+#[test]
+fn what_is_probably_meant_otherwise_is_warned_of() {
+    let judged = |provider: &str| {
+        let block = format!(
+            "    analysis: {{duration: 1m, interval: 1m, metrics: [{{name: load, provider: {provider}, query: up, expected: \
+             {{max: 1}}}}]}}\n    end_action:"
+        );
+        with("    end_action:", &block)
+    };
+    let cases = [
+        ("a runtime with a letter too few", with("      env: nodejs\nstages", "      env: nodjs\nstages")),
+        ("a runtime with letters swapped", with("      env: nodejs\nstages", "      env: pyhton3\nstages")),
+        (
+            "no calls for the new version",
+            with("Percentage: 95", "Percentage: 100").replace("Percentage: 5 ", "Percentage: 0 "),
+        ),
+        ("almost a provider", judged("prometeus")),
+        ("almost the children", judged("childen")),
+    ];
+    let mut text = String::new();
+    for (what, yaml) in cases {
+        assert!(check(&yaml).strategy.is_some(), "{what} was refused: {}", rendered(&yaml));
+        let _ = writeln!(text, "## {what}\n{}\n", rendered(&yaml));
+    }
+    insta::assert_snapshot!(text, @r#"
+    ## a runtime with a letter too few
+    r.yml:11:12: warning: no platform is known for a runtime called "nodjs"
+     11 |       env: nodjs
+        |            ^
+      help: did you mean nodejs?
+
+    ## a runtime with letters swapped
+    r.yml:11:12: warning: no platform is known for a runtime called "pyhton3"
+     11 |       env: pyhton3
+        |            ^
+      help: did you mean python?
+
+    ## no calls for the new version
+    r.yml:13:11: warning: the new version gets no calls in stage "Canary 5 Percent", which proves nothing of it
+     13 |   - name: Canary 5 Percent
+        |           ^
+      help: give new_version a trafficPercentage above 0, or leave the stage out
+
+    ## almost a provider
+    r.yml:32:77: warning: a provider called "prometeus" would have to be configured
+     32 |     analysis: {duration: 1m, interval: 1m, metrics: [{name: load, provider: prometeus, query: up, expected: {max: 1}}]}
+        |                                                                             ^
+      help: did you mean prometheus?
+
+    ## almost the children
+    r.yml:32:77: warning: a provider called "childen" would have to be configured
+     32 |     analysis: {duration: 1m, interval: 1m, metrics: [{name: load, provider: childen, query: up, expected: {max: 1}}]}
+        |                                                                             ^
+      help: did you mean children?
+    "#);
+    for own in ["node18", "python3.11", "nodejs-20", "go", "tinyos", "firecracker"] {
+        let yaml = with("      env: nodejs\nstages", &format!("      env: {own}\nstages"));
+        assert_eq!(rendered(&yaml), "", "{own}");
+    }
+    assert_eq!(rendered(&judged("prom")), "");
+}
+
+#[test]
+fn a_start_that_is_over_is_warned_of_where_the_time_is_known() {
+    let text = format!("{REFERENCE}\nrollout: {{order: parallel, start: 2026-03-01T06:00:00Z}}\n");
+    let start = 1_772_344_800_000;
+    let mut checked = check(&text);
+    assert_eq!(checked.strategy.as_ref().unwrap().rollout.as_ref().unwrap().start_ms, Some(start));
+    checked.compare_start(start);
+    assert_eq!(checked.diagnostics, []);
+    checked.compare_start(start + 1);
+    insta::assert_snapshot!(checked.diagnostics[0].render("r.yml"), @r"
+    r.yml:39:35: warning: this instant is over: the release starts at once
+     39 | rollout: {order: parallel, start: 2026-03-01T06:00:00Z}
+        |                                   ^
+      help: write one that is yet to come, or leave start out
+    ");
+    assert!(checked.strategy.is_some());
 }

@@ -3,7 +3,11 @@ use choirmaster::cli::{schema, validate};
 use super::{REFERENCE, with};
 
 fn run(files: &[&str], json: bool, input: &str) -> (u8, String) {
-    let args = validate::Args { files: files.iter().map(ToString::to_string).collect(), json };
+    let args = validate::Args {
+        files: files.iter().map(ToString::to_string).collect(),
+        json,
+        wanted: Default::default(),
+    };
     let mut out = Vec::new();
     let code = validate::run_with(&args, &mut input.as_bytes(), &mut out);
     (code, String::from_utf8(out).unwrap())

@@ -26,6 +26,7 @@ pub fn parent(url: String) -> uplink::Settings {
         token: None,
         name: Some("middle".to_owned()),
         poll: Duration::from_millis(20),
+        service_area: None,
         archive_limits: choirmaster::functions::Limits::default(),
     }
 }

@@ -36,8 +36,11 @@ pub(super) async fn handle(
         Some(id) => Some(ctx.view().release_key(&id).ok_or_else(|| Problem::unknown_release(&id))?.0),
     };
     let after: Place = page::after(parameters.after.as_deref())?.unwrap_or_default();
-    let filter = AuditFilter { after: after.columns(), release_key, limit };
-    let rows = ctx.engine.reader().audit(&filter).await?;
-    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| Place::of(row).to_string());
+    // One more than wanted tells whether there is a page after this one.
+    let filter = AuditFilter { after: after.columns(), release_key, limit: limit + 1 };
+    let mut rows = ctx.engine.reader().audit(&filter).await?;
+    let has_more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| has_more).map(|row| Place::of(row).to_string());
     Ok(Json(Page { items: rows.iter().map(form::entry).collect(), next }))
 }

@@ -25,6 +25,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
         last_call: look.last_call(key).map(|at| of_served(at, look.now)),
         releases: releases.map(|release| release.id.to_string()).collect(),
         doing: look.doing(key),
+        outside: false,
         area: None,
     }
 }

@@ -14,6 +14,7 @@ use crate::{
         context::PATIENCE,
         extract::Query,
         problem::Problem,
+        service_area::ServiceArea,
         v1::page::{self, SCAN_SLICE},
     },
     model::{ChildKey, Now},
@@ -37,6 +38,8 @@ pub(super) struct Parameters {
     cordon: Option<String>,
     /// Only children that have not called for this long: `90s`, `5m`, `2h`.
     silent_for: Option<String>,
+    /// Only children outside of this manager's area.
+    outside: bool,
     /// `next` of the page before.
     after: Option<String>,
     /// Items of a page, 1 to 1,000; 100 if not given.
@@ -50,11 +53,12 @@ struct Filter {
     kind: Option<String>,
     cordon: Option<String>,
     silent_ms: Option<u64>,
+    outside: bool,
 }
 
 impl Filter {
     fn read(parameters: Parameters) -> Result<Self, Problem> {
-        let Parameters { label, kind, cordon, silent_for, .. } = parameters;
+        let Parameters { label, kind, cordon, silent_for, outside, .. } = parameters;
         let none = |what: &str, known: &str| Problem::bad_request(format!("`{what}` is one of {known}"));
         if kind.as_deref().is_some_and(|kind| !matches!(kind, "agent" | "rm")) {
             return Err(none("kind", "agent, rm"));
@@ -70,7 +74,7 @@ impl Filter {
             duration(&text).ok_or_else(|| Problem::bad_request("`silent_for` looks like 90s, 5m or 2h"))
         });
         let silent_ms = silent.transpose()?.map(|silent| silent.as_millis() as u64);
-        Ok(Self { label: label.transpose()?, kind, cordon, silent_ms })
+        Ok(Self { label: label.transpose()?, kind, cordon, silent_ms, outside })
     }
 
     fn wants(&self, view: &View, now: Now, key: ChildKey, record: &Record) -> bool {
@@ -109,11 +113,19 @@ pub(super) async fn handle(
     let limit = page::limit(parameters.limit)? as usize;
     let mut after = page::after(parameters.after.as_deref())?.map(ChildKey);
     let filter = Filter::read(parameters)?;
+    let own = ctx.settings.service_area.clone();
+    if filter.outside && own.is_none() {
+        return Err(Problem::bad_request(
+            "this manager doesn't know its own area: name it in parent.area_file",
+        ));
+    }
     let mut items = Vec::new();
     loop {
         let (view, now) = (Arc::clone(ctx.engine.view()), ctx.engine.clock().now());
-        let (wanted, missing) = (filter.clone(), limit - items.len());
-        let slice = ctx.engine.query(PATIENCE, move |state| take(state, &view, now, after, missing, &wanted));
+        let (wanted, own, missing) = (filter.clone(), own.clone(), limit - items.len());
+        let slice = ctx
+            .engine
+            .query(PATIENCE, move |state| take(state, &view, now, after, missing, &wanted, own.as_deref()));
         let (children, next) = slice.await?;
         items.extend(children);
         after = next;
@@ -132,13 +144,17 @@ fn take(
     after: Option<ChildKey>,
     limit: usize,
     filter: &Filter,
+    own: Option<&ServiceArea>,
 ) -> (Vec<Child>, Option<ChildKey>) {
     let look = Look { state, seen: view, now, since: view.listening_since() };
     let mut children = Vec::new();
     let mut rest = state.children.after(after).enumerate().peekable();
     while let Some((looked, (key, record))) = rest.next() {
         if filter.wants(view, now, key, record) {
-            children.push(form::child(&look, key, record));
+            let outside = own.is_some_and(|own| own.is_outside(record.area.as_deref()));
+            if outside || !filter.outside {
+                children.push(Child { outside, ..form::child(&look, key, record) });
+            }
         }
         if children.len() >= limit || looked + 1 >= SCAN_SLICE {
             return (children, rest.peek().map(|_| key));

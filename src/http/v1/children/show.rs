@@ -33,6 +33,7 @@ pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
     });
     let (mut child, area) = found.await?.ok_or_else(|| Problem::unknown_child(id))?;
     // Read outside the engine: an area may have a thousand positions.
+    child.outside = ctx.settings.service_area.as_ref().is_some_and(|own| own.is_outside(area.as_deref()));
     child.area = area.and_then(|area| serde_json::from_str(&area).ok());
     Ok(child)
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::{Request, State},
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -12,12 +15,19 @@ use crate::{
     http::{
         Context,
         context::PATIENCE,
-        extract::{Body, Query},
+        extract::Query,
         problem::{self, Problem},
-        v1::page,
+        v1::{
+            page,
+            releases::{
+                advice,
+                submit::{self, Prepared, SubmissionParts},
+                upload,
+            },
+        },
     },
     model::ChildKey,
-    strategy,
+    strategy::{self, Diagnostic, Strategy},
     wire::api::{self, Plan},
 };
 
@@ -40,7 +50,8 @@ pub(super) struct Parameters {
 /// Each page is planned anew, on the children as they are then.
 #[utoipa::path(post, path = "/api/v1/plan", operation_id = "plan_release", tag = "releases",
     params(Parameters),
-    request_body(content = String, content_type = "application/yaml", description = "The strategy."),
+    request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
+        description = "The strategy, alone or with a zip of its functions, as it would be submitted."),
     responses(
         (status = 200, body = Plan),
         (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
@@ -50,7 +61,7 @@ pub(super) struct Parameters {
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Query(parameters): Query<Parameters>,
-    Body(body): Body,
+    request: Request,
 ) -> Result<Json<Plan>, Problem> {
     let asked = Asked {
         children: match parameters.children.as_deref() {
@@ -63,12 +74,11 @@ pub(super) async fn handle(
         after: page::after(parameters.after.as_deref())?.map(ChildKey),
         limit: page::limit(parameters.limit)? as usize,
     };
-    let settings = Arc::clone(&ctx.settings);
-    let checked = blocking(move || strategy::check_at(&body, &settings.site)).await?;
-    let Some(strategy) = checked.strategy else {
-        return Err(Problem::invalid_strategy(&checked.diagnostics));
+    let (strategy, warnings) = match &asked.after {
+        // What was found of it was said with the first page.
+        Some(_) => (look(&ctx, request).await?, Vec::new()),
+        None => check(&ctx, request).await?,
     };
-    let strategy = Arc::new(strategy);
     let planned = {
         let strategy = Arc::clone(&strategy);
         let now = ctx.engine.clock().now();
@@ -84,8 +94,28 @@ pub(super) async fn handle(
         Ok::<_, Problem>(plan)
     })
     .await??;
-    plan.warnings = checked.diagnostics.iter().map(problem::diagnostic).collect();
+    plan.warnings = warnings.iter().map(problem::diagnostic).collect();
     Ok(Json(plan))
+}
+
+/// All that a submission would have to pass, and what is odd about it.
+async fn check(ctx: &Context, request: Request) -> Result<(Arc<Strategy>, Vec<Diagnostic>), Problem> {
+    let turn = ctx.submissions.acquire().await;
+    let upload = upload::read(ctx, request).await?;
+    let preparing = ctx.clone();
+    let prepared = blocking(move || submit::prepare(&upload, &preparing)).await??;
+    drop(turn);
+    let Prepared { submission, mut warnings, places, .. } = prepared;
+    warnings.extend(advice::ask(ctx, &submission.strategy, &places).await?);
+    Ok((submission.strategy, warnings))
+}
+
+/// The strategy alone.
+async fn look(ctx: &Context, request: Request) -> Result<Arc<Strategy>, Problem> {
+    let upload = upload::read(ctx, request).await?;
+    let settings = Arc::clone(&ctx.settings);
+    let checked = blocking(move || strategy::check_submission_at(&upload.strategy, &settings.site)).await?;
+    checked.strategy.map(Arc::new).ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {

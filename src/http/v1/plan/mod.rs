@@ -9,8 +9,8 @@ use utoipa_axum::{
     routes,
 };
 
-use crate::{http::Context, strategy::MAX_STRATEGY_BYTES};
+use crate::http::{Context, v1::releases::upload::MAX_BODY_BYTES};
 
 pub fn router() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(make::handle).layer(DefaultBodyLimit::max(MAX_STRATEGY_BYTES + 4)))
+    OpenApiRouter::new().routes(routes!(make::handle).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))
 }

@@ -27,6 +27,7 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::Abort { release: id.clone(), reason: reason(&by) };
+    let (reason, name) = (reason(&by), Some(by.actor.name()));
+    let command = Command::Abort { release: id.clone(), reason, by: name };
     act(&ctx, &id, command, by).await
 }

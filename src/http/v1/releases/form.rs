@@ -9,6 +9,7 @@ use crate::{
     model::{Exclusion, Now},
     release::{
         assignment::{Dated, Fact},
+        ending::Ending,
         manager::Agents,
         state::{Counts, Release, ReleaseState, State},
         waits,
@@ -24,7 +25,8 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
         id: release.id.to_string(),
         name: release.strategy.name.clone(),
         state: release.state.name().to_owned(),
-        reason: reason(&release.state),
+        reason: reason(&release.state, release.ending.as_deref()),
+        why: release.ending.as_deref().map(ending),
         waits_for: waits::release(state, release, now),
         functions: function_names(&release.strategy),
         attempt: release.attempt,
@@ -97,8 +99,9 @@ fn with_name(row: &ReleaseRow, detail: &StoredDetail, name: String) -> api::Rele
     api::Release {
         id: row.id.clone(),
         name,
-        state: row.state.clone(),
-        reason: reason(&detail.state),
+        state: detail.state.name().to_owned(),
+        reason: reason(&detail.state, detail.ending.as_deref()),
+        why: detail.ending.as_deref().map(ending),
         waits_for: None,
         functions: serde_json::from_str(&row.functions).unwrap_or_default(),
         attempt: detail.attempt,
@@ -115,20 +118,26 @@ fn wall(at: Now) -> String {
     rfc3339(at.wall_ms)
 }
 
-fn reason(state: &ReleaseState) -> Option<String> {
+fn reason(state: &ReleaseState, ending: Option<&Ending>) -> Option<String> {
     match state {
         ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
             Some(reason.clone())
         }
         ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),
-        ReleaseState::Planned | ReleaseState::Running | ReleaseState::Over { .. } => None,
+        ReleaseState::Over { .. } => ending.map(|ending| ending.text.clone()),
+        ReleaseState::Planned | ReleaseState::Running => None,
     }
+}
+
+fn ending(ending: &Ending) -> api::Ending {
+    let Ending { cause, text, child, stage, numbers, by, note } = ending.clone();
+    api::Ending { cause: cause.name().to_owned(), text, child, stage, numbers, by, note }
 }
 
 /// Undo offers outlive a release; some of them may have been confirmed since it ended.
 fn unconfirmed(state: &ReleaseState, counts: &Counts) -> u32 {
     match state {
-        ReleaseState::Over { .. } => counts.undoing,
+        ReleaseState::Over { unconfirmed, .. } => *unconfirmed,
         _ => counts.undo_overdue,
     }
 }

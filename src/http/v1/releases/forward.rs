@@ -6,9 +6,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::submit::Prepared;
+use super::submit::{How, Prepared};
 use crate::{
-    engine::By,
     forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER},
     http::{Context, context::PATIENCE, problem::Problem},
     model::MAX_OFFER_ID_LEN,
@@ -39,8 +38,7 @@ pub(super) async fn hand_over(
     ctx: &Context,
     prepared: Prepared,
     mut passed: Vec<String>,
-    dry_run: bool,
-    by: By,
+    How { dry_run, deferred, by }: How,
 ) -> Result<Response, Problem> {
     let Prepared { submission, archive, .. } = prepared;
     let Some((forward, _)) = ctx.above.of(&submission.strategy)? else {
@@ -51,6 +49,7 @@ pub(super) async fn hand_over(
         strategy: &submission.text,
         functions: archive.bytes,
         dry_run,
+        deferred,
         by: &by.actor.name(),
         note: by.note.as_deref(),
         passed: &passed,

@@ -2,6 +2,7 @@
 
 mod abort;
 mod act;
+pub(super) mod advice;
 mod analysis;
 mod approve;
 mod child_form;
@@ -11,6 +12,7 @@ mod extend;
 mod form;
 mod forward;
 mod list;
+mod offer;
 mod pause;
 mod promote;
 mod resume;
@@ -20,8 +22,8 @@ mod show;
 mod skip_child;
 mod skip_stage;
 mod strategy;
-mod submit;
-mod upload;
+pub(super) mod submit;
+pub(super) mod upload;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{
@@ -50,4 +52,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(show::handle))
         .routes(routes!(children::handle))
         .routes(routes!(strategy::handle))
+        .routes(routes!(offer::handle))
 }

@@ -13,12 +13,13 @@ use sha2::{Digest as _, Sha256};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
+    advice,
     forward::{self, passed},
     upload::{self, Upload},
 };
 use crate::{
-    engine::EngineError,
-    functions::{self, Archive},
+    engine::{By, EngineError},
+    functions::{self, Archive, ArchiveError},
     http::{
         Context,
         auth::Operator,
@@ -30,7 +31,7 @@ use crate::{
         change,
         command::{Outlook, Reply},
     },
-    strategy::{self, Diagnostic, Strategy},
+    strategy::{self, Checked, Diagnostic, Places, Severity, Strategy},
     wire::api::{self, Note, Submitted},
 };
 
@@ -40,6 +41,8 @@ use crate::{
 pub(super) struct Parameters {
     /// Checks everything and says what would happen; changes nothing.
     dry_run: bool,
+    /// Whether it starts as soon as it can; else it waits until it is resumed. `true` if not given.
+    start: Option<bool>,
     /// Who submits, for the audit trail.
     by: Option<String>,
     /// Why.
@@ -49,7 +52,7 @@ pub(super) struct Parameters {
 /// The parts of a multipart submission.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "it describes a body that is read part by part")]
-struct SubmissionParts {
+pub struct SubmissionParts {
     /// The strategy, YAML.
     strategy: String,
     /// A zip of the functions' folders. Without it they are taken from the manager's own folder.
@@ -83,7 +86,8 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let Parameters { dry_run, by, note } = parameters;
+    let Parameters { dry_run, start, by, note } = parameters;
+    let deferred = start == Some(false);
     let by = acting(operator.as_deref(), Note { by, note })?;
     // Each holds its body in memory and packs with a whole core: more at once would only slow each other down.
     let turn = ctx.submissions.acquire().await;
@@ -97,9 +101,12 @@ pub(super) async fn handle(
     })??;
     drop(turn);
     if prepared.goes_up {
-        return forward::hand_over(&ctx, prepared, passed, dry_run, by).await;
+        let how = How { dry_run, deferred, by };
+        return forward::hand_over(&ctx, prepared, passed, how).await;
     }
-    let Prepared { submission, archive, warnings, .. } = prepared;
+    let Prepared { mut submission, archive, mut warnings, places, .. } = prepared;
+    submission.deferred = deferred;
+    warnings.extend(advice::ask(&ctx, &submission.strategy, &places).await?);
     let id = submission.id.clone();
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by, PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
@@ -113,32 +120,43 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-pub(super) struct Prepared {
+/// What is to become of a submission, and who wants it.
+pub(super) struct How {
+    pub dry_run: bool,
+    pub deferred: bool,
+    pub by: By,
+}
+
+pub struct Prepared {
     pub submission: change::Submitted,
     pub archive: Archive,
-    warnings: Vec<Diagnostic>,
+    pub warnings: Vec<Diagnostic>,
+    pub places: Places,
     /// Whether it reaches beyond this manager.
     goes_up: bool,
 }
 
-/// Checks the strategy, packs its functions, and digests both.
-fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
+/// Checks the strategy, packs its functions, and digests both: all that a release must pass, whether it is planned or
+/// submitted.
+pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
     if upload.strategy.contains(&0) {
         return Err(Problem::bad_request(
             "the strategy has the character NUL in it, which no store can keep",
         ));
     }
     let settings = &ctx.settings;
-    let checked = strategy::check_submission_at(&upload.strategy, &settings.site);
+    let mut checked = strategy::check_submission_at(&upload.strategy, &settings.site);
+    checked.compare_start(ctx.engine.clock().now().wall_ms);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
     let goes_up = ctx.above.of(&strategy)?.is_some();
     let limits = &settings.archive_limits;
     let archive = match &upload.functions {
-        Some(zip) => functions::from_upload(zip, &strategy, limits)?,
-        None => functions::from_folder(&settings.functions_root, &strategy, limits)?,
+        Some(zip) => functions::from_upload(zip, &strategy, limits),
+        None => functions::from_folder(&settings.functions_root, &strategy, limits),
     };
+    let archive = archive.map_err(|error| unpacked(error, upload, ctx, &strategy, &checked.places))?;
     // It was checked as text, so this loses nothing.
     let given = || String::from_utf8_lossy(&upload.strategy).into();
     let text = checked.frozen.map_or_else(given, Into::into);
@@ -147,10 +165,33 @@ fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
         digest: digest(&strategy, &archive)?,
         archive: archive.digest,
         upstream: None,
+        deferred: false,
         strategy: Arc::new(strategy),
         text,
     };
-    Ok(Prepared { submission, archive, warnings: checked.diagnostics, goes_up })
+    let Checked { diagnostics: warnings, places, .. } = checked;
+    Ok(Prepared { submission, archive, warnings, places, goes_up })
+}
+
+/// Why there is no archive; where folders are missing, all of them are named.
+fn unpacked(
+    error: ArchiveError,
+    upload: &Upload,
+    ctx: &Context,
+    strategy: &Strategy,
+    places: &Places,
+) -> Problem {
+    let missing = match (&error, &upload.functions) {
+        (ArchiveError::Missing { .. }, Some(zip)) => {
+            functions::missing_in_zip(zip, "the zip of the functions", strategy, places)
+        }
+        (ArchiveError::Missing { .. }, None) => {
+            let (root, called) = (&ctx.settings.functions_root, "the manager's folder of functions");
+            functions::missing_in_folder(root, called, Severity::Error, strategy, places)
+        }
+        _ => Vec::new(),
+    };
+    Problem::from(error).with_diagnostics(missing.iter().map(problem::diagnostic).collect())
 }
 
 /// Over the parsed strategy, so that comments and spelling make no difference, and the functions.

@@ -1,0 +1,207 @@
+//! What is submitted: a strategy, and where its functions come from.
+//!
+//! What lies beside a strategy is meant: a `fns.zip`, another zip that holds one of the named folders, or the folders
+//! themselves. Where more than one of them is there, nothing is guessed, since what is guessed wrong is run by
+//! everybody. Only where nothing lies beside the file are the functions those of the manager.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use super::{failure::Failure, show};
+use crate::{
+    functions::{self, Limits},
+    strategy::{self, MAX_STRATEGY_BYTES, Strategy},
+};
+
+/// What a strategy is called in the folder of a release.
+const STRATEGY_FILES: [&str; 2] = ["release.yml", "release.yaml"];
+
+/// What the functions are called there.
+const ZIP_FILE: &str = "fns.zip";
+
+/// Most zips beside a strategy that are looked into.
+const MAX_ZIPS: usize = 200;
+
+/// Where the functions are to come from, as it was said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub struct Wanted {
+    /// The functions: a zip, or the folder that contains fns/
+    #[arg(long, value_name = "ZIP|DIR")]
+    pub functions: Option<PathBuf>,
+    /// Take the functions from the fns/ folder beside the manager, whatever lies beside the strategy
+    #[arg(long, conflicts_with = "functions")]
+    pub functions_of_manager: bool,
+}
+
+/// Where functions come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Functions {
+    OfManager,
+    Zip(PathBuf),
+    /// The folder that contains those which the strategy names.
+    Folder(PathBuf),
+}
+
+impl Functions {
+    /// For people.
+    pub fn name(&self) -> String {
+        match self {
+            Self::OfManager => "those of the manager".to_owned(),
+            Self::Zip(path) => path.display().to_string(),
+            Self::Folder(path) => format!("the folders in {}", path.display()),
+        }
+    }
+}
+
+/// A strategy and its functions.
+#[derive(Debug)]
+pub struct Source {
+    /// The strategy's file, for messages; `-` for standard input.
+    pub file: String,
+    pub text: Vec<u8>,
+    pub functions: Functions,
+}
+
+impl Source {
+    /// Finds what is meant by a strategy file, `-`, or a folder that holds a release.
+    pub fn find(named: &str, wanted: &Wanted) -> Result<Self, Unfound> {
+        let folder = (named != "-" && Path::new(named).is_dir()).then(|| PathBuf::from(named));
+        let file = match &folder {
+            None => named.to_owned(),
+            Some(folder) => strategy_in(folder)?.display().to_string(),
+        };
+        let text = read_strategy(&file)?;
+        let functions = match wanted {
+            Wanted { functions: Some(path), .. } if path.is_dir() => Functions::Folder(path.clone()),
+            Wanted { functions: Some(path), .. } => Functions::Zip(path.clone()),
+            Wanted { functions_of_manager: true, .. } => Functions::OfManager,
+            Wanted { .. } if file == "-" => Functions::OfManager,
+            Wanted { .. } => beside(&file, &text, folder.is_some())?,
+        };
+        Ok(Self { file, text, functions })
+    }
+
+    /// What is to be sent of the functions: the zip as it is, or one of the folders that the strategy names; `None`:
+    /// the manager has them.
+    pub fn archive(&self) -> Result<Option<Vec<u8>>, Failure> {
+        match &self.functions {
+            Functions::OfManager => Ok(None),
+            Functions::Zip(path) => {
+                let read = std::fs::read(path);
+                Ok(Some(read.map_err(|error| Unfound::unread(path, error))?))
+            }
+            Functions::Folder(path) => {
+                let checked = strategy::check_bytes(&self.text);
+                let Some(strategy) = checked.strategy else {
+                    // Whoever is asked to release it lists the faults, with all that it knows beside.
+                    return Ok(None);
+                };
+                let archive = functions::from_folder(path, &strategy, &Limits::default())
+                    .map_err(|error| Failure::user(format!("{error}; looked in {}", path.display())))?;
+                Ok(Some(archive.bytes.to_vec()))
+            }
+        }
+    }
+}
+
+/// The strategy in the folder of a release, if there is one.
+pub fn strategy_of(folder: &Path) -> Option<PathBuf> {
+    STRATEGY_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file())
+}
+
+fn strategy_in(folder: &Path) -> Result<PathBuf, Unfound> {
+    strategy_of(folder).ok_or_else(|| Unfound::NoStrategy { folder: folder.to_owned() })
+}
+
+/// Why it is not known what is to be submitted.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfound {
+    #[error(
+        "{folder} has no {}; name the file of the strategy, or, for a folder of releases, use `choirmaster release \
+         import {folder}`", STRATEGY_FILES[0], folder = .folder.display()
+    )]
+    NoStrategy { folder: PathBuf },
+    #[error("{path} can't be read: {error}", path = .path.display())]
+    Unread { path: PathBuf, error: io::Error },
+    #[error(
+        "{folder} has no {ZIP_FILE}: put it there, name the functions with --functions ZIP|DIR, or take those of the \
+         manager with --functions-of-manager", folder = .folder.display()
+    )]
+    Missing { folder: PathBuf },
+    #[error(
+        "the functions of {file} could be {}: say which with --functions ZIP|DIR, or --functions-of-manager",
+        .found.iter().map(Functions::name).collect::<Vec<_>>().join(", or ")
+    )]
+    Ambiguous { file: String, found: Vec<Functions> },
+}
+
+impl Unfound {
+    fn unread(path: &Path, error: io::Error) -> Self {
+        Self::Unread { path: path.to_owned(), error }
+    }
+}
+
+impl From<Unfound> for Failure {
+    fn from(unfound: Unfound) -> Self {
+        Self::user(unfound.to_string())
+    }
+}
+
+pub fn read_strategy(file: &str) -> Result<Vec<u8>, Unfound> {
+    let mut text = Vec::new();
+    let limit = MAX_STRATEGY_BYTES as u64 + 4;
+    let read = if file == "-" {
+        io::stdin().lock().take(limit).read_to_end(&mut text)
+    } else {
+        File::open(file).and_then(|file| file.take(limit).read_to_end(&mut text))
+    };
+    read.map(|_| text).map_err(|error| Unfound::unread(Path::new(file), error))
+}
+
+/// The functions beside a strategy. `is_whole`: it was named by its folder, which is to hold everything.
+fn beside(file: &str, text: &[u8], is_whole: bool) -> Result<Functions, Unfound> {
+    let folder = match Path::new(file).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // With faults it is refused anyway, and they are what is to be shown.
+    let Some(strategy) = strategy::check_bytes(text).strategy else { return Ok(Functions::OfManager) };
+    let mut found = candidates(folder, &strategy).map_err(|error| Unfound::unread(folder, error))?;
+    match found.len() {
+        0 if is_whole => Err(Unfound::Missing { folder: folder.to_owned() }),
+        0 => Ok(Functions::OfManager),
+        1 => Ok(found.remove(0)),
+        _ => Err(Unfound::Ambiguous { file: file.to_owned(), found }),
+    }
+}
+
+/// Everything in a folder that could be the functions of a strategy, in a fixed order.
+fn candidates(folder: &Path, strategy: &Strategy) -> io::Result<Vec<Functions>> {
+    let mut zips: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_zip = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("zip"));
+        if is_zip && path.is_file() {
+            zips.push(path);
+        }
+    }
+    zips.sort();
+    let meant = |path: &PathBuf| {
+        let by_name = path.file_name().is_some_and(|name| name == ZIP_FILE);
+        by_name || File::open(path).is_ok_and(|file| functions::holds_some_of(BufReader::new(file), strategy))
+    };
+    let zips = zips.into_iter().take(MAX_ZIPS).filter(meant).map(Functions::Zip);
+    let mut found: Vec<Functions> = zips.collect();
+    if functions::paths(strategy).any(|path| folder.join(path).is_dir()) {
+        found.push(Functions::Folder(folder.to_owned()));
+    }
+    Ok(found)
+}
+
+/// A line about where functions come from.
+pub fn line(functions: &Functions) -> String {
+    format!("  functions: {}\n", show::one_line(&functions.name()))
+}

@@ -1,0 +1,241 @@
+//! The first hour of somebody who has only the README: its commands as they stand there, one after the other.
+//!
+//! What is different here: the program is the one under test instead of one that is built, the two ports are free ones, and
+//! the folder is a copy. What a person does by looking is done by asking: the next command is typed when the children are
+//! there, an approval is given when it is asked for.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{PROGRAM, out, repository};
+
+/// The sections whose commands are run, in their order.
+const SECTIONS: [&str; 3] = ["A release, step by step", "Not everywhere at once", "A tree"];
+
+/// No command may take longer.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A line of a block of the README.
+#[derive(Debug)]
+struct Line {
+    section: String,
+    command: String,
+    /// As its comment says, else 0.
+    code: i32,
+}
+
+fn lines(readme: &str) -> Vec<Line> {
+    let (mut section, mut in_block, mut found) = (String::new(), false, Vec::new());
+    for line in readme.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            title.clone_into(&mut section);
+        } else if line.starts_with("```") {
+            in_block = line == "```sh";
+        } else if in_block {
+            let (command, comment) = line.split_once(" #").unwrap_or((line, ""));
+            let code = comment.split_once("exit code ").map_or(0, |(_, code)| code.trim().parse().unwrap());
+            found.push(Line { section: section.clone(), command: command.trim().to_owned(), code });
+        }
+    }
+    found
+}
+
+/// What runs in a terminal of its own.
+struct Terminal {
+    command: String,
+    process: Child,
+    output: PathBuf,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Terminal {
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap()
+    }
+
+    fn wait(&mut self) -> i32 {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(began.elapsed() < PATIENCE, "{} does not end:\n{}", self.command, self.text());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn until(&mut self, text: &str) {
+        let began = Instant::now();
+        while !self.text().contains(text) {
+            assert!(self.process.try_wait().unwrap().is_none(), "{} ended:\n{}", self.command, self.text());
+            assert!(began.elapsed() < PATIENCE, "{} never said {text}:\n{}", self.command, self.text());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ctrl-C.
+    fn interrupt(&mut self) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        let code = self.wait();
+        assert_eq!(code, 0, "{} after Ctrl-C:\n{}", self.command, self.text());
+    }
+}
+
+struct Hour {
+    folder: tempfile::TempDir,
+    ports: [u16; 2],
+    terminals: Vec<Terminal>,
+    watching: Vec<Terminal>,
+}
+
+impl Hour {
+    fn begin() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["releases", "fns", "config"] {
+            let from = repository().join(name);
+            assert!(Command::new("cp").arg("-r").arg(from).arg(folder.path()).status().unwrap().success());
+        }
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink(PROGRAM, folder.path().join("bin/choirmaster")).unwrap();
+        let free = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = free.map(|listener| listener.local_addr().unwrap().port());
+        Self { folder, ports, terminals: Vec::new(), watching: Vec::new() }
+    }
+
+    /// A command as it is typed, with the ports of this run.
+    fn typed(&self, command: &str) -> Command {
+        let [first, second] = self.ports.map(|port| port.to_string());
+        let command = command.replace("9991", &first).replace("9992", &second);
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut shell = Command::new("sh");
+        // The shell gives its place to the command, so that a signal reaches that.
+        shell.args(["-c", &format!("exec {command}")]).current_dir(self.folder.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHOIRMASTER_")) {
+            shell.env_remove(name);
+        }
+        shell
+            .env("PATH", format!("{}:{path}", self.folder.path().join("bin").display()))
+            .env("CHOIRMASTER_LISTEN", format!("127.0.0.1:{first}"))
+            .env("CHOIRMASTER_URL", format!("http://127.0.0.1:{first}"));
+        shell
+    }
+
+    fn terminal(&self, command: &str) -> Terminal {
+        let number = self.terminals.len() + self.watching.len();
+        let output = self.folder.path().join(format!("terminal-{number}-{}.log", self.ports[0]));
+        let file = File::create(&output).unwrap();
+        let process = self.typed(command).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        Terminal { command: command.to_owned(), process, output }
+    }
+
+    fn json(&self, command: &str) -> Value {
+        let output = self.typed(command).output().unwrap();
+        serde_json::from_str(&out(&output)).unwrap_or_default()
+    }
+
+    /// Agents that the first manager knows, below it or further down.
+    fn agents(&self) -> u64 {
+        let children = self.json("choirmaster children list --json");
+        let of = |child: &Value| if child["kind"] == "agent" { 1 } else { child["agents"].as_u64().unwrap() };
+        children.as_array().map_or(0, |children| children.iter().map(of).sum())
+    }
+
+    fn state(&self, release: &str) -> String {
+        let shown = self.json(&format!("choirmaster release show {release} --json"));
+        shown["release"]["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn run(&mut self, line: &Line) {
+        let words: Vec<&str> = line.command.split_whitespace().collect();
+        match words[..] {
+            ["cargo", ..] => {}
+            ["choirmaster", "serve", ..] => self.open(&line.command, "listening on"),
+            ["choirmaster", "fleet", "--tree", ..] => self.open(&line.command, "the tree stands"),
+            ["choirmaster", "fleet", "--agents", agents, ..] => {
+                self.open(&line.command, "SIMULATED");
+                let began = Instant::now();
+                while self.agents() < agents.parse().unwrap() {
+                    assert!(began.elapsed() < PATIENCE, "{} agents are there, not {agents}", self.agents());
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            }
+            ["choirmaster", "release", "watch", ..] => {
+                let watching = self.terminal(&line.command);
+                self.watching.push(watching);
+            }
+            ["choirmaster", "release", "approve", release, ..] => self.approve(line, release),
+            _ => self.ends(line),
+        }
+    }
+
+    fn open(&mut self, command: &str, ready: &str) {
+        let mut terminal = self.terminal(command);
+        terminal.until(ready);
+        self.terminals.push(terminal);
+    }
+
+    fn ends(&self, line: &Line) {
+        let mut terminal = self.terminal(&line.command);
+        let code = terminal.wait();
+        assert_eq!(code, line.code, "{}:\n{}", line.command, terminal.text());
+    }
+
+    /// As often as it is asked for.
+    fn approve(&self, line: &Line, release: &str) {
+        let (began, mut approvals) = (Instant::now(), 0);
+        loop {
+            match self.state(release).as_str() {
+                "AwaitingApproval" => {
+                    self.ends(line);
+                    approvals += 1;
+                }
+                "Done" => break,
+                state => assert!(matches!(state, "Running" | "Planned"), "{release} is {state}"),
+            }
+            assert!(began.elapsed() < PATIENCE, "{release} is {}", self.state(release));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert_eq!(approvals, 2);
+    }
+
+    /// Ctrl-C everywhere, the last opened first.
+    fn close(&mut self) {
+        for mut watching in std::mem::take(&mut self.watching) {
+            assert_eq!(watching.wait(), 0, "{}:\n{}", watching.command, watching.text());
+        }
+        while let Some(mut terminal) = self.terminals.pop() {
+            terminal.interrupt();
+        }
+    }
+}
+
+#[test]
+fn the_commands_of_the_readme_work_as_they_stand_there() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let lines = lines(&readme);
+    let mut hour = Hour::begin();
+    for section in SECTIONS {
+        if section == "A tree" {
+            hour.close();
+        }
+        let of_it: Vec<&Line> = lines.iter().filter(|line| line.section == section).collect();
+        assert!(!of_it.is_empty(), "the README has no commands under {section:?}");
+        for line in of_it {
+            hour.run(line);
+        }
+    }
+    hour.close();
+}

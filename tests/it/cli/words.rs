@@ -1,0 +1,116 @@
+//! Small things that somebody at a terminal meets.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use super::{Served, code, err, out, program, run};
+use crate::world::AREA;
+
+/// A child's poll under an id of its own.
+fn poll(url: &str, id: &str) {
+    let address = url.strip_prefix("http://").unwrap();
+    let body = format!(r#"{{"id":"{id}","geographic_area":{AREA},"number_of_children":0}}"#);
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST /poll HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
+    );
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn an_export_replaces_a_file_only_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    let file = folder.path().join("backup.jsonl");
+    let export = ["store", "export", "--store", "sqlite://data/choirmaster.db", "--out", "backup.jsonl"];
+    assert_eq!(code(&run(folder.path(), export)), 0);
+    std::fs::write(&file, "the only good one").unwrap();
+    let refused = run(folder.path(), export);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains("is there already"), "{}", err(&refused));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "the only good one");
+    assert_eq!(code(&run(folder.path(), export.into_iter().chain(["--force"]))), 0);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("choirmaster-store"));
+    drop(manager);
+}
+
+#[test]
+fn a_manager_that_is_its_own_parent_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (own, parent) = (format!("127.0.0.1:{port}"), format!("http://localhost:{port}"));
+    let output = run(folder.path(), ["serve", "--listen", &own, "--parent", &parent]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(err(&output).contains("is this manager itself"), "{}", err(&output));
+}
+
+#[test]
+fn a_tree_is_started_whatever_address_the_variable_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = program(folder.path());
+    tree.args(["fleet", "--tree", "1x1", "--pace", "0.1", "--for", "1s"])
+        .env("CHOIRMASTER_URL", "http://127.0.0.1:1");
+    let output = tree.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let both = run(folder.path(), ["fleet", "--tree", "1x1", "--url", "http://127.0.0.1:1"]);
+    assert_ne!(code(&both), 0);
+}
+
+#[test]
+fn a_child_may_be_named_by_the_beginning_of_its_id_where_that_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    for id in ["north-one", "north-two", "no"] {
+        poll(&manager.url, id);
+    }
+    let show = |id: &str| run(folder.path(), ["children", "show", id, "--url", &manager.url]);
+    assert!(out(&show("north-t")).starts_with("north-two\n"), "{}", out(&show("north-t")));
+    assert!(out(&show("no")).starts_with("no\n"), "a whole id is meant");
+    let unclear = show("north");
+    assert_eq!(code(&unclear), 1);
+    assert!(err(&unclear).contains("may be north-one, north-two"), "{}", err(&unclear));
+    assert_eq!(code(&show("nor")), 1, "too short to be meant");
+    assert_eq!(code(&show("south")), 1);
+    let cordoned = run(folder.path(), ["children", "cordon", "north-o", "--url", &manager.url]);
+    assert_eq!(out(&cordoned), "north-one: cordoned\n", "{}", err(&cordoned));
+    let listed = out(&run(folder.path(), ["children", "list", "--url", &manager.url]));
+    let one = listed.lines().find(|line| line.starts_with("north-one")).unwrap();
+    let cells: Vec<&str> = one.split_whitespace().collect();
+    assert_eq!(cells[2..5], ["agent", "1", "cordoned"], "{listed}");
+}
+
+#[test]
+fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    for id in ["one", "two", "three", "four", "five"] {
+        poll(&manager.url, id);
+        let cordon = run(folder.path(), ["children", "cordon", id, "--url", &manager.url]);
+        assert_eq!(code(&cordon), 0);
+    }
+    let audit = |args: &[&str]| {
+        let output = run(folder.path(), [&["audit", "--url", &manager.url], args].concat());
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        out(&output)
+    };
+    let entries: Vec<serde_json::Value> =
+        audit(&["--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let all = entries.len();
+    assert!(all >= 5);
+    assert!(!audit(&["--limit", &all.to_string()]).contains("and more"));
+    assert!(audit(&["--limit", &(all - 1).to_string()]).contains("and more"));
+    assert_eq!(audit(&["--limit", "2", "--json"]).lines().count(), 2);
+    assert_eq!(audit(&["--since", "1h", "--json"]).lines().count(), all);
+    assert_eq!(audit(&["--since", "2999-01-01T00:00:00Z", "--json"]), "");
+    for entry in &entries {
+        let time = entry["at"].as_str().unwrap();
+        let expected = entries.iter().filter(|other| other["at"].as_str().unwrap() >= time).count();
+        assert_eq!(audit(&["--since", time, "--json"]).lines().count(), expected, "since {time}");
+    }
+}
