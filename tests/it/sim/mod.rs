@@ -179,3 +179,8 @@ fn a_strategy_that_is_handed_out_whole_is_noticed() {
 fn a_withdrawn_offer_that_is_refused_is_noticed() {
     assert_caught(Flaw::RefusesWithdrawn, &[11]);
 }
+
+#[test]
+fn an_agent_that_is_taken_for_gone_while_it_works_is_noticed() {
+    assert_caught(Flaw::ReplacesTheSilent, &[12]);
+}
