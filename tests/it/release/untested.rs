@@ -5,7 +5,7 @@ use std::time::Duration;
 use choirmaster::{
     model::{ChildStatus, Outcome, StageStatus},
     release::{
-        command::{Command, Form, Refusal},
+        command::{Form, Refusal},
         summary::{Summary, Times},
     },
 };
@@ -193,7 +193,7 @@ fn more_untested_agents_than_allowed_are_a_passed_limit() {
     world.get_ready(&other, "Canary");
     minutes_until_told(&mut world, &idle, "7", "Canary");
     world.report(&idle, "7", without_calls("Canary", Failure)).unwrap();
-    insta::assert_snapshot!(world.waits("7"), @"rolls back (child-1 was left untested in stage Canary (the new version got no call): 1 untested, max_untested is 0): 1 children have not confirmed it");
+    insta::assert_snapshot!(world.waits("7"), @"rolls back (child-1 was left untested in stage Canary (the new version got no call): 1 untested, max_untested is 0): 1 child has not confirmed it");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn whoever_was_left_untested_can_be_retried_when_there_are_calls() {
 fn an_abort_of_a_stage_without_calls_needs_no_undo() {
     let (mut world, child) = world_with(&canary("7", "a"));
     world.take(&child);
-    world.command(&Command::Abort { release: "7".into(), reason: "enough".into() }).unwrap();
+    world.abort("7");
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
     world.report(&child, "7", without_calls("Canary", Failure)).unwrap_err();
     assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
