@@ -104,3 +104,11 @@ pub fn clock(time: Timestamp) -> String {
 pub fn or_dash(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
 }
+
+/// Says on standard error which managers below were not heard, so that a list is not taken for all there is.
+pub fn unheard(managers: &[(String, String)]) -> io::Result<()> {
+    for (manager, why) in managers {
+        writeln!(io::stderr(), "{} is not in the list: {}", one_line(manager), one_line(why))?;
+    }
+    Ok(())
+}

@@ -37,6 +37,9 @@ const MAILBOX: usize = 16_384;
 /// Commits that a slow listener to events may lag behind before it must read the store.
 const EVENT_BACKLOG: usize = 1_024;
 
+/// At the start it is asked again after this time whether it serves.
+const START_LOOK: Duration = Duration::from_secs(10);
+
 /// Who asks, and what for.
 #[derive(Debug, Clone)]
 pub struct By {
@@ -124,7 +127,7 @@ impl Effects {
     }
 }
 
-/// Loads the store's state and starts the engine on it.
+/// Loads the store's state and starts the engine on it; when this returns, it serves.
 pub async fn start(
     mut writer: Box<dyn Writer>,
     reader: Arc<dyn Reader>,
@@ -148,7 +151,16 @@ pub async fn start(
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
     let task = tokio::spawn(task::run(task, inbox));
-    if engine.view.manager_id().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err() {
+    let mut ended =
+        engine.view.manager_id().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err();
+    // The first question is answered when all is shown and the lease is fresh: whoever listens then has answers.
+    while let Err(why) = engine.query(START_LOOK, |_| ()).await {
+        ended |= why == EngineError::Stopped;
+        if ended {
+            break;
+        }
+    }
+    if ended {
         let ended = task.await.unwrap_or(Ok(()));
         return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
     }

@@ -40,7 +40,7 @@ use crate::{
         command::{Form, Seen},
         offer::{OfferKind, OfferName},
         settings::Settings,
-        state::{Child, Profile, Release, State},
+        state::{Child, Profile, Release, State, make_room},
         turn::{Turn, turn},
     },
     strategy::Strategy,
@@ -260,6 +260,12 @@ impl ReleaseEntry {
         self.is_paused.load(Ordering::Relaxed)
     }
 
+    /// Whether `offer` is the id of its offer `name`.
+    pub fn offers(&self, offer: &str, name: OfferName) -> bool {
+        let suffix = offer.strip_prefix(self.id.as_str());
+        suffix.is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
+    }
+
     /// The text of an offer, rendered once.
     pub fn text(&self, name: OfferName, form: Form, render: impl FnOnce() -> String) -> Bytes {
         let texts = self.texts.pin();
@@ -394,16 +400,6 @@ impl View {
     /// Works with a release in memory in place.
     pub fn with_release<T>(&self, key: ReleaseKey, look: impl FnOnce(&ReleaseEntry) -> T) -> Option<T> {
         self.releases.pin().get(&key.0).map(|entry| look(entry))
-    }
-
-    /// Whether `offer` is the id of the offer `name` of the release `key`.
-    pub fn is_offer(&self, offer: &str, key: ReleaseKey, name: OfferName) -> bool {
-        self.with_release(key, |release| {
-            offer
-                .strip_prefix(release.id.as_str())
-                .is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
-        })
-        .unwrap_or(false)
     }
 
     /// The id of the offer `name` of the release `key`, if that is in memory.
@@ -593,6 +589,7 @@ impl View {
         let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
         let at = key.0 as usize;
         if by_key.len() <= at {
+            make_room(&mut by_key, at + 1);
             by_key.resize(at + 1, None);
         }
         by_key[at] = entry;

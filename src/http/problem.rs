@@ -250,6 +250,7 @@ fn title(kind: &str) -> Option<&'static str> {
         "forward" => "Not taken over by the manager above",
         "forwarded" => "The manager above has it",
         "limit" => "A limit is reached",
+        "not-heard" => "A manager below was not heard",
         "busy" => "Busy",
         "stopping" => "Stopping",
         "not-ready" => "Not ready",

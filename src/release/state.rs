@@ -4,11 +4,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    hash::{BuildHasher as _, RandomState},
     net::IpAddr,
     ops::{Deref, DerefMut, RangeBounds},
     sync::Arc,
 };
 
+use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -98,13 +100,23 @@ impl Child {
     }
 }
 
+/// Makes room for so many, and for an eighth more of those that are there: doubling would leave half of the memory empty.
+pub(crate) fn make_room<T>(list: &mut Vec<T>, len: usize) {
+    if list.capacity() < len {
+        let more = (len - list.len()).max(list.len() / 8).max(64);
+        list.reserve_exact(more);
+    }
+}
+
 /// All children, by number and by id.
 #[derive(Debug, Default)]
 pub struct Children {
     slots: Vec<Option<Child>>,
     /// Numbers below this one were given, whether or not those who had them are still known.
     given: u32,
-    by_id: HashMap<ChildId, ChildKey>,
+    /// The ids themselves are in the slots.
+    by_id: HashTable<ChildKey>,
+    hasher: RandomState,
 }
 
 impl Children {
@@ -117,7 +129,8 @@ impl Children {
     }
 
     pub fn key(&self, id: &str) -> Option<ChildKey> {
-        self.by_id.get(id).copied()
+        let is_it = |key: &ChildKey| self.get(*key).is_some_and(|child| child.id.as_str() == id);
+        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
     }
 
     pub fn get(&self, key: ChildKey) -> Option<&Child> {
@@ -135,18 +148,36 @@ impl Children {
 
     pub(super) fn insert(&mut self, key: ChildKey, child: Child) {
         self.reserve(key);
+        self.remove(key);
+        // The id is this one's now.
+        self.let_go_of(child.id.as_str());
         let at = key.0 as usize;
         if self.slots.len() <= at {
+            make_room(&mut self.slots, at + 1);
             self.slots.resize_with(at + 1, || None);
         }
-        self.by_id.insert(child.id.clone(), key);
+        let hash = self.hasher.hash_one(child.id.as_str());
         self.slots[at] = Some(child);
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let id = |key: &ChildKey| {
+            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child| child.id.as_str())
+        };
+        self.by_id.insert_unique(hash, key, |key| hasher.hash_one(id(key).unwrap_or_default()));
     }
 
     pub(super) fn remove(&mut self, key: ChildKey) -> Option<Child> {
-        let child = self.slots.get_mut(key.0 as usize)?.take()?;
-        self.by_id.remove(&child.id);
-        Some(child)
+        let id = self.get(key)?.id.clone();
+        if self.key(id.as_str()) == Some(key) {
+            self.let_go_of(id.as_str());
+        }
+        self.slots.get_mut(key.0 as usize)?.take()
+    }
+
+    fn let_go_of(&mut self, id: &str) {
+        let Some(key) = self.key(id) else { return };
+        if let Ok(entry) = self.by_id.find_entry(self.hasher.hash_one(id), |other| *other == key) {
+            entry.remove();
+        }
     }
 
     /// In order of birth, only keys above `after`.

@@ -20,7 +20,8 @@ use crate::{
 
 impl Caller {
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
-        let summaries = match &upward.release {
+        // What is said anew is the agents alone.
+        let summaries = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
             Some(_) => self.summaries(upward.release_key, upward.slot).await?,
             None => Vec::new(),
         };

@@ -152,6 +152,22 @@ pub struct ReleaseDetail {
     pub excluded: BTreeMap<String, u32>,
     /// SHA-256 of the functions, hex.
     pub functions_digest: String,
+    /// How the parts of managers below stand, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<PartBelow>,
+}
+
+/// The part of a manager below, as it says now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PartBelow {
+    /// The ids of the managers that lead there, with a `/` between.
+    pub manager: String,
+    /// As that of a release; `None`: it was not heard.
+    pub state: Option<String>,
+    /// Why it is paused, taken back, or ended badly; or why it was not heard.
+    pub reason: Option<String>,
+    pub waits_for: Option<String>,
+    pub agents: Option<Agents>,
 }
 
 /// A stage, and how many children are where in it.
@@ -168,6 +184,9 @@ pub struct StageOverview {
     pub new_traffic: u8,
     /// Status → children whose current stage this is.
     pub children: BTreeMap<String, u32>,
+    /// The same of the agents below managers, if that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents_below: BTreeMap<String, u32>,
 }
 
 /// A block of analysis, and where its latest run stands.

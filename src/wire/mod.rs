@@ -12,6 +12,7 @@ pub mod child;
 mod number;
 pub mod question;
 mod text;
+pub mod time;
 
 pub use crate::model::{Capabilities, ChildKind};
 pub use child::{

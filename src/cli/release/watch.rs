@@ -133,7 +133,7 @@ async fn look(
     id: &str,
     form: Form,
 ) -> Result<(ReleaseDetail, Vec<ReleaseChild>), CallError> {
-    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[]).await?;
+    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[("below", "true")]).await?;
     let mut children: Vec<ReleaseChild> = Vec::new();
     let rows = if form == Form::Table { rows_for_children(&detail) } else { 0 };
     for status in OF_INTEREST {

@@ -3,11 +3,11 @@
 use axum::{
     body::Bytes,
     extract::{State, rejection::BytesRejection},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderValue, header},
     response::Response,
 };
 
-use super::{Refused, check_token, expect_json, note_unknown};
+use super::{JsonCall, Refused, check_token, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
@@ -32,10 +32,9 @@ use crate::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    headers: HeaderMap,
+    JsonCall(headers): JsonCall,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
-    expect_json(&headers)?;
     let body = body?;
     let request = ResultRequest::parse(&body)?;
     check_token(&ctx, &headers, &request.id)?;

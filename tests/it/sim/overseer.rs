@@ -123,7 +123,10 @@ impl Overseer {
             return;
         };
         for summary in summaries {
-            let Some(stage) = &summary.stage_name else { continue };
+            // What is said anew of agents measures nothing.
+            let Some(stage) = summary.stage_name.as_ref().filter(|_| summary.recount.is_none()) else {
+                continue;
+            };
             let said =
                 Said { attempt: name.attempt, is_over: summary.status.is_over(), calls: summary.f2_calls };
             let of_stage = self.said.entry((at, key, stage.clone())).or_default();

@@ -126,7 +126,10 @@ impl Witness {
             }
             (Command::Result { child, offer, summaries }, Reply::Stored) => {
                 if let (Some(child), Some((release, _))) = (key(child), named(offer)) {
-                    let ended = summaries.iter().filter(|summary| summary.status.is_over());
+                    // What is said anew of agents is kept with the child, and counts once.
+                    let ended = summaries
+                        .iter()
+                        .filter(|summary| summary.status.is_over() && summary.recount.is_none());
                     self.promises.extend(ended.map(|summary| Promise::Result {
                         release,
                         child,

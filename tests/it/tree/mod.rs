@@ -7,3 +7,4 @@ mod plain;
 mod processes;
 mod questions;
 mod rough;
+mod shown;
