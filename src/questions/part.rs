@@ -165,6 +165,7 @@ async fn over(engine: &Engine, ids: Vec<String>) -> Result<Part, String> {
             failed: counts.outcome_failed,
             timed_out: counts.timed_out + counts.lost,
             unreachable: counts.unreachable,
+            untested: counts.untested,
             ..Agents::default()
         };
         return Ok(Part {

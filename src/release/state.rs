@@ -242,6 +242,7 @@ pub enum End {
 ///     Running --> NoParticipants: nobody could take part
 ///     NoParticipants --> Planned: submitted or retried once more
 ///     DoneWithFailures --> Running: retry
+///     Done --> Running: retry of those that were left untested
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state")]
@@ -332,7 +333,7 @@ impl ReleaseClock {
     }
 }
 
-/// Agents that ended badly, by what limits there are.
+/// Agents that did not end well, by what limits there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bad {
@@ -340,6 +341,7 @@ pub struct Bad {
     /// Not heard of in time, or their result was lost.
     pub timed_out: u32,
     pub unreachable: u32,
+    pub untested: u32,
 }
 
 /// How many children of a release are where.
@@ -357,6 +359,7 @@ pub struct Counts {
     pub unreachable: u32,
     pub lost: u32,
     pub undone: u32,
+    pub untested: u32,
     pub excluded: u32,
     /// Undos offered and not confirmed.
     pub undoing: u32,
@@ -379,13 +382,16 @@ pub struct Counts {
     /// Places of `max_in_progress` that are taken.
     #[serde(skip)]
     pub in_progress: u32,
+    /// Untested agents that the new version was not offered to.
+    #[serde(skip)]
+    pub left_untested: u32,
     /// Agents, those of managers below among them.
     #[serde(skip)]
     pub agents: Agents,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 10] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 11] {
         use crate::model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -402,6 +408,7 @@ impl Counts {
             Some(Outcome::Unreachable) => Some(&mut self.unreachable),
             Some(Outcome::Lost) => Some(&mut self.lost),
             Some(Outcome::Undone) => Some(&mut self.undone),
+            Some(Outcome::Untested) => Some(&mut self.untested),
             Some(Outcome::Excluded(_)) => Some(&mut self.excluded),
         };
         let undo = assignment.pending_undo();
@@ -416,6 +423,7 @@ impl Counts {
             gates.waits_for(assignment).then_some(&mut self.behind),
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
+            assignment.is_left_untested().then_some(&mut self.left_untested),
         ]
     }
 
@@ -432,10 +440,10 @@ impl Counts {
         self.agents.remove(assignment.agents());
     }
 
-    /// Agents that ended badly, as limits count them.
+    /// Agents that did not end well, as limits count them.
     pub const fn bad(&self) -> Bad {
-        let Agents { failed, timed_out, unreachable, .. } = self.agents;
-        Bad { failed, timed_out, unreachable }
+        let Agents { failed, timed_out, unreachable, untested, .. } = self.agents;
+        Bad { failed, timed_out, unreachable, untested }
     }
 
     /// Agents that ended badly.

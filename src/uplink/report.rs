@@ -83,6 +83,8 @@ fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>
         failed: count(|agents| agents.failed),
         timed_out: count(|agents| agents.timed_out),
         unreachable: count(|agents| agents.unreachable),
+        // Only where there are any: a parent of an earlier build doesn't know it.
+        untested: agents.map(|agents| agents.untested).filter(|untested| *untested > 0),
         unconfirmed: count(|agents| agents.unconfirmed),
         stage_name,
         proxy_times: times(summary.proxy_times),

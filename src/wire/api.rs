@@ -116,6 +116,9 @@ pub struct Agents {
     pub failed: u32,
     pub timed_out: u32,
     pub unreachable: u32,
+    /// Neither failed nor succeeded: a stage of theirs got no calls, or too few.
+    #[serde(default)]
+    pub untested: u32,
     /// They may run what was taken back.
     pub unconfirmed: u32,
 }
@@ -135,6 +138,8 @@ pub struct Counts {
     pub unreachable: u32,
     pub lost: u32,
     pub undone: u32,
+    /// A stage of theirs got no calls, or too few: neither failed nor succeeded.
+    pub untested: u32,
     pub excluded: u32,
     /// Undos offered and not confirmed yet.
     pub undoing: u32,
@@ -249,7 +254,7 @@ pub struct ReleaseChild {
     pub name: Option<String>,
     /// `No`, `Todo`, `Doing`, `Done`, `Failed`.
     pub status: String,
-    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `excluded`.
+    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `untested`, `excluded`.
     pub outcome: Option<String>,
     /// One line: what it waits for, or how it ended.
     pub waits_for: String,

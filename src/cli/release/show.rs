@@ -29,7 +29,7 @@ pub struct Args {
     /// Only children with this status: Todo, Doing, Done, Failed, No
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Only children with this outcome: succeeded, failed, timed_out, unreachable, lost, undone, excluded
+    /// Only children with this outcome: succeeded, failed, timed_out, unreachable, lost, undone, untested, excluded
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
     /// Only children whose current stage this is

@@ -83,14 +83,21 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
 
 /// `None` if nothing is said of them.
 fn agents(sent: &StageSummary) -> Option<Agents> {
-    let numbers =
-        [sent.participants, sent.succeeded, sent.failed, sent.timed_out, sent.unreachable, sent.unconfirmed];
-    if numbers == [None; 6] {
+    let numbers = [
+        sent.participants,
+        sent.succeeded,
+        sent.failed,
+        sent.timed_out,
+        sent.unreachable,
+        sent.untested,
+        sent.unconfirmed,
+    ];
+    if numbers == [None; 7] {
         return None;
     }
-    let [participants, succeeded, failed, timed_out, unreachable, unconfirmed] =
+    let [participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed] =
         numbers.map(Option::unwrap_or_default);
-    Some(Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed })
+    Some(Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed })
 }
 
 fn times(sent: Times) -> summary::Times {

@@ -20,5 +20,6 @@ mod steps;
 mod strata;
 mod succession;
 mod turnout;
+mod untested;
 mod upstream;
 pub mod world;

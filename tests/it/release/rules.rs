@@ -248,7 +248,6 @@ fn a_lost_undo_is_offered_again_under_another_name() {
 }
 
 #[test]
-/// It comes back under its own id, so whoever comes without its token is somebody else, silent as it may be.
 fn nobody_takes_the_place_of_a_child_that_proves_who_it_is() {
     let (mut world, old) = world_with(&canary("7", "sieve"));
     world.state.settings.proven = Arc::new([old.clone()].into());

@@ -168,6 +168,7 @@ fn counts(counts: &Counts, participants: u32) -> api::Counts {
         unreachable: counts.unreachable,
         lost: counts.lost,
         undone: counts.undone,
+        untested: counts.untested,
         excluded: counts.excluded,
         undoing: counts.undoing,
     }
@@ -186,8 +187,8 @@ pub(super) fn part_below(below: Below) -> api::PartBelow {
 }
 
 pub(super) fn agents(agents: Agents) -> api::Agents {
-    let Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed } = agents;
-    api::Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed }
+    let Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed } = agents;
+    api::Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
 }
 
 fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
