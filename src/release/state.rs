@@ -220,7 +220,7 @@ pub enum ReleaseState {
 
 impl ReleaseState {
     /// Every name that [`Self::name`] gives.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "Planned",
         "Running",
         "Paused",
