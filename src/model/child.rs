@@ -193,6 +193,8 @@ pub enum Exclusion {
     Owes,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
     Successor,
+    /// The same machine goes on in the release under another id.
+    Replaced,
 }
 
 impl fmt::Display for Exclusion {
@@ -211,6 +213,7 @@ impl fmt::Display for Exclusion {
             Self::NobodyBelow => "none of its agents can take part",
             Self::Owes => "has not proven that it is back from an earlier release",
             Self::Successor => "successor of a child that vanished",
+            Self::Replaced => "goes on under another id",
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     children::take_out,
     membership,
-    operate::{another_fact, find, held as held_above, wrong},
+    operate::{another_fact, find, goes_on_as_another, held as held_above, wrong},
     walk::Walk,
 };
 use crate::{
@@ -74,7 +74,8 @@ pub(super) fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Resu
     }
     let able = membership(state, seen, &release.strategy, &Turnouts::new(), now).members;
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
-    let joined = new.map(|child| Change::ChildJoined { release: release.key, child: *child, now });
+    let joined =
+        new.map(|child| Change::ChildJoined { release: release.key, child: *child, instead_of: None, now });
     Ok(Decision::new(joined.collect(), Reply::Done))
 }
 
@@ -125,5 +126,9 @@ pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Res
         return Err(Refusal::Limit { what: "attempts of a child", limit });
     }
     walk.step(Step::Retried);
-    Ok(Decision::new(walk.changes, Reply::Done))
+    let mut changes = walk.changes;
+    if let Some(old) = walk.assignment.predecessor {
+        changes.extend(goes_on_as_another(state, release, old, now));
+    }
+    Ok(Decision::new(changes, Reply::Done))
 }

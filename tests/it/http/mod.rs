@@ -10,6 +10,7 @@ mod openapi;
 mod original;
 mod pace;
 mod protocol;
+mod registering;
 mod releases;
 mod slow;
 mod steering;

@@ -82,6 +82,8 @@ fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_ag
         offer: "21.r2".into(),
         waves: 1,
         retries,
+        amounts: Vec::new(),
+        turnouts: std::collections::BTreeMap::new(),
     };
     world.command(&again(true)).unwrap();
     assert_eq!(world.state_of("21"), "Running");

@@ -104,7 +104,7 @@ fn a_commit_that_is_forgotten_is_noticed() {
 
 #[test]
 fn a_wave_that_opens_on_no_success_is_noticed() {
-    assert_caught(Flaw::OpensUnproven, &[12]);
+    assert_caught(Flaw::OpensUnproven, &[13]);
 }
 
 #[test]
@@ -175,4 +175,9 @@ fn a_roll_out_before_its_time_is_noticed() {
 #[test]
 fn a_withdrawn_offer_that_is_refused_is_noticed() {
     assert_caught(Flaw::RefusesWithdrawn, &[11]);
+}
+
+#[test]
+fn an_agent_that_is_taken_for_gone_while_it_works_is_noticed() {
+    assert_caught(Flaw::ReplacesTheSilent, &[12]);
 }
