@@ -381,7 +381,7 @@ impl State {
         let mut assignments: BTreeMap<ChildKey, Assignment> =
             members.iter().enumerate().map(member).collect();
         // It is planned once more: who had a part in it has another attempt, or the part that it had.
-        for (child, before) in std::mem::take(&mut release.assignments) {
+        for (child, before) in std::mem::take(&mut *release.assignments) {
             let part = match assignments.remove(&child) {
                 None => before,
                 Some(fresh) => {
@@ -392,7 +392,7 @@ impl State {
             };
             assignments.insert(child, part);
         }
-        release.assignments = assignments;
+        release.assignments = assignments.into();
         release.counts = Counts::default();
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
