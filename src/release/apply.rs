@@ -124,7 +124,7 @@ impl State {
                 release.asking = Some(until);
                 if release.state != ReleaseState::Planned {
                     let due = release.at(*now) + ASKED_FOR.as_millis() as u64;
-                    release.next_deadline = release.next_deadline.min(due);
+                    release.due_by(due);
                 }
             }),
             Change::WavesPlanned { release, moved, managers, left_out, .. } => {
@@ -394,7 +394,7 @@ impl State {
             }
             assignments.insert(*child, part);
         }
-        release.assignments = assignments;
+        release.assignments = assignments.into();
         release.counts = Counts::default();
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);

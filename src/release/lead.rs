@@ -179,7 +179,7 @@ pub(super) fn lead(state: &State, seen: &dyn Seen, release: &Release, now: Now) 
         return step(state, release, now).into_iter().collect();
     };
     if !release.is_proven(gate) {
-        let reason = release.why_unproven(gate);
+        let reason = release.unproven_reason(gate);
         return vec![Change::ReleasePaused { release: release.key, reason, by_limit: true, now }];
     }
     match step(state, release, now) {

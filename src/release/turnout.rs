@@ -395,7 +395,7 @@ impl Release {
     }
 
     /// Why it is paused that nobody has proven it: `unproven: 0 agents have succeeded so far, 1 must before wave 2 of 3`.
-    pub(super) fn why_unproven(&self, gate: Gate) -> String {
+    pub(super) fn unproven_reason(&self, gate: Gate) -> String {
         let rollout = self.strategy.rollout.as_ref();
         let must = rollout.map_or(1, |r| r.must_succeed(self.agents_planned(), self.agents_opened()));
         let succeeded = match gate {

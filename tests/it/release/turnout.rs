@@ -79,7 +79,7 @@ fn a_dead_child_is_no_wave_and_comes_last() {
     live(&mut world, &children[1..], 2 * MINUTE);
     world.submit(&led("order: waves, waves: [1, 2, 100%]"));
     assert_eq!(world.release("7").left_out, 1);
-    insta::assert_snapshot!(world.waits("7"), @"0 of 4 children have ended, 4 have not fetched their offer; wave 1 of 3; 1 silent agent comes last");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 4 children have ended, 4 have yet to begin; wave 1 of 3; 1 silent agent comes last");
     assert_eq!(offered(&mut world, &children[1..]), [children[1].as_str()]);
     succeed(&mut world, &children[1]);
     succeed(&mut world, &children[2]);
