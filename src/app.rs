@@ -50,6 +50,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     pub child_tls: Option<Tls>,
     pub timeouts: serve::Timeouts,
+    /// Agents that a child may say are below it; more count as so many.
+    pub max_agents: u32,
     /// Longest wait of a call for something new; zero: none waits.
     pub max_wait: Duration,
     /// Calls that may wait at once; never more than half of the connections, so that others get through.
@@ -89,6 +91,7 @@ impl Options {
             tls: None,
             child_tls: None,
             timeouts: serve::Timeouts::default(),
+            max_agents: http::child::MAX_AGENTS,
             max_wait: http::child::MAX_WAIT,
             max_waiters: http::child::MAX_WAITERS,
             site: Site::default(),
@@ -132,6 +135,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         archive_limits: options.archive_limits,
         auth: options.auth,
         proxies: options.proxies,
+        max_agents: options.max_agents,
         max_wait: options.max_wait,
         max_waiters: options.max_waiters.min(options.max_connections / 2),
         site: options.site,

@@ -18,6 +18,15 @@ const BORN_MS: i64 = 1_767_225_600_000;
 
 /// Fills an empty store; answers the children in the order in which they call.
 pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<Caller>> {
+    children_at(store, count, bodies::area).await
+}
+
+/// The same with other areas.
+pub async fn children_at(
+    store: &str,
+    count: usize,
+    area: impl Fn(usize) -> String,
+) -> anyhow::Result<Vec<Caller>> {
     let mut target = url::open_target(store, &OpenOptions::new()).await?;
     let mut next = 0;
     let mut ended = false;
@@ -26,7 +35,10 @@ pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<Caller>> 
             return Ok(None);
         }
         let until = (next + SLICE).min(count);
-        let writes = Writes { children: (next..until).map(row).collect(), ..Writes::default() };
+        let writes = Writes {
+            children: (next..until).map(|index| row(index, area(index))).collect(),
+            ..Writes::default()
+        };
         next = until;
         ended = next == count;
         Ok(Some(Slice { writes, progress: ended.then_some(Progress { seq: 1_000_000, served_ms: 0 }) }))
@@ -37,16 +49,16 @@ pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<Caller>> 
     Ok(bodies::shuffle(callers.collect()))
 }
 
-fn row(index: usize) -> ChildRow {
+fn row(index: usize, area: String) -> ChildRow {
     ChildRow {
         child_key: index as u32,
         id: bodies::child_id(index),
         kind: "agent".to_owned(),
         name: None,
-        area: Some(bodies::area(index)),
+        area: Some(area),
         agents: 0,
         born_ms: BORN_MS,
         seen_ms: BORN_MS,
-        detail: "{\"called_again\":true,\"plain\":true}".to_owned(),
+        detail: "{\"called_again\":true,\"plain\":true,\"address\":\"127.0.0.1\"}".to_owned(),
     }
 }

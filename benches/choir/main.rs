@@ -10,6 +10,7 @@
 
 mod bare;
 mod bodies;
+mod downloads;
 mod fill;
 mod levels;
 mod load;
@@ -32,6 +33,8 @@ use crate::{machine::Processors, postgres::Cluster, rows::Bench, server::Above, 
 pub enum Row {
     Poll,
     HandOut,
+    /// First downloads of many children, also with equal areas, and a stop meanwhile.
+    FirstDownloads,
     EndStage,
     Release,
     Functions,

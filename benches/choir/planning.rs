@@ -52,9 +52,12 @@ fn state(count: usize) -> anyhow::Result<State> {
         let record = Child {
             id: ChildId::parse(&crate::bodies::child_id(index))?,
             area: Some(area(index, count).into()),
+            address: None,
             agents: 0,
             born: Now::default(),
             called_again: true,
+            unproven: false,
+            replaced: None,
             cordon: choirmaster::model::Cordon::Open,
             profile: None,
             labels: None,

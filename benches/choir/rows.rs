@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Nothing that is prepared takes longer.
-const PREPARATION: Duration = Duration::from_mins(10);
+pub(crate) const PREPARATION: Duration = Duration::from_mins(10);
 
 /// Rounds with fewer requests than this say nothing.
 const FEWEST: u64 = 500;
@@ -62,6 +62,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
         if wanted(Row::Result) {
             bench.result(&stores, &callers).await?;
         }
+    }
+    if wanted(Row::FirstDownloads) {
+        bench.first_downloads().await?;
     }
     if wanted(Row::Memory) {
         bench.memory()?;
@@ -117,7 +120,7 @@ impl Bench {
         Ok((stores, callers))
     }
 
-    fn load(&self, server: &Server, work: Work, limit: Duration) -> Load {
+    pub(crate) fn load(&self, server: &Server, work: Work, limit: Duration) -> Load {
         let (connections, threads) = (self.sizes.connections, self.processors.generator_threads());
         Load { address: server.address, connections, threads, work, limit }
     }
@@ -375,7 +378,7 @@ fn start_all(stores: &[Store], cpus: Option<&str>) -> anyhow::Result<Vec<Server>
 }
 
 /// Waits until a child that the store was filled with is answered.
-fn ready(server: Server) -> anyhow::Result<Server> {
+pub(crate) fn ready(server: Server) -> anyhow::Result<Server> {
     answering(server, &bodies::polls(&[Caller { index: 0, id: bodies::child_id(0) }]))
 }
 

@@ -159,6 +159,7 @@ fn table(children: &[Child]) -> String {
         vec![
             child.id.clone(),
             show::or_dash(child.name.as_deref()),
+            show::or_dash(child.place.as_deref()),
             child.kind.clone(),
             agents(child),
             child.cordon.clone(),
@@ -167,7 +168,7 @@ fn table(children: &[Child]) -> String {
             if child.outside { format!("{OUTSIDE}; {}", child.doing) } else { child.doing.clone() },
         ]
     });
-    let head = ["ID", "NAME", "KIND", "AGENTS", "CORDON", "LABELS", "LAST CALL", "DOING"];
+    let head = ["ID", "NAME", "PLACE", "KIND", "AGENTS", "CORDON", "LABELS", "LAST CALL", "DOING"];
     show::table(&head, rows)
 }
 
@@ -193,6 +194,7 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
     let runtimes = child.runtimes.as_ref().map_or("not reported: taken as all".to_owned(), |r| r.join(", "));
     let fields = [
         ("name", show::or_dash(child.name.as_deref())),
+        ("place", show::or_dash(child.place.as_deref())),
         ("kind", child.kind.clone()),
         ("agents", agents(&child)),
         ("cordon", child.cordon.clone()),

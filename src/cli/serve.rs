@@ -191,6 +191,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             undo_deadline: config.deadlines.undo,
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
+            max_adopted: config.limits.max_adopted,
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,
@@ -205,6 +206,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
         timeouts: config.timeouts,
+        max_agents: u32::try_from(config.limits.max_agents).unwrap_or(u32::MAX),
         max_wait: config.limits.max_wait,
         max_waiters: config.limits.max_waiters,
         site: site(config)?,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::section::{Field, Section};
 use crate::{
-    http::child::{MAX_WAIT, MAX_WAITERS},
+    http::child::{MAX_AGENTS, MAX_WAIT, MAX_WAITERS},
     release::settings::Settings as Rules,
 };
 
@@ -14,6 +14,8 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 50_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     pub max_children: usize,
+    pub max_adopted: usize,
+    pub max_agents: usize,
     pub max_open_releases: usize,
     pub max_connections: usize,
     pub max_wait: Duration,
@@ -32,6 +34,8 @@ impl Default for Limits {
         let rules = Rules::default();
         Self {
             max_children: rules.max_children,
+            max_adopted: rules.max_adopted,
+            max_agents: MAX_AGENTS as usize,
             max_open_releases: rules.max_open_releases,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             max_wait: MAX_WAIT,
@@ -49,6 +53,8 @@ impl Section for Limits {
     fn fields(&mut self) -> Vec<Field<'_>> {
         vec![
             Field::within("max_children", &mut self.max_children, 1, 10_000_000),
+            Field::within("max_adopted", &mut self.max_adopted, 0, 10_000_000),
+            Field::within("max_agents", &mut self.max_agents, 1, 10_000_000),
             Field::within("max_open_releases", &mut self.max_open_releases, 1, 100_000),
             Field::within("max_connections", &mut self.max_connections, 1, 1_000_000),
             Field::within("max_wait", &mut self.max_wait, 0, LONGEST_WAIT_MS),

@@ -49,6 +49,15 @@ enum Event<'a> {
     ChildMoved {
         child: &'a str,
     },
+    /// Another id has taken its place.
+    ChildReplaced {
+        child: &'a str,
+        by: &'a str,
+    },
+    /// It calls again, although another seemed to have taken its place.
+    ChildBack {
+        child: &'a str,
+    },
     ChildReported {
         child: &'a str,
         agents: u32,
@@ -265,6 +274,11 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
     let event = match change {
         Change::ChildArrived { arrival, .. } => Event::ChildArrived { child: child_id, how: *arrival },
         Change::ChildMoved { .. } => Event::ChildMoved { child: child_id },
+        Change::ChildReplaced { by, .. } => {
+            let by = state.children.get(*by).map_or("?", |child| child.id.as_str());
+            Event::ChildReplaced { child: child_id, by }
+        }
+        Change::ChildBack { .. } => Event::ChildBack { child: child_id },
         Change::ChildReported { agents, .. } => Event::ChildReported { child: child_id, agents: *agents },
         Change::ChildLabelled { key, value, .. } => {
             Event::ChildLabelled { child: child_id, key, value: value.as_deref() }
@@ -359,9 +373,11 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         }
         Change::ChildCalledAgain { .. }
         | Change::UndoAwaited { .. }
+        | Change::ChildrenSeen { .. }
+        | Change::ChildCalledFrom { .. }
+        | Change::ChildProven { .. }
         | Change::FaultNoted { .. }
         | Change::Recounted { .. }
-        | Change::NewcomersSeen { .. }
         | Change::DeadlinesSeen { .. }
         | Change::StageTimed { .. }
         | Change::Numbers { .. } => return None,

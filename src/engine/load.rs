@@ -17,10 +17,10 @@ use crate::{
     release::{
         analysis::Run,
         assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
-        change::{Arrival, Change, Variant},
+        change::Variant,
         gate::{Gates, Turns},
         offer::Piece,
-        state::{Child, Deployment, Known, Profile, Release, State},
+        state::{Assignments, Child, Deployment, Known, Profile, Release, State},
         upstream,
     },
     store::{
@@ -79,11 +79,7 @@ impl Loader for Loading {
             return Ok(());
         }
         let record = child(row)?;
-        self.state.apply(&Change::ChildArrived {
-            child: key,
-            arrival: Arrival::Registered,
-            record: Box::new(record),
-        });
+        self.state.hold_child(key, record);
         Ok(())
     }
 
@@ -151,6 +147,9 @@ fn child(row: ChildRow) -> Result<Child, StoreError> {
         agents: row.agents,
         born: Now { wall_ms: row.born_ms, served_ms: detail.born_served_ms },
         called_again: detail.called_again,
+        address: detail.address,
+        unproven: detail.unproven,
+        replaced: detail.replaced.map(Box::new),
         cordon: detail.cordon,
         profile: (!detail.plain).then(|| Box::new(profile)),
         labels: (!detail.labels.is_empty()).then(|| Box::new(detail.labels)),
@@ -199,7 +198,7 @@ impl Building {
             attempt: detail.attempt,
             members: Arc::new([]),
             excluded: detail.excluded,
-            assignments: BTreeMap::new(),
+            assignments: Assignments::default(),
             counts: crate::release::state::Counts::default(),
             managers: detail.managers.into_iter().collect(),
             joined: 0,
@@ -209,6 +208,7 @@ impl Building {
             runs: detail.runs,
             times: detail.times,
             next_deadline: 0,
+            sweep: None,
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
     }
@@ -363,7 +363,7 @@ impl Building {
         let (order, waves): (Vec<ChildKey>, Vec<u32>) = turns.unzip();
         self.release.turns = Turns::new(&order, &waves, &self.release.managers);
         self.release.members = members.into();
-        self.release.assignments = assignments;
+        self.release.assignments = assignments.into();
         self.release.recount();
         self.release
     }

@@ -3,7 +3,10 @@
 //! Changes say what was touched; the rows are made from the state as it is after all of them, so that a child that
 //! moved three times in a batch is written once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +29,7 @@ use crate::{
         offer::Piece,
         precedent::Timed,
         queue::Overtakes,
-        state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, State},
+        state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, Replaced, State},
         summary::Kept,
         upstream::Upstream,
     },
@@ -41,6 +44,12 @@ use crate::{
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ChildDetail {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
     pub called_again: bool,
     pub born_served_ms: u64,
     pub cordon: Cordon,
@@ -322,6 +331,10 @@ impl Touched {
             Change::ChildArrived { child, .. }
             | Change::ChildCalledAgain { child }
             | Change::ChildMoved { child, .. }
+            | Change::ChildCalledFrom { child, .. }
+            | Change::ChildProven { child }
+            | Change::ChildReplaced { child, .. }
+            | Change::ChildBack { child }
             | Change::ChildReported { child, .. }
             | Change::ChildLabelled { child, .. }
             | Change::ChildCordoned { child, .. } => {
@@ -382,7 +395,7 @@ impl Touched {
             Change::Numbers { release, child, slot, summary } => {
                 self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
             }
-            Change::NewcomersSeen { .. }
+            Change::ChildrenSeen { .. }
             | Change::DeadlinesSeen { .. }
             | Change::LateKept { .. }
             | Change::ReleaseForwarded { .. } => {}
@@ -657,6 +670,9 @@ fn tombstone(state: &State, gone: ChildKey, now_ms: WallMs) -> Option<ChildRow> 
 fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
     let profile = child.profile.as_deref();
     let detail = ChildDetail {
+        address: child.address,
+        unproven: child.unproven,
+        replaced: child.replaced.as_deref().copied(),
         called_again: child.called_again,
         born_served_ms: child.born.served_ms,
         cordon: child.cordon,

@@ -24,7 +24,6 @@ use crate::{
         advance,
         change::Change,
         command::{Command, Refusal, Reply},
-        settings::GHOST_AFTER,
         state::{Release, State},
     },
     store::{
@@ -51,8 +50,10 @@ const SEEN_EVERY: Duration = Duration::from_mins(5);
 /// Looks for last calls to store this often.
 const SEEN_SWEEP: Duration = Duration::from_secs(30);
 
-/// Most last calls stored in one commit.
-const SEEN_SLICE: usize = 5_000;
+/// Most last calls stored in one commit, and the time between two such commits: a small part of what commits carry, and
+/// all children are looked at in time up to a million of them.
+const SEEN_SLICE: usize = 500;
+const SEEN_PACE: Duration = Duration::from_millis(100);
 
 /// Old audit rows are removed this often, at most so many at once.
 const PRUNE_EVERY: Duration = Duration::from_mins(1);
@@ -170,7 +171,7 @@ impl Task {
         let now = self.clock.now();
         let deadline = self
             .state
-            .next_due(now, GHOST_AFTER)
+            .next_due(now)
             .map(|served_ms| Duration::from_millis(served_ms.saturating_sub(now.served_ms)))
             .map(|wait| (Instant::now() + wait).max(self.ticked + TICK_EVERY));
         let renewal = self.renewed + LEASE_RENEWAL;
@@ -179,6 +180,8 @@ impl Task {
 
     fn take(&mut self, envelope: Envelope, now: Now, round: &mut Round) {
         match envelope {
+            // Whoever asked has gone, and was told nothing: a stop waits for nobody.
+            Envelope::Command { answer, .. } if self.view.is_draining() && answer.is_closed() => {}
             Envelope::Command { command, by, archive, answer } => {
                 self.ask(Asked { command, by, archive, answer }, now, round);
             }
@@ -226,7 +229,7 @@ impl Task {
     }
 
     fn tick(&mut self, now: Now, round: &mut Round) {
-        let due = self.state.next_due(now, GHOST_AFTER).is_some_and(|due| due <= now.served_ms);
+        let due = self.state.next_due(now).is_some_and(|due| due <= now.served_ms);
         if due && self.ticked.elapsed() >= TICK_EVERY {
             self.ticked = Instant::now();
             let by = By { actor: Actor::Timer, note: None };
@@ -404,7 +407,8 @@ impl Task {
 
     /// The next slice of last calls that are to be stored.
     fn seen_to_store(&mut self, now: Now) -> Vec<(u32, i64)> {
-        if self.sweep_at == 0 && self.swept.elapsed() < SEEN_SWEEP {
+        let pause = if self.sweep_at == 0 { SEEN_SWEEP } else { SEEN_PACE };
+        if self.swept.elapsed() < pause {
             return Vec::new();
         }
         self.swept = Instant::now();
@@ -512,7 +516,7 @@ async fn publish(
 }
 
 fn is_stored(change: &Change) -> bool {
-    !matches!(change, Change::DeadlinesSeen { .. } | Change::NewcomersSeen { .. })
+    !matches!(change, Change::DeadlinesSeen { .. } | Change::ChildrenSeen { .. })
 }
 
 fn count(stats: &Stats, changes: &[Change]) {

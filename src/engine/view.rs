@@ -15,6 +15,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -131,7 +132,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
         .iter()
         .filter_map(|release| state.assignment(*release, key))
         .any(|assignment| assignment.successor.is_some());
-    if !child.called_again || doubted {
+    if !child.called_again || child.replaced.is_some() || doubted {
         return ASK;
     }
     let published = match turn(state, key) {
@@ -143,6 +144,12 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
             slot: Slot(0),
             stage_status: StageStatus::Pending,
         },
+        // Its next poll shows that it has nothing else in hand any more.
+        Turn::Offer { name: OfferName { kind: OfferKind::Undo(_), .. }, .. }
+            if has_in_hand(state, key, child) =>
+        {
+            return ASK;
+        }
         Turn::Offer { release, name } => {
             Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
         }
@@ -168,12 +175,21 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
     published.pack()
 }
 
+/// Whether an agent has something in hand that was taken back meanwhile.
+fn has_in_hand(state: &State, key: ChildKey, child: &Child) -> bool {
+    let parts = child.open.iter().filter_map(|release| state.assignment(*release, key));
+    child.kind() == ChildKind::Agent && parts.into_iter().any(|part| part.is_in_hand())
+}
+
 /// What readers know of a child. Replaced as a whole when what it says of itself changes.
 #[derive(Debug)]
 pub struct ChildEntry {
     pub id: ChildId,
     pub key: ChildKey,
     pub area: Option<Arc<str>>,
+    /// Where it called from when that was noted, and when, in serving time.
+    pub address: Option<IpAddr>,
+    pub address_noted: u64,
     pub agents: u32,
     pub profile: Option<Box<Profile>>,
     turn: AtomicU64,
@@ -507,6 +523,7 @@ impl View {
         let turn = word(state, key, child);
         if let Some(entry) = &before
             && same_area(entry.area.as_ref(), child.area.as_ref())
+            && entry.address == child.address
             && entry.agents == child.agents
             && entry.profile == child.profile
         {
@@ -519,6 +536,8 @@ impl View {
             id: child.id.clone(),
             key,
             area: child.area.clone(),
+            address: child.address,
+            address_noted: self.deciding_at.load(Ordering::Relaxed),
             agents: child.agents,
             profile: child.profile.clone(),
             turn: AtomicU64::new(turn),

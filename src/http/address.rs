@@ -8,13 +8,14 @@
 //! Deliberately not here: what follows from two calls having the same address. Behind a translation of addresses many
 //! have.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv6Addr},
-    str::FromStr,
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, request::Parts},
 };
 
-use axum::http::{HeaderMap, request::Parts};
+use super::Context;
 
 /// Most entries of `X-Forwarded-For` that are looked at, from the end: proxies behind one another.
 const MAX_FORWARDS: usize = 32;
@@ -22,6 +23,18 @@ const MAX_FORWARDS: usize = 32;
 /// The other end of a connection, which the listener leaves with each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
+
+/// Where the call in hand comes from; `None`: nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller(pub Option<IpAddr>);
+
+impl FromRequestParts<Context> for Caller {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, ctx: &Context) -> Result<Self, Self::Rejection> {
+        Ok(Self(ctx.settings.proxies.caller(parts)))
+    }
+}
 
 /// Addresses with the same beginning: `10.0.0.0/8`, `2001:db8::/32`, or one alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,13 +126,4 @@ fn read(entry: &[u8]) -> Option<IpAddr> {
     let address = bare.parse::<IpAddr>().ok();
     let with_port = || text.parse::<std::net::SocketAddrV4>().ok().map(|socket| IpAddr::V4(*socket.ip()));
     address.or_else(with_port).map(|address| address.to_canonical())
-}
-
-/// What limits by address count as one: an IPv6 network of 64 bits is one customer's, and anybody there can have as many
-/// addresses as there are.
-pub fn for_limits(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address @ IpAddr::V4(_) => address,
-    }
 }

@@ -32,6 +32,8 @@ pub struct Settings {
     pub auth: auth::Settings,
     /// Who is believed about where a call comes from.
     pub proxies: Proxies,
+    /// Agents that a child may say are below it; more count as so many.
+    pub max_agents: u32,
     /// Longest wait of a call for something new; zero: none waits.
     pub max_wait: Duration,
     /// Calls that may wait at once; more are answered at once.

@@ -88,6 +88,9 @@ impl Look {
         let (mut look, mut last, mut looked) = (Self::default(), None, 0);
         for (key, child) in state.children.after(after).take(count) {
             (last, looked) = (Some(key), looked + 1);
+            if child.replaced.is_some() {
+                continue;
+            }
             look.areas.extend(child.area.clone());
             look.agents = look.agents.saturating_add(child.counted_agents());
             match child.profile.as_ref().and_then(|profile| profile.capabilities.runtimes.as_ref()) {

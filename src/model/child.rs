@@ -188,6 +188,8 @@ pub enum Exclusion {
     Owes,
     /// It stands in for a child that vanished: it only takes back what that one left behind.
     Successor,
+    /// The same machine goes on in the release under another id.
+    Replaced,
 }
 
 impl fmt::Display for Exclusion {
@@ -205,6 +207,7 @@ impl fmt::Display for Exclusion {
             Self::Skipped => "skipped by an operator",
             Self::Owes => "has not proven that it is back from an earlier release",
             Self::Successor => "successor of a child that vanished",
+            Self::Replaced => "goes on under another id",
         })
     }
 }

@@ -3,11 +3,13 @@
 //! Everything here is a parsed value: once it exists it is valid, and no later code checks it again.
 //! Pure: no clock, no network, no database.
 
+pub mod address;
 pub mod area;
 pub mod child;
 pub mod duration;
 pub mod id;
 pub mod status;
+pub mod steps;
 pub mod time;
 
 pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, Outcome};

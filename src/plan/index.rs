@@ -5,14 +5,12 @@
 //! that has to be answered about each child anyway (why does it take no part?), costs three times the memory and
 //! has to be balanced while children come, move and go.
 
-use std::collections::HashMap;
-
 use super::{
     cover::{Cover, Lies},
     edges::Point,
     shape::{Bounds, Shape},
 };
-use crate::model::ChildKey;
+use crate::model::{ChildKey, steps};
 
 /// Memory of a child in the index, in bytes. The polygons stay the text that the child sent, and are read again where
 /// the box doesn't decide.
@@ -113,12 +111,14 @@ impl AreaIndex {
 
     /// Every child in order of birth.
     pub fn iter(&self) -> impl Iterator<Item = (ChildKey, &Entry)> {
+        steps::take(self.entries.len());
         let known = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_vacant());
         known.map(|(at, entry)| (ChildKey(at as u32), entry))
     }
 
     /// A rectangle around all areas.
     pub fn bounds(&self) -> Bounds {
+        steps::take(self.entries.len());
         let mut all = [f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, f32::NEG_INFINITY];
         for entry in &self.entries {
             // What is not a number loses every comparison.
@@ -134,6 +134,14 @@ impl AreaIndex {
         Cover::new(target, &self.bounds(), self.len)
     }
 
+    /// The same for one of them alone.
+    pub fn cover_for(&self, target: &geo::MultiPolygon, child: ChildKey) -> Cover {
+        match self.get(child).and_then(Entry::bounds) {
+            Some(bounds) => Cover::new(target, &bounds, 1),
+            None => Cover::anywhere(target),
+        }
+    }
+
     /// Places every child, in order of birth. `area` gives a child's text where its box doesn't decide.
     pub fn place<'t>(
         &self,
@@ -144,29 +152,6 @@ impl AreaIndex {
         for (child, entry) in self.iter() {
             each(child, entry, place(cover, child, entry, &area));
         }
-    }
-
-    /// For each of these children the youngest other one that is `eligible` and whose area has the same box: of all
-    /// with the same area, and few others. Reads the whole index once.
-    pub fn youngest_in_same_box(
-        &self,
-        children: &[ChildKey],
-        eligible: impl Fn(ChildKey) -> bool,
-    ) -> Vec<(ChildKey, ChildKey)> {
-        let bits = |entry: &Entry| entry.bounds().map(|_| entry.bounds.map(f32::to_bits));
-        let box_of = |child: &ChildKey| self.get(*child).and_then(bits);
-        let mut youngest: HashMap<[u32; 4], Option<ChildKey>> =
-            children.iter().filter_map(box_of).map(|bits| (bits, None)).collect();
-        for (child, entry) in self.iter() {
-            if let Some(found) = bits(entry).and_then(|bits| youngest.get_mut(&bits))
-                && eligible(child)
-            {
-                *found = Some(child);
-            }
-        }
-        let found = |child: &ChildKey| youngest.get(&box_of(child)?).copied().flatten();
-        let pairs = children.iter().filter_map(|child| Some((*child, found(child)?)));
-        pairs.filter(|(child, other)| child != other).collect()
     }
 }
 

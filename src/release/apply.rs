@@ -1,10 +1,6 @@
 //! Folding a change into the state. Infallible: whether a change is right was decided before it was made.
 
-use std::{
-    collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{
     assignment::{Assignment, Dated, Fact, FunctionSet, ReleaseMs, Step},
@@ -13,28 +9,30 @@ use super::{
     deadline,
     gate::{ALL_OPEN, Reached, Turns},
     manager::Planned,
-    settings::{MAX_NEWCOMERS, NEWCOMER_FOR},
-    state::{Child, Deployment, End, Known, Profile, Release, ReleaseState, State},
+    places,
+    settings::{GHOST_AFTER, NEWCOMER_LOOKS, REPLACED_FOR},
+    state::{Child, Deployment, End, Known, Profile, Release, ReleaseState, Replaced, State, Sweep},
 };
 use crate::{
-    model::{ChildKey, ChildKind, ChildStatus, Now, ReleaseKey},
+    model::{ChildKey, ChildKind, Now, ReleaseKey, address::for_limits},
     strategy::Order,
 };
-
-/// A hash by which areas are compared; equal texts are compared in full afterwards.
-pub(super) fn area_hash(area: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    area.hash(&mut hasher);
-    hasher.finish()
-}
 
 impl State {
     /// Folds one change in.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::ChildArrived { child, record, .. } => self.arrive(*child, record),
-            Change::ChildCalledAgain { child } => self.call_again(*child),
+            Change::ChildCalledAgain { child } => {
+                if let Some(child) = self.children.get_mut(*child) {
+                    child.called_again = true;
+                }
+            }
             Change::ChildMoved { child, area } => self.move_child(*child, area.as_ref()),
+            Change::ChildCalledFrom { child, address } => self.call_from(*child, *address),
+            Change::ChildProven { child } => self.prove(*child),
+            Change::ChildReplaced { child, by, now } => self.replace_child(*child, *by, *now),
+            Change::ChildBack { child } => self.take_back_in(*child),
             Change::ChildReported { child, agents, profile } => {
                 self.report(*child, *agents, profile.as_deref());
             }
@@ -133,11 +131,15 @@ impl State {
                     upstream.apply(change);
                 }
             }),
-            Change::ChildJoined { release, child, now, lacks } => {
-                self.join(*release, *child, *lacks, *now);
+            Change::ChildJoined { release, child, instead_of, lacks, now } => {
+                self.join(*release, *child, (*instead_of, *lacks), *now);
             }
-            Change::DeadlinesSeen { release, next } => {
-                self.with(*release, |release| release.next_deadline = *next);
+            Change::DeadlinesSeen { release, next, after } => {
+                let (next, after) = (*next, *after);
+                self.with(*release, |release| match after {
+                    Some(after) => release.sweep = Some(Sweep { after, next }),
+                    None => (release.next_deadline, release.sweep) = (next, None),
+                });
             }
             Change::GateReached { .. }
             | Change::GateLeft { .. }
@@ -153,11 +155,7 @@ impl State {
             Change::StageTimed { release, stage, number, ended, now } => {
                 self.with(*release, |release| release.apply_time(*stage, *number, *ended, *now));
             }
-            Change::NewcomersSeen { now } => {
-                self.newcomers_seen = now.served_ms;
-                let old = now.served_ms.saturating_sub(NEWCOMER_FOR.as_millis() as u64);
-                self.newcomers = self.newcomers.split_off(&(old, ChildKey(0)));
-            }
+            Change::ChildrenSeen { looked, kept, gone, now } => self.see(looked, kept, gone, *now),
             Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
             // Kept in the store alone.
             Change::ReleaseForwarded { .. } | Change::Numbers { .. } | Change::LateKept { .. } => {}
@@ -174,38 +172,119 @@ impl State {
     }
 
     fn arrive(&mut self, key: ChildKey, record: &Child) {
-        if !record.called_again {
-            self.newborn.insert((record.born.served_ms, key));
+        self.hold_child(key, record.clone());
+        let shared = places::place(record).is_some_and(|place| self.places.is_shared(place, key));
+        if shared && !record.unproven {
+            self.looks.insert((record.born.served_ms + ms(NEWCOMER_LOOKS[0]), key));
         }
-        self.newcomers.insert((record.born.served_ms, key));
-        if self.newcomers.len() > MAX_NEWCOMERS {
-            self.newcomers.pop_first();
-        }
-        self.areas.insert(key, record.area.as_deref(), record.counted_agents());
-        self.children.insert(key, record.clone());
     }
 
-    fn call_again(&mut self, key: ChildKey) {
-        if let Some(child) = self.children.get_mut(key) {
-            child.called_again = true;
-            self.newborn.remove(&(child.born.served_ms, key));
+    /// Takes a child in; from the store also those that are no newcomers any more.
+    pub fn hold_child(&mut self, key: ChildKey, record: Child) {
+        let born = record.born.served_ms;
+        if !record.called_again || record.unproven {
+            self.expiring.insert((born + ms(GHOST_AFTER) + 1, key));
+        }
+        if let Some(replaced) = &record.replaced {
+            self.expiring.insert((replaced.at + ms(REPLACED_FOR), key));
+            // No release is planned for it.
+        } else {
+            self.areas.insert(key, record.area.as_deref(), record.counted_agents());
+        }
+        if let Some(place) = places::place(&record) {
+            self.places.insert(place, key);
+        }
+        self.count_unproven(&record, 1);
+        self.children.insert(key, record);
+    }
+
+    fn count_unproven(&mut self, record: &Child, more: isize) {
+        let Some(address) = record.address.filter(|_| record.unproven).map(for_limits) else { return };
+        let count = self.unproven.entry(address).or_default();
+        *count = count.saturating_add_signed(more);
+        if *count == 0 {
+            self.unproven.remove(&address);
+        }
+    }
+
+    /// Changes a child, and where it is found.
+    fn change_child(&mut self, key: ChildKey, change: impl FnOnce(&mut Child)) {
+        let Some(child) = self.children.get_mut(key) else { return };
+        let before = places::place(child);
+        change(child);
+        let after = places::place(child);
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.places.remove(before, key);
+        }
+        if let Some(after) = after {
+            self.places.insert(after, key);
         }
     }
 
     fn move_child(&mut self, key: ChildKey, area: Option<&Arc<str>>) {
-        let busy = self.is_busy(key);
-        self.mark_busy(key, false);
-        if let Some(child) = self.children.get_mut(key) {
-            child.area = area.cloned();
-            self.areas.move_to(key, area.map(AsRef::as_ref));
+        self.change_child(key, |child| child.area = area.cloned());
+        self.areas.move_to(key, area.map(AsRef::as_ref));
+    }
+
+    fn call_from(&mut self, key: ChildKey, address: IpAddr) {
+        if let Some(child) = self.children.get(key).filter(|child| child.unproven).cloned() {
+            self.count_unproven(&child, -1);
+            self.count_unproven(&Child { address: Some(address), ..child }, 1);
         }
-        self.mark_busy(key, busy);
+        self.change_child(key, |child| child.address = Some(address));
+    }
+
+    fn prove(&mut self, key: ChildKey) {
+        if let Some(child) = self.children.get(key).cloned() {
+            self.count_unproven(&child, -1);
+        }
+        self.change_child(key, |child| child.unproven = false);
+    }
+
+    fn replace_child(&mut self, key: ChildKey, by: ChildKey, now: Now) {
+        let at = now.served_ms;
+        self.expiring.insert((at + ms(REPLACED_FOR), key));
+        self.change_child(key, |child| child.replaced = Some(Box::new(Replaced { by, at })));
+        self.areas.remove(key);
+    }
+
+    fn take_back_in(&mut self, key: ChildKey) {
+        self.change_child(key, |child| child.replaced = None);
+        if let Some(child) = self.children.get(key) {
+            self.areas.insert(key, child.area.as_deref(), child.counted_agents());
+        }
+    }
+
+    /// `looked`: newcomers that were looked at; `kept` and `gone`: when those were to be looked at that may be
+    /// forgotten, and when those that are not are next.
+    fn see(
+        &mut self,
+        looked: &[(u64, ChildKey)],
+        kept: &[(u64, ChildKey)],
+        gone: &[(u64, ChildKey)],
+        now: Now,
+    ) {
+        for (due, key) in looked {
+            self.looks.remove(&(*due, *key));
+            let Some(born) = self.children.get(*key).map(|child| child.born.served_ms) else { continue };
+            let next = NEWCOMER_LOOKS.iter().map(|age| born + ms(*age)).find(|due| *due > now.served_ms);
+            self.looks.extend(next.map(|due| (due, *key)));
+        }
+        for entry in gone {
+            self.expiring.remove(entry);
+        }
+        self.expiring.extend(kept);
     }
 
     fn report(&mut self, key: ChildKey, agents: u32, profile: Option<&Profile>) {
-        if let Some(child) = self.children.get_mut(key) {
+        self.change_child(key, |child| {
             child.agents = agents;
             child.profile = profile.cloned().map(Box::new);
+        });
+        if let Some(child) = self.children.get(key) {
             self.areas.count(key, child.counted_agents());
         }
     }
@@ -223,13 +302,18 @@ impl State {
     }
 
     fn forget(&mut self, key: ChildKey) {
-        self.mark_busy(key, false);
         self.areas.remove(key);
         if let Some(child) = self.children.remove(key) {
-            self.newborn.remove(&(child.born.served_ms, key));
-            self.newcomers.remove(&(child.born.served_ms, key));
+            self.count_unproven(&child, -1);
+            if let Some(place) = places::place(&child) {
+                self.places.remove(place, key);
+            }
         }
-        self.deployments.retain(|(child, _), _| *child != key);
+        let of_child = (key, 0)..=(key, u32::MAX);
+        let deployed: Vec<(ChildKey, u32)> = self.deployments.range(of_child).map(|(of, _)| *of).collect();
+        for of in deployed {
+            self.deployments.remove(&of);
+        }
     }
 
     fn submit(&mut self, key: ReleaseKey, submitted: &Submitted, now: Now) {
@@ -253,12 +337,7 @@ impl State {
                 child.open.insert(at, key);
             }
         }
-        let busy: Vec<ChildKey> =
-            release.assignments.iter().filter(|(_, a)| is_doing(a)).map(|(child, _)| *child).collect();
         self.releases.insert(key, release);
-        for child in busy {
-            self.mark_busy(child, true);
-        }
     }
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
@@ -303,14 +382,22 @@ impl State {
         }
     }
 
-    fn join(&mut self, key: ReleaseKey, child: ChildKey, lacks: FunctionSet, now: Now) {
+    fn join(
+        &mut self,
+        key: ReleaseKey,
+        child: ChildKey,
+        (instead_of, lacks): (Option<ChildKey>, FunctionSet),
+        now: Now,
+    ) {
         let Some(release) = self.releases.get_mut(&key) else { return };
         let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
         let alone = matches!(order, Some(Order::LocationSequential { .. }));
-        let wave = release.turns.join(&release.members, child, alone);
-        // Those barriers that others are on their way to have begun without it.
-        let is_open = wave < release.gates.stand.waves;
-        let joined = if is_open { release.gates.stand.level.saturating_add(1) } else { 0 };
+        let old = instead_of.and_then(|old| release.assignments.get(&old));
+        let own = old.map(|old| old.wave).filter(|wave| *wave < release.gates.stand.waves);
+        let wave = own.unwrap_or_else(|| release.turns.join(&release.members, child, alone));
+        // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
+        let is_late = instead_of.is_none() && wave < release.gates.stand.waves;
+        let joined = if is_late { release.gates.stand.level.saturating_add(1) } else { 0 };
         let manager = self.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
         if let Some(record) = manager {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
@@ -327,7 +414,7 @@ impl State {
         release.counts.add(&newcomer, &release.gates);
         let deadlines = self.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(&newcomer, deadlines, &release.strategy, &release.gates);
-        release.next_deadline = release.next_deadline.min(soonest);
+        release.due_by(soonest);
         release.assignments.insert(child, newcomer);
         if let Some(record) = self.children.get_mut(child)
             && let Err(place) = record.open.binary_search(&key)
@@ -341,7 +428,7 @@ impl State {
             Change::GateReached { release, gate, now } => self.with(*release, |release| {
                 let at = release.at(*now);
                 release.gates.stand.reached = Some(Reached { gate: *gate, at, approved: false });
-                release.next_deadline = release.next_deadline.min(release.gate_due());
+                release.due_by(release.gate_due());
             }),
             Change::GateLeft { release } => self.with(*release, |release| {
                 release.gates.stand.reached = None;
@@ -350,7 +437,7 @@ impl State {
             Change::ApprovalAsked { release, what, now } => self.with(*release, |release| {
                 let since = release.at(*now);
                 release.state = ReleaseState::AwaitingApproval { what: what.clone(), since };
-                release.next_deadline = release.next_deadline.min(release.gate_due());
+                release.due_by(release.gate_due());
             }),
             Change::ReleaseApproved { release, .. } => self.with(*release, |release| {
                 if let Some(reached) = &mut release.gates.stand.reached {
@@ -388,14 +475,15 @@ impl State {
             release.state = ReleaseState::Running;
         }
         let deadlines = self.settings.deadlines(&release.strategy);
+        let mut due = ReleaseMs::MAX;
         for child in release.turns.between(before.stand.waves, to + 1) {
             let Some(assignment) = release.assignments.get_mut(child) else { continue };
             release.counts.remove(assignment, &before);
             assignment.since = at;
             release.counts.add(assignment, &release.gates);
-            let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
-            release.next_deadline = release.next_deadline.min(soonest);
+            due = due.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
         }
+        release.due_by(due);
         if release.counts.in_play > 0 && before.stand.level != release.gates.stand.level {
             release.recount();
         }
@@ -407,25 +495,15 @@ impl State {
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);
         let deadlines = self.settings.deadlines(&release.strategy);
-        let mut turned = Vec::new();
-        let mut next = release.next_deadline;
-        for (child, assignment) in &mut release.assignments {
-            let was_doing = is_doing(assignment);
+        let mut next = ReleaseMs::MAX;
+        for assignment in release.assignments.values_mut() {
             release.counts.remove(assignment, &release.gates);
             assignment.fold(&dated, &release.strategy, &release.gates.levels);
             release.counts.add(assignment, &release.gates);
             release.attempt = release.attempt.max(assignment.attempt);
             next = next.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
-            // Both ways: one that was done owes an undo after an abort.
-            if was_doing != is_doing(assignment) {
-                turned.push(*child);
-            }
         }
-        release.next_deadline = next;
-        for child in turned {
-            let busy = self.is_busy(child);
-            self.mark_busy(child, busy);
-        }
+        release.due_by(next);
     }
 
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
@@ -444,15 +522,13 @@ impl State {
             }
         }
         let Some(assignment) = release.assignments.get_mut(&child) else { return };
-        let was_doing = is_doing(assignment);
         release.counts.remove(assignment, &release.gates);
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
         let deadlines = self.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
-        release.next_deadline = release.next_deadline.min(soonest);
-        let turned = was_doing != is_doing(assignment);
+        release.due_by(soonest);
         // Who tries again is no fault any more.
         if *step == Step::Retried && release.first_fault == Some(child) {
             (release.ending, release.first_fault) = (None, None);
@@ -468,10 +544,6 @@ impl State {
                 *end = End::Done;
                 (release.ending, release.first_fault) = (None, None);
             }
-        }
-        if turned {
-            let busy = self.is_busy(child);
-            self.mark_busy(child, busy);
         }
     }
 
@@ -526,27 +598,8 @@ impl State {
         let number = self.functions.intern(function);
         self.deployments.insert((child, number), deployment);
     }
-
-    fn is_busy(&self, key: ChildKey) -> bool {
-        let Some(child) = self.children.get(key) else { return false };
-        child.open.iter().any(|release| self.assignment(*release, key).is_some_and(is_doing))
-    }
-
-    fn mark_busy(&mut self, key: ChildKey, busy: bool) {
-        let Some(area) = self.children.get(key).and_then(|child| child.area.as_deref()) else { return };
-        let hash = area_hash(area);
-        let same = self.busy_areas.entry(hash).or_default();
-        same.retain(|other| *other != key);
-        if busy {
-            same.push(key);
-        }
-        if same.is_empty() {
-            self.busy_areas.remove(&hash);
-        }
-    }
 }
 
-/// Whether the child has begun what it has not ended, or owes an undo: who stands in for it needs to know.
-fn is_doing(assignment: &Assignment) -> bool {
-    assignment.status == ChildStatus::Doing || assignment.pending_undo().is_some()
+const fn ms(time: std::time::Duration) -> u64 {
+    time.as_millis() as u64
 }

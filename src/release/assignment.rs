@@ -234,6 +234,9 @@ pub enum Step {
     StandsInFor {
         predecessor: ChildKey,
         functions: FunctionSet,
+        /// That of the other one: it may go on in its place.
+        #[serde(default)]
+        wave: u32,
     },
     /// It was not lost after all: the same offer goes on as a new attempt.
     Reinstated,
@@ -506,6 +509,12 @@ impl Assignment {
         }
     }
 
+    /// Whether it has downloaded what it was offered, and neither ended it nor polled since. That it was taken back, or that
+    /// nobody waits for it any more, the child doesn't know.
+    pub fn is_in_hand(&self) -> bool {
+        self.fetched && !self.stage_status.is_over() && self.polls == 0
+    }
+
     /// Whether a retry takes this child.
     pub fn is_retryable(&self) -> bool {
         match self.outcome {
@@ -600,9 +609,12 @@ impl Assignment {
                 self.successor = Some(*successor);
                 self.displaced = *at_work;
             }
-            Step::StandsInFor { predecessor, functions } => {
+            Step::StandsInFor { predecessor, functions, wave } => {
                 self.predecessor = Some(*predecessor);
                 self.tainted = self.tainted.union(*functions);
+                if self.outcome == Some(Outcome::Excluded(Exclusion::Successor)) {
+                    self.wave = *wave;
+                }
             }
             Step::Reinstated => self.reinstate(at),
             Step::UndoOffered { functions } => self.offer_undo(*functions, at),
@@ -627,7 +639,8 @@ impl Assignment {
                     manager.reported.unconfirmed = 0;
                 }
                 // What it was to take back for another is nothing of its own.
-                if self.predecessor.is_some() && self.attempt == 1 && !self.has_begun() {
+                let never_began = self.attempt <= 2 && !self.has_begun() && self.marks().is_empty();
+                if self.predecessor.is_some() && never_began {
                     self.tainted = FunctionSet::EMPTY;
                 }
             }

@@ -1,6 +1,6 @@
 //! What is stored, published and shown as the audit trail: every way in which the state changes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +34,10 @@ pub enum Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Forgetting {
-    /// It never called again after its birth.
+    /// It never called again after its birth, or it is gone and never took part in anything.
     Ghost,
+    /// Another id has taken its place.
+    Replaced,
     ByOperator,
 }
 
@@ -85,6 +87,25 @@ pub enum Change {
     ChildMoved {
         child: ChildKey,
         area: Option<Arc<str>>,
+    },
+    /// It calls from another address than before.
+    ChildCalledFrom {
+        child: ChildKey,
+        address: IpAddr,
+    },
+    /// One that brought its id along has taken part in something.
+    ChildProven {
+        child: ChildKey,
+    },
+    /// Another id has taken its place.
+    ChildReplaced {
+        child: ChildKey,
+        by: ChildKey,
+        now: Now,
+    },
+    /// It calls again, although another seemed to have taken its place.
+    ChildBack {
+        child: ChildKey,
     },
     ChildReported {
         child: ChildKey,
@@ -170,9 +191,11 @@ pub enum Change {
     ChildJoined {
         release: ReleaseKey,
         child: ChildKey,
-        now: Now,
+        /// It goes on in the place of this one, which others wait for as they did for that.
+        instead_of: Option<ChildKey>,
         /// The functions that it does not run.
         lacks: FunctionSet,
+        now: Now,
     },
     /// Nobody has to come to this gate any more; it soaks, or an approval is awaited.
     GateReached {
@@ -277,14 +300,21 @@ pub enum Change {
         offer: String,
         unconfirmed: u32,
     },
-    /// Newcomers were looked at again, for whom they may replace.
-    NewcomersSeen {
+    /// Newcomers were looked at again, for whom they may replace, and others, whether they are still there. Each with the
+    /// serving time at which that was due; of those that stay it says when they are looked at next.
+    ChildrenSeen {
+        looked: Vec<(u64, ChildKey)>,
+        kept: Vec<(u64, ChildKey)>,
+        gone: Vec<(u64, ChildKey)>,
         now: Now,
     },
-    /// The deadlines of this release were looked through; none is due before.
+    /// The deadlines of this release were looked through, as far as to the child `after`; of those that were, none is due
+    /// before.
     DeadlinesSeen {
         release: ReleaseKey,
         next: ReleaseMs,
+        /// `None`: all were.
+        after: Option<ChildKey>,
     },
 
     Child {
@@ -343,12 +373,16 @@ impl Change {
             Self::ChildArrived { .. }
             | Self::ChildCalledAgain { .. }
             | Self::ChildMoved { .. }
+            | Self::ChildCalledFrom { .. }
+            | Self::ChildProven { .. }
+            | Self::ChildReplaced { .. }
+            | Self::ChildBack { .. }
             | Self::ChildReported { .. }
             | Self::ChildLabelled { .. }
             | Self::ChildCordoned { .. }
             | Self::ChildForgotten { .. }
             | Self::ReleaseForwarded { .. }
-            | Self::NewcomersSeen { .. } => None,
+            | Self::ChildrenSeen { .. } => None,
             Self::ReleaseSubmitted { release, .. }
             | Self::ReleaseStarted { release, .. }
             | Self::ReleasePaused { release, .. }
@@ -390,6 +424,10 @@ impl Change {
             Self::ChildArrived { child, .. }
             | Self::ChildCalledAgain { child }
             | Self::ChildMoved { child, .. }
+            | Self::ChildCalledFrom { child, .. }
+            | Self::ChildProven { child }
+            | Self::ChildReplaced { child, .. }
+            | Self::ChildBack { child }
             | Self::ChildReported { child, .. }
             | Self::ChildLabelled { child, .. }
             | Self::ChildCordoned { child, .. }

@@ -1,6 +1,6 @@
 //! What is asked of the engine, what it answers, and why it refuses.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use super::{
     analysis::Look,
@@ -23,6 +23,8 @@ pub struct Poll {
     pub fresh: ChildId,
     /// `None`: as before.
     pub area: Option<Arc<str>>,
+    /// Where it calls from; `None`: nobody knows.
+    pub address: Option<IpAddr>,
     pub agents: u32,
     /// `None`: a plain agent, which says nothing of itself.
     pub profile: Option<Profile>,
@@ -294,6 +296,11 @@ pub enum Refusal {
          comes back under another id would keep it; forget it with force if it is gone for good"
     )]
     Owes { child: ChildId, release: ReleaseId },
+    #[error(
+        "{limit} ids that are not known here were brought along from your address and have taken part in nothing: \
+         poll with an empty `id`, or later"
+    )]
+    TooManyAdopted { limit: usize },
     #[error("{what}: the limit of {limit} is reached")]
     Limit { what: &'static str, limit: usize },
     /// Not for the outside: the data are looked at again.

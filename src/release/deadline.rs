@@ -62,6 +62,13 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
 }
 
+/// Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
+pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool {
+    assignment.manager.is_none()
+        && assignment.stage_status == StageStatus::InProgress
+        && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy))
+}
+
 fn main(
     assignment: &Assignment,
     deadlines: Deadlines,
@@ -83,10 +90,7 @@ fn main(
         let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
         return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None];
     }
-    // Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
-    let silent_by_nature = assignment.manager.is_none()
-        && assignment.stage_status == StageStatus::InProgress
-        && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy));
+    let silent_by_nature = is_silent_by_nature(assignment, strategy);
     let in_charge = strategy.rollout.is_some();
     // Where the manager is in charge it may withhold the signal for long: that is no fault of the child.
     let stage_since = if in_charge && assignment.stage_status == StageStatus::ShouldEnd {

@@ -128,7 +128,9 @@ impl Assignment {
     /// How its agents are counted.
     pub fn agents(&self) -> Agents {
         let Some(manager) = self.manager.as_deref() else {
-            let stands_in = self.outcome == Some(Outcome::Excluded(Exclusion::Successor));
+            // Another counts for it, or it counts for nobody.
+            let stands_in =
+                matches!(self.outcome, Some(Outcome::Excluded(Exclusion::Successor | Exclusion::Replaced)));
             let mut agents = Agents { participants: u32::from(!stands_in), ..Agents::default() };
             agents.count(self.outcome, 1);
             agents.unconfirmed = u32::from(self.owes_overdue());

@@ -28,6 +28,7 @@ pub mod gate;
 pub mod lead;
 pub mod manager;
 pub mod offer;
+mod places;
 pub mod precedent;
 pub mod queue;
 mod replan;

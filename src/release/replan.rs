@@ -29,9 +29,15 @@ impl Release {
         Some(state.areas.cover(&area.polygons()))
     }
 
+    /// The same for one child. What a call costs must not grow with the number of children.
+    fn cover_for(&self, state: &State, child: ChildKey) -> Option<Cover> {
+        let area = self.strategy.target.as_ref()?.area.as_ref()?;
+        Some(state.areas.cover_for(&area.polygons(), child))
+    }
+
     /// Why the child could not be planned for it now; that it is cordoned is no reason.
     pub(super) fn unfit(&self, state: &State, child: ChildKey) -> Option<Exclusion> {
-        unfit(self, state, self.cover(state).as_ref(), child)
+        unfit(self, state, self.cover_for(state, child).as_ref(), child)
     }
 }
 
@@ -52,6 +58,7 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
                 came.insert(*child);
             }
             Change::ChildCalledAgain { child }
+            | Change::ChildBack { child }
             | Change::ChildArrived { child, arrival: Arrival::Adopted, .. }
             | Change::ChildCordoned { child, cordon: Cordon::Open } => {
                 came.insert(*child);
@@ -69,7 +76,7 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
     }
     for child in changed {
         for release in open(state, child) {
-            follow.extend(expel(state, release, release.cover(state).as_ref(), child, now));
+            follow.extend(expel(state, release, release.cover_for(state, child).as_ref(), child, now));
         }
     }
     for child in came {
@@ -122,7 +129,7 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
             && release.assignments.get(&child).is_none_or(may_come_back)
     };
     let is_able = |release: &&Release| {
-        let cover = release.cover(state);
+        let cover = release.cover_for(state, child);
         matches!(plan::why_not(&release.strategy, state, cover.as_ref(), child), Some(Ok(_)))
     };
     let join = |release: &Release| {
@@ -134,7 +141,7 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
             return std::iter::once(again).chain(otherwise).collect::<Vec<_>>();
         }
         let lacks = lacks_of(state, release, child);
-        vec![Change::ChildJoined { release: key, child, now, lacks }]
+        vec![Change::ChildJoined { release: key, child, instead_of: None, lacks, now }]
     };
     state.releases.values().filter(wants).filter(is_able).flat_map(join).collect()
 }

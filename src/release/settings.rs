@@ -10,36 +10,47 @@ pub const DEFAULT_MAX_CHILDREN: usize = 2_000_000;
 /// Most releases that are not over, unless configured otherwise.
 pub const DEFAULT_MAX_OPEN_RELEASES: usize = 1_000;
 
-/// An id that never calls again within this serving time of its birth is forgotten.
+/// An id that never calls again within this serving time of its birth is forgotten, and so is one that a caller brought
+/// along, that never took part in anything and is silent for so long.
 pub const GHOST_AFTER: Duration = Duration::from_mins(1);
 
-/// A child with an offer in hand that was silent for this long may be the one that comes back under a new id. Agents
-/// that wait for a signal call once a second; those that are silent by nature are silent for longer.
-pub const SUCCESSOR_SILENCE: Duration = Duration::from_secs(2);
+/// A child that asks every second for the end of its stage was silent for so long: it is not there any more, unless its
+/// conditions failed and it goes back before it reports. That takes as long as one function's deployment: some 6 s
+/// where it was measured, and this is twenty times that.
+pub const SUCCESSOR_SILENCE: Duration = Duration::from_mins(2);
 
-/// The same for a child that has nothing in hand: it polls every 3 s, so this is three polls that didn't come.
+/// The same for a child that has nothing in hand: it polls every 3 s, so this is three polls that didn't come. One that
+/// sets up what it has in hand, or ends it, may be silent for as long as `setup_grace` says.
 pub const SUCCESSOR_ABSENCE: Duration = Duration::from_secs(10);
 
-/// Ages at which a newcomer is looked at again: whom it replaces may not have been silent for long enough before, or
-/// owe an undo only since. Ascending.
-pub const NEWCOMER_LOOKS: [Duration; 7] = [
-    Duration::from_millis(2_500),
-    Duration::from_secs(5),
+/// Calls that come so much later than a download were not made for it any more: the set-up is over.
+pub const SUCCESSOR_SET_UP: Duration = Duration::from_secs(2);
+
+/// Ages at which a newcomer is looked at again: whom it replaces is silent for at least as long as it is there.
+/// Ascending.
+pub const NEWCOMER_LOOKS: [Duration; 6] = [
     Duration::from_millis(10_500),
     Duration::from_secs(20),
     Duration::from_secs(40),
-    Duration::from_secs(90),
-    NEWCOMER_FOR,
+    Duration::from_secs(75),
+    Duration::from_millis(120_500),
+    Duration::from_mins(5),
 ];
 
-/// After this serving time a child is no newcomer any more.
-pub const NEWCOMER_FOR: Duration = Duration::from_mins(5);
+/// Most newcomers that one tick looks at; the others follow at the next ones.
+pub const MAX_LOOKS_PER_TICK: usize = 1_000;
 
-/// Most newcomers that are looked at again; beyond, the older ones are not.
-pub const MAX_NEWCOMERS: usize = 100_000;
+/// An id whose place another has taken, and that has no part in an open release, is forgotten after this serving time.
+pub const REPLACED_FOR: Duration = Duration::from_hours(1);
+
+/// Ids that callers brought along and that never took part in anything, of one address, unless configured otherwise.
+pub const DEFAULT_MAX_ADOPTED: usize = 10_000;
 
 /// Most deadlines that one tick acts on; the rest follows at the next one.
 pub const MAX_DUE_PER_TICK: usize = 2_000;
+
+/// Most children of a release whose deadlines one tick looks at.
+pub const MAX_SWEEP_PER_TICK: usize = 5_000;
 
 /// Deadlines and limits. See the configuration for what they mean to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +67,8 @@ pub struct Settings {
     pub offer_jitter: Duration,
     pub max_children: usize,
     pub max_open_releases: usize,
+    /// Ids that callers of one address brought along and that never took part in anything.
+    pub max_adopted: usize,
 }
 
 impl Default for Settings {
@@ -68,6 +81,7 @@ impl Default for Settings {
             offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
+            max_adopted: DEFAULT_MAX_ADOPTED,
         }
     }
 }

@@ -4,6 +4,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
+    ops::{Deref, DerefMut, RangeBounds},
     sync::Arc,
 };
 
@@ -17,14 +19,16 @@ use super::{
     ending::Ending,
     gate::{Gates, Turns},
     manager::{Agents, Planned},
+    places::Places,
     precedent::Timed,
     queue::Overtakes,
-    settings::{NEWCOMER_LOOKS, Settings},
+    settings::Settings,
     upstream::Upstream,
 };
 use crate::{
     model::{
         Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
+        steps,
     },
     plan::AreaIndex,
     strategy::Strategy,
@@ -40,15 +44,29 @@ pub struct Profile {
     pub capabilities: Capabilities,
 }
 
+/// Who has taken the place of a child, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    pub by: ChildKey,
+    /// In serving time, in milliseconds.
+    pub at: u64,
+}
+
 /// A registered child.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
     pub id: ChildId,
     /// The GeoJSON exactly as it was sent; it was valid then.
     pub area: Option<Arc<str>>,
+    /// Where it called from when that was last noted.
+    pub address: Option<IpAddr>,
     pub agents: u32,
     pub born: Now,
     pub called_again: bool,
+    /// Whether it brought its id along and has not taken part in anything: anybody can make up ids.
+    pub unproven: bool,
+    /// Another id has taken its place, and it has not called since.
+    pub replaced: Option<Box<Replaced>>,
     pub cordon: Cordon,
     /// `None` for a plain agent that reports nothing.
     pub profile: Option<Box<Profile>>,
@@ -67,6 +85,8 @@ impl Child {
     /// protocol.
     pub fn counted_agents(&self) -> u32 {
         match self.kind() {
+            _ if self.replaced.is_some() => 0,
+            ChildKind::Agent if self.profile.is_some() => 1,
             ChildKind::Agent => self.agents.max(1),
             ChildKind::Rm => self.agents,
         }
@@ -136,6 +156,7 @@ impl Children {
             .iter()
             .enumerate()
             .skip(from)
+            .inspect(|_| steps::take(1))
             .filter_map(|(at, child)| Some((ChildKey(at as u32), child.as_ref()?)))
     }
 
@@ -386,6 +407,72 @@ impl Counts {
     }
 }
 
+/// The parts of children in a release. Walking over them is counted, see [`steps`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Assignments(BTreeMap<ChildKey, Assignment>);
+
+impl Assignments {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&ChildKey, &Assignment)> + Clone {
+        self.0.iter().inspect(|_| steps::take(1))
+    }
+
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &ChildKey> + Clone {
+        self.0.keys().inspect(|_| steps::take(1))
+    }
+
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Assignment> + Clone {
+        self.0.values().inspect(|_| steps::take(1))
+    }
+
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Assignment> {
+        self.0.values_mut().inspect(|_| steps::take(1))
+    }
+
+    pub fn range(
+        &self,
+        range: impl RangeBounds<ChildKey>,
+    ) -> impl DoubleEndedIterator<Item = (&ChildKey, &Assignment)> + Clone {
+        self.0.range(range).inspect(|_| steps::take(1))
+    }
+}
+
+/// Single parts are looked up as in any map.
+impl Deref for Assignments {
+    type Target = BTreeMap<ChildKey, Assignment>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Assignments {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl From<BTreeMap<ChildKey, Assignment>> for Assignments {
+    fn from(parts: BTreeMap<ChildKey, Assignment>) -> Self {
+        Self(parts)
+    }
+}
+
+impl FromIterator<(ChildKey, Assignment)> for Assignments {
+    fn from_iter<I: IntoIterator<Item = (ChildKey, Assignment)>>(parts: I) -> Self {
+        Self(parts.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Assignments {
+    type Item = (&'a ChildKey, &'a Assignment);
+    type IntoIter = std::collections::btree_map::Iter<'a, ChildKey, Assignment>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        steps::take(self.0.len());
+        self.0.iter()
+    }
+}
+
 /// A release in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Release {
@@ -432,10 +519,21 @@ pub struct Release {
     /// When its stages were, in the order in which they began.
     pub times: Vec<Timed>,
     /// Members and stand-ins.
-    pub assignments: BTreeMap<ChildKey, Assignment>,
+    pub assignments: Assignments,
     pub counts: Counts,
     /// No deadline of this release is due before. A bound, not the exact instant.
     pub next_deadline: ReleaseMs,
+    /// Where looking through the deadlines has come to, if that takes several ticks.
+    pub sweep: Option<Sweep>,
+}
+
+/// A look through the deadlines of a release that is not at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sweep {
+    /// The last child that was looked at.
+    pub after: ChildKey,
+    /// No deadline of those who were is due before.
+    pub next: ReleaseMs,
 }
 
 impl Release {
@@ -469,9 +567,10 @@ impl Release {
             accepted: Bad::default(),
             runs: Vec::new(),
             times: Vec::new(),
-            assignments: BTreeMap::new(),
+            assignments: Assignments::default(),
             counts: Counts::default(),
             next_deadline: ReleaseMs::MAX,
+            sweep: None,
         }
     }
 
@@ -480,6 +579,14 @@ impl Release {
         self.counts = Counts::default();
         for assignment in self.assignments.values() {
             self.counts.add(assignment, &self.gates);
+        }
+    }
+
+    /// Something is due at this instant.
+    pub(super) fn due_by(&mut self, at: ReleaseMs) {
+        self.next_deadline = self.next_deadline.min(at);
+        if let Some(sweep) = &mut self.sweep {
+            sweep.next = sweep.next.min(at);
         }
     }
 
@@ -594,17 +701,17 @@ pub struct State {
     pub next_release: u32,
     /// Releases that left memory and were not taken note of yet.
     pub(super) closed: BTreeMap<ReleaseKey, Release>,
-    pub(super) deployments: HashMap<(ChildKey, u32), Deployment>,
+    pub(super) deployments: BTreeMap<(ChildKey, u32), Deployment>,
     pub(super) functions: FunctionNames,
-    /// Children that may turn out to be ghosts, by birth.
-    pub(super) newborn: BTreeSet<(u64, ChildKey)>,
-    /// Children that have begun something or owe an undo, by a hash of their area: a newcomer with the same may be
-    /// one of them.
-    pub(super) busy_areas: HashMap<u64, SmallVec<[ChildKey; 1]>>,
-    /// Children that registered not long ago, by birth.
-    pub(super) newcomers: BTreeSet<(u64, ChildKey)>,
-    /// Serving time at which the newcomers were last looked at.
-    pub(super) newcomers_seen: u64,
+    /// Children that may have to be forgotten, by the serving time at which that is to be looked at. What has become
+    /// needless is found out then.
+    pub(super) expiring: BTreeSet<(u64, ChildKey)>,
+    /// Children that brought their ids along and never took part in anything, by their address.
+    pub(super) unproven: HashMap<IpAddr, usize>,
+    /// Who is where, as far as that tells who has come back under a new id.
+    pub(super) places: Places,
+    /// Newcomers whose place others have too, by the serving time at which they are looked at again.
+    pub(super) looks: BTreeSet<(u64, ChildKey)>,
 }
 
 impl State {
@@ -617,8 +724,8 @@ impl State {
     }
 
     /// The serving time at which a tick has something to look at: the next deadline of a release whose clock
-    /// runs, or the next newborn that may be a ghost.
-    pub fn next_due(&self, now: Now, ghost_after: std::time::Duration) -> Option<u64> {
+    /// runs, or the next child that may be a ghost or another's successor.
+    pub fn next_due(&self, now: Now) -> Option<u64> {
         let deadlines = self
             .releases
             .values()
@@ -626,9 +733,9 @@ impl State {
             .map(|release| {
                 now.served_ms.saturating_add(release.next_deadline.saturating_sub(release.at(now)))
             });
-        // One past the instant at which it becomes a ghost: the tick looks for those born strictly before.
-        let ghosts = self.newborn.first().map(|(born, _)| born + ghost_after.as_millis() as u64 + 1);
-        deadlines.chain(ghosts).chain(self.next_look_at_newcomers()).chain(self.next_start(now)).min()
+        let looks = [self.expiring.first(), self.looks.first()];
+        let looks = looks.into_iter().flatten().map(|(due, _)| *due);
+        deadlines.chain(looks).chain(self.next_start(now)).min()
     }
 
     /// The serving time at which a release is to start that waits for nothing else. The wall may be turned: it is asked
@@ -646,27 +753,9 @@ impl State {
         starts.map(|start| now.served_ms.saturating_add(after(start))).min()
     }
 
-    /// The serving time at which one of the newcomers reaches an age at which it is looked at again.
-    fn next_look_at_newcomers(&self) -> Option<u64> {
-        if self.busy_areas.is_empty() {
-            return None;
-        }
-        let after = |age: &std::time::Duration| {
-            let age = age.as_millis() as u64;
-            let next = self.newcomers.range((self.newcomers_seen.saturating_sub(age), ChildKey(0))..).next();
-            next.map(|(born, _)| born + age + 1)
-        };
-        NEWCOMER_LOOKS.iter().filter_map(after).min()
-    }
-
-    /// The newcomers that reached such an age since the last look.
-    pub(super) fn newcomers_due(&self, now: Now) -> impl Iterator<Item = ChildKey> {
-        NEWCOMER_LOOKS.iter().flat_map(move |age| {
-            let age = age.as_millis() as u64;
-            let from = self.newcomers_seen.saturating_sub(age);
-            let to = now.served_ms.saturating_sub(age).max(from);
-            self.newcomers.range((from, ChildKey(0))..(to, ChildKey(0))).map(|(_, key)| *key)
-        })
+    /// Children that brought their ids along from an address, as limits see it, and never took part in anything.
+    pub(super) fn unproven_from(&self, address: IpAddr) -> usize {
+        self.unproven.get(&address).copied().unwrap_or_default()
     }
 
     /// A release that is in memory, or left it just now.

@@ -132,9 +132,14 @@ impl Release {
     pub(super) fn wants_signal(&self, gate: Gate) -> bool {
         match gate {
             Gate::Wave(_) => self.waves_from_above(),
-            Gate::Level(level) => self
-                .waits_above()
-                .is_some_and(|waiting| self.barrier_above(usize::from(waiting.stage)) == Some(level)),
+            // Also one beyond the stage of which the parent is asked: the last who was in that may end badly when all
+            // others have come to the next barrier already.
+            Gate::Level(level) => {
+                let upstream = self.upstream.as_ref().filter(|_| self.may_end_well());
+                let path = self.strategy.success_path();
+                let left = upstream.map_or(path.len(), |upstream| usize::from(upstream.reported));
+                path.iter().skip(left).any(|stage| self.barrier_above(*stage) == Some(level))
+            }
         }
     }
 

@@ -52,7 +52,7 @@ pub enum StoreError {
     #[error("the lease on the store is lost: {0}")]
     LeaseLost(String),
     /// Another manager holds the lease.
-    #[error("another manager ({holder}) works on this store; end it, wait {} s, or start with --standby", .retry_after.as_secs())]
+    #[error("another manager ({holder}) works on this store; end it, wait {} s, or start with --standby", .retry_after.as_millis().div_ceil(1_000).max(1))]
     Held { holder: String, retry_after: Duration },
     #[error(
         "the store has schema version {found}, this program knows {known}: use a newer choirmaster; nothing was changed"

@@ -260,6 +260,9 @@ pub struct StageResult {
 pub struct Child {
     pub id: String,
     pub name: Option<String>,
+    /// The middle of its area, as latitude and longitude: the same when an agent comes back under another id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// `agent` or `rm`.
     pub kind: String,
     pub agents: u32,

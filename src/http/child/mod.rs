@@ -39,6 +39,9 @@ use crate::{
     },
 };
 
+/// Agents that a child may say are below it, unless configured otherwise: more belong under several managers.
+pub const MAX_AGENTS: u32 = 100_000;
+
 /// The routes of children.
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()

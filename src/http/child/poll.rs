@@ -1,6 +1,6 @@
 //! `POST /poll`.
 
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{future::pending, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -22,7 +22,7 @@ use crate::{
         stats::Stats,
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
-    http::{Context, context::PATIENCE},
+    http::{Context, address::Caller, context::PATIENCE},
     model::{ChildId, ChildKey, ChildKind, area},
     release::{
         command::{Command, Poll, Reply},
@@ -38,6 +38,9 @@ use crate::{
     },
 };
 
+/// Another address of a child is noted at most once in this time.
+const ADDRESS_EVERY: Duration = Duration::from_mins(5);
+
 /// A child's regular call: it says where it is and asks what is new.
 #[utoipa::path(post, path = "/poll", operation_id = "poll", tag = "child protocol",
     params(("wait" = Option<String>, Query, description = "Answer as soon as an offer waits, at the latest after \
@@ -49,18 +52,28 @@ use crate::{
         (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty; to managers \
             also `rm_ids`, `hold`, `features` and `questions`.",
             content_type = "application/json", body = Object),
-        (status = 400, description = "Malformed, or no valid area.", content_type = "text/plain", body = String),
+        (status = 400, description = "Malformed, or no valid area. Only a child that says its `kind` may lack one; it \
+            takes part only where a target has no area.", content_type = "text/plain", body = String),
         (status = 409, description = "A manager that is above this one.", content_type = "text/plain", body = String),
+        (status = 429, description = "Too many ids that are not known here were brought along from the caller's \
+            address and have taken part in nothing.", content_type = "text/plain", body = String),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Wait(wait): Wait,
+    Caller(address): Caller,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
     let body = body?;
     let mut request = PollRequest::parse(&body)?;
+    request.number_of_children = request.number_of_children.min(ctx.settings.max_agents);
+    if request.kind.is_none() && area_of(&request).is_none() {
+        return Err(Refused::bad(
+            "`geographic_area` is missing: only a child that says its `kind` may lack one",
+        ));
+    }
     let tokens = &ctx.settings.auth.children;
     if !tokens.is_open() {
         // A child that asks for an id is the one whose token it has.
@@ -78,7 +91,7 @@ pub(super) async fn handle(
     let served_ms = ctx.served_ms();
     let quick = view.with_child(request.id(), |child| {
         child.touch(served_ms);
-        from_view(&ctx, child, &request)
+        from_view(&ctx, child, &request, address)
     });
     if !ctx.is_serving() {
         return Err(Refused::unavailable());
@@ -87,7 +100,7 @@ pub(super) async fn handle(
         answered
     } else {
         // In a box, as all that is rare: most polls carry nothing of it around.
-        Box::pin(ask_and_check(&ctx, &request, served_ms)).await?
+        Box::pin(ask_and_check(&ctx, &request, address, served_ms)).await?
     };
     let body = match wait {
         // Who asks for an id needs it now: a lost answer would leave a ghost.
@@ -110,9 +123,10 @@ pub(super) async fn handle(
 async fn ask_and_check(
     ctx: &Context,
     request: &PollRequest<'_>,
+    address: Option<IpAddr>,
     served_ms: u64,
 ) -> Result<Answered, Refused> {
-    let answered = ask(ctx, request, served_ms).await?;
+    let answered = ask(ctx, request, address, served_ms).await?;
     if let Some(own) = &ctx.settings.service_area {
         let area = request.geographic_area.map(serde_json::value::RawValue::get);
         own.check(request.id(), area, served_ms);
@@ -222,8 +236,13 @@ impl Answered {
     }
 }
 
-async fn ask(ctx: &Context, request: &PollRequest<'_>, served_ms: u64) -> Result<Answered, Refused> {
-    let command = Command::Poll(read(request)?);
+async fn ask(
+    ctx: &Context,
+    request: &PollRequest<'_>,
+    address: Option<IpAddr>,
+    served_ms: u64,
+) -> Result<Answered, Refused> {
+    let command = Command::Poll(read(request, address)?);
     let view = ctx.view();
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
@@ -305,7 +324,8 @@ async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refuse
     let Some(child) = ctx.view().child(id) else { return Ok(None) };
     let (area, agents) = (child.area.clone(), child.agents);
     let profile = child.profile.as_deref().cloned();
-    let poll = Poll { child: Some(child.id.clone()), fresh: child.id.clone(), area, agents, profile };
+    let (id, address) = (child.id.clone(), child.address);
+    let poll = Poll { child: Some(id.clone()), fresh: id, area, address, agents, profile };
     match ctx.engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await? {
         Reply::Polled { offer, .. } => Ok(offer),
         _ => Err(EngineError::Failed.into()),
@@ -325,7 +345,15 @@ fn early(ctx: &Context, child: ChildKey, turn: &Published) -> Option<Duration> {
 }
 
 /// The answer to a child that has nothing new to say, if the view knows it.
-fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Option<Answered> {
+fn from_view(
+    ctx: &Context,
+    child: &ChildEntry,
+    request: &PollRequest<'_>,
+    address: Option<IpAddr>,
+) -> Option<Answered> {
+    if address.is_some() && address != child.address && is_to_be_noted(child, ctx.served_ms()) {
+        return None;
+    }
     let same_area = match (request.geographic_area, &child.area) {
         (None, _) => true,
         (Some(sent), Some(known)) => sent.get() == known.as_ref(),
@@ -348,6 +376,18 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &PollRequest<'_>) -> Op
         }
         Mode::InHand | Mode::Ask => None,
     }
+}
+
+/// Whether it is time to note another address of a child. Behind some translations of addresses each call comes from
+/// another one.
+fn is_to_be_noted(child: &ChildEntry, served_ms: u64) -> bool {
+    let every = ADDRESS_EVERY.as_millis() as u64;
+    child.address.is_none() || served_ms >= child.address_noted.saturating_add(every)
+}
+
+/// The area that a poll reports.
+fn area_of<'r>(request: &PollRequest<'r>) -> Option<&'r str> {
+    request.geographic_area.map(serde_json::value::RawValue::get).filter(|text| *text != "null")
 }
 
 fn same_profile(child: &ChildEntry, request: &PollRequest<'_>) -> bool {
@@ -373,13 +413,13 @@ fn answer(id: &str, offer: &str) -> Vec<u8> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "an id that nobody can guess needs the system's randomness")]
-fn read(request: &PollRequest<'_>) -> Result<Poll, Refused> {
+fn read(request: &PollRequest<'_>, address: Option<IpAddr>) -> Result<Poll, Refused> {
     let child = match request.id() {
         "" => None,
         id => Some(ChildId::parse(id).map_err(|e| Refused::bad(format!("`id`: {e}")))?),
     };
-    let area = match request.geographic_area.map(serde_json::value::RawValue::get) {
-        None | Some("null") => None,
+    let area = match area_of(request) {
+        None => None,
         Some(text) => {
             area::parse(text).map_err(|e| Refused::bad(format!("`geographic_area`: {e}")))?;
             Some(Arc::from(text))
@@ -394,5 +434,5 @@ fn read(request: &PollRequest<'_>) -> Result<Poll, Refused> {
     let fresh = Uuid::new_v4().to_string();
     let fresh =
         ChildId::parse(&fresh).map_err(|e| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
-    Ok(Poll { child, fresh, area, agents: request.number_of_children, profile })
+    Ok(Poll { child, fresh, area, address, agents: request.number_of_children, profile })
 }

@@ -57,7 +57,7 @@ pub(super) fn farewell(
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
         if let Some(newcomer) = newcomer {
-            successor::replace(&mut walk, newcomer);
+            successor::replace(&mut walk, newcomer, now);
         }
         if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() {
             let status = match walk.assignment.status {

@@ -3,7 +3,7 @@
 use super::{
     children::take_out,
     lacks_of, membership,
-    operate::{another_fact, find, held as held_above, wrong},
+    operate::{another_fact, find, goes_on_as_another, held as held_above, wrong},
     walk::Walk,
 };
 use crate::{
@@ -75,7 +75,7 @@ pub(super) fn extend(state: &State, id: &str, now: Now) -> Result<Decision, Refu
     let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
     let joined = new.map(|child| {
         let lacks = lacks_of(state, release, *child);
-        Change::ChildJoined { release: release.key, child: *child, now, lacks }
+        Change::ChildJoined { release: release.key, child: *child, instead_of: None, lacks, now }
     });
     Ok(Decision::new(joined.collect(), Reply::Done))
 }
@@ -127,5 +127,9 @@ pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Res
         return Err(Refusal::Limit { what: "attempts of a child", limit });
     }
     walk.step(Step::Retried);
-    Ok(Decision::new(walk.changes, Reply::Done))
+    let mut changes = walk.changes;
+    if let Some(old) = walk.assignment.predecessor {
+        changes.extend(goes_on_as_another(state, release, old, now));
+    }
+    Ok(Decision::new(changes, Reply::Done))
 }

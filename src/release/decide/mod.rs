@@ -83,13 +83,15 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
     }
 }
 
-/// A child that calls again is no ghost, whatever it asks and however that is answered.
+/// A child that calls is no ghost and was not replaced, whatever it asks and however that is answered.
 fn called(state: &State, child: &str, mut decision: Decision) -> Decision {
     if let Some((child, record)) = state.children.by_id(child)
-        && !record.called_again
         && !matches!(decision.answer, Err(Refusal::NotInMemory(_)))
     {
-        decision.changes.insert(0, Change::ChildCalledAgain { child });
+        let took_part = record.unproven && matches!(decision.answer, Ok(Reply::Offer(_)));
+        let mut signs = poll::signs_of_life(child, record);
+        signs.extend(took_part.then_some(Change::ChildProven { child }));
+        decision.changes.splice(0..0, signs);
     }
     decision
 }

@@ -1,7 +1,10 @@
 //! What operators and developers do to a release that exists.
 
+use std::collections::BTreeSet;
+
 use super::{
     submit::{refuse_conflicts, supersede},
+    successor,
     walk::Walk,
 };
 use crate::{
@@ -129,6 +132,7 @@ pub(in crate::release) fn roll_back(
         return changes;
     }
     let fact = Dated { fact: Fact::Aborted, at: release.at(now) };
+    let mut heirs = BTreeSet::new();
     for (child, assignment) in &release.assignments {
         if assignment.may_run_new().is_empty() {
             continue;
@@ -137,6 +141,10 @@ pub(in crate::release) fn roll_back(
         walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
         if walk.assignment.undo != assignment.undo {
             walk.trim_undo();
+            // What a machine did under an id that it has no more it takes back under the one that it has.
+            if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
+                successor::replace(&mut walk, heir, now);
+            }
             changes.append(&mut walk.changes);
         }
     }
@@ -175,7 +183,25 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
         walk.step(Step::Ended { status: ChildStatus::No, outcome });
         changes.append(&mut walk.changes);
     }
+    let replaced = |child: &ChildKey| release.assignments.get(child)?.predecessor;
+    for old in retryable.iter().filter_map(replaced) {
+        changes.extend(goes_on_as_another(state, release, old, now));
+    }
     Ok(Decision::new(changes, Reply::Done))
+}
+
+/// A child was lost, and the one that took its place gets another attempt: it is that one now that counts.
+pub(super) fn goes_on_as_another(state: &State, release: &Release, old: ChildKey, now: Now) -> Vec<Change> {
+    let walk = Walk::start(state, release, old, now);
+    let lost = Some(Outcome::Lost);
+    let Some(mut walk) =
+        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.successor.is_some())
+    else {
+        return Vec::new();
+    };
+    let outcome = Outcome::Excluded(Exclusion::Replaced);
+    walk.step(Step::Ended { status: walk.assignment.status, outcome });
+    walk.changes
 }
 
 fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {

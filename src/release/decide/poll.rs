@@ -2,7 +2,7 @@
 
 use super::{successor::succeed, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome},
+    model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, address::for_limits},
     release::{
         assignment::Step,
         change::{Arrival, Change},
@@ -16,36 +16,46 @@ const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
     match poll.child.as_ref().and_then(|id| state.children.by_id(id.as_str())) {
-        None => arrive(state, seen, poll, now),
+        None => arrive(state, poll, now),
         Some((key, child)) => call_again(state, seen, poll, key, child, now),
     }
 }
 
-fn arrive(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
+fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
     let limit = state.settings.max_children;
     if state.children.len() >= limit {
         return Decision::refused(Refusal::Limit { what: "children", limit });
     }
     let arrival = if poll.child.is_some() { Arrival::Adopted } else { Arrival::Registered };
+    if arrival == Arrival::Adopted && !may_bring_an_id(state, poll) {
+        return Decision::refused(Refusal::TooManyAdopted { limit: state.settings.max_adopted });
+    }
     let id = poll.child.clone().unwrap_or_else(|| poll.fresh.clone());
     let record = Child {
         id: id.clone(),
         area: poll.area.clone(),
+        address: poll.address,
         agents: poll.agents,
         born: now,
         // A child that brings an id along has polled before.
         called_again: arrival == Arrival::Adopted,
+        unproven: arrival == Arrival::Adopted,
+        replaced: None,
         cordon: Cordon::Open,
         profile: poll.profile.clone().map(Box::new),
         labels: None,
         open: smallvec::SmallVec::new(),
     };
-    let (key, is_agent) = (state.children.next_key(), record.kind() == ChildKind::Agent);
-    let mut changes = vec![Change::ChildArrived { child: key, arrival, record: Box::new(record) }];
-    if arrival == Arrival::Registered && is_agent {
-        changes.extend(succeed(state, seen, poll.area.as_deref(), key, now));
-    }
-    Decision::new(changes, Reply::Polled { child: id, key, offer: None })
+    let key = state.children.next_key();
+    let arrived = Change::ChildArrived { child: key, arrival, record: Box::new(record) };
+    Decision::new(vec![arrived], Reply::Polled { child: id, key, offer: None })
+}
+
+/// Whoever reinstalls a manager has a whole fleet that brings its ids along, and may have it behind one address; but
+/// anybody can make up ids. On the machine itself nobody is limited.
+fn may_bring_an_id(state: &State, poll: &Poll) -> bool {
+    let address = poll.address.map(for_limits).filter(|address| !address.is_loopback());
+    address.is_none_or(|address| state.unproven_from(address) < state.settings.max_adopted)
 }
 
 fn call_again(
@@ -56,12 +66,12 @@ fn call_again(
     child: &Child,
     now: Now,
 ) -> Decision {
-    let mut changes = Vec::new();
-    if !child.called_again {
-        changes.push(Change::ChildCalledAgain { child: key });
-    }
+    let mut changes = signs_of_life(key, child);
     if poll.area.is_some() && poll.area != child.area {
         changes.push(Change::ChildMoved { child: key, area: poll.area.clone() });
+    }
+    if let Some(address) = poll.address.filter(|_| poll.address != child.address) {
+        changes.push(Change::ChildCalledFrom { child: key, address });
     }
     if poll.agents != child.agents || poll.profile.as_ref() != child.profile.as_deref() {
         let profile = poll.profile.clone().map(Box::new);
@@ -73,10 +83,17 @@ fn call_again(
         notice(&mut walk, child.kind());
         changes.append(&mut walk.changes);
     }
-    if !child.called_again && child.kind() == ChildKind::Agent {
-        changes.extend(succeed(state, seen, child.area.as_deref(), key, now));
+    if !child.called_again {
+        changes.extend(succeed(state, seen, key, now));
     }
     Decision::new(changes, Reply::Polled { child: child.id.clone(), key, offer: None })
+}
+
+/// What any call of a child shows: it is no ghost, and nobody else.
+pub(super) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Change> {
+    let again = (!child.called_again).then_some(Change::ChildCalledAgain { child: key });
+    let back = child.replaced.is_some().then_some(Change::ChildBack { child: key });
+    again.into_iter().chain(back).collect()
 }
 
 /// An agent polls only when it has nothing in hand. A manager polls always.
@@ -96,5 +113,8 @@ fn notice(walk: &mut Walk<'_>, kind: ChildKind) {
         if walk.assignment.polls >= POLLS_THAT_SHOW_A_LOSS {
             walk.give_up(Outcome::Lost);
         }
+    } else if walk.assignment.is_in_hand() {
+        // It knows now that it is over, or never got far with it.
+        walk.step(Step::PolledWhileBusy);
     }
 }

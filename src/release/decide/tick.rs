@@ -1,51 +1,91 @@
 //! Time has passed: ghosts are forgotten, and deadlines that were missed have their consequence.
 
+use std::{collections::BTreeSet, ops::Bound};
+
 use super::{children::farewell, successor, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildKind, ChildStatus, Now, Outcome},
+    model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, steps},
     release::{
         assignment::{ReleaseMs, Step},
         change::{Change, Forgetting},
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
-        settings::{GHOST_AFTER, MAX_DUE_PER_TICK},
+        settings::{GHOST_AFTER, MAX_DUE_PER_TICK, MAX_SWEEP_PER_TICK, REPLACED_FOR},
         settle::start_next,
-        state::{Release, ReleaseState, State},
+        state::{Child, Release, ReleaseState, State},
         turn,
     },
 };
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
-    let mut succession = successor::look_again(state, seen, now);
+    let (looked, mut succession) = successor::look_again(state, seen, now);
     if !succession.is_empty() {
         // Deadlines and ghosts are looked at next, with what this has changed.
-        succession.push(Change::NewcomersSeen { now });
+        succession.push(Change::ChildrenSeen { looked, kept: Vec::new(), gone: Vec::new(), now });
         return Decision::new(succession, Reply::Done);
     }
-    let ghosts = ghosts(state, now);
-    let mut changes: Vec<Change> = ghosts
+    let Expired { forgotten, kept, gone } = expired(state, seen, now);
+    let mut changes: Vec<Change> = forgotten
         .iter()
-        .filter_map(|key| Some((*key, state.children.get(*key)?)))
-        .flat_map(|(key, child)| farewell(state, key, child, None, Forgetting::Ghost, now))
+        .filter_map(|(key, why)| Some((*key, state.children.get(*key)?, *why)))
+        .flat_map(|(key, child, why)| farewell(state, key, child, None, why, now))
         .collect();
+    let mut touched: BTreeSet<ChildKey> = forgotten.iter().map(|(key, _)| *key).collect();
     for release in state.releases.values() {
         if !matches!(release.state, ReleaseState::Paused { .. }) && release.at(now) >= release.next_deadline {
-            overdue(state, seen, release, &ghosts, now, &mut changes);
+            overdue(state, seen, release, &mut touched, now, &mut changes);
         }
     }
     changes.extend(successor::inherit(state, seen, &changes, now));
     changes.extend(start_next(state, now));
-    changes.push(Change::NewcomersSeen { now });
+    changes.push(Change::ChildrenSeen { looked, kept, gone, now });
     Decision::new(changes, Reply::Done)
 }
 
-/// Ascending.
-fn ghosts(state: &State, now: Now) -> Vec<ChildKey> {
-    let born_before = now.served_ms.saturating_sub(GHOST_AFTER.as_millis() as u64);
-    let born = state.newborn.range(..(born_before, ChildKey(0)));
-    let mut ghosts: Vec<ChildKey> = born.take(MAX_DUE_PER_TICK).map(|(_, key)| *key).collect();
-    ghosts.sort_unstable();
-    ghosts
+/// Children whose time to be looked at has come.
+#[derive(Default)]
+struct Expired {
+    forgotten: Vec<(ChildKey, Forgetting)>,
+    /// Who stays, and when they are looked at next.
+    kept: Vec<(u64, ChildKey)>,
+    /// What was due.
+    gone: Vec<(u64, ChildKey)>,
+}
+
+fn expired(state: &State, seen: &dyn Seen, now: Now) -> Expired {
+    let mut expired = Expired::default();
+    let due = state.expiring.range(..=(now.served_ms, ChildKey(u32::MAX)));
+    for (at, key) in due.take(MAX_DUE_PER_TICK) {
+        steps::take(1);
+        expired.gone.push((*at, *key));
+        let Some(child) = state.children.get(*key) else { continue };
+        let ghost_after = GHOST_AFTER.as_millis() as u64;
+        if let Some(replaced) = child.replaced.as_deref() {
+            let until = replaced.at + REPLACED_FOR.as_millis() as u64;
+            if until > now.served_ms {
+                expired.kept.push((until, *key));
+            } else if child.open.is_empty() {
+                expired.forgotten.push((*key, Forgetting::Replaced));
+            } else {
+                expired.kept.push((now.served_ms + REPLACED_FOR.as_millis() as u64, *key));
+            }
+        } else if !child.called_again {
+            expired.forgotten.push((*key, Forgetting::Ghost));
+        } else if child.unproven && !is_of_operators(child) {
+            let gone_at = seen.last_call(*key).unwrap_or(*at) + ghost_after;
+            if gone_at <= now.served_ms {
+                expired.forgotten.push((*key, Forgetting::Ghost));
+            } else {
+                expired.kept.push((gone_at, *key));
+            }
+        }
+    }
+    expired
+}
+
+/// Whether an operator has said something of the child that would be forgotten with it.
+fn is_of_operators(child: &Child) -> bool {
+    child.labels.is_some() || child.cordon != Cordon::Open
 }
 
 /// Looks through one release. What is not due tells when to look again.
@@ -53,7 +93,7 @@ fn overdue(
     state: &State,
     seen: &dyn Seen,
     release: &Release,
-    ghosts: &[ChildKey],
+    touched: &mut BTreeSet<ChildKey>,
     now: Now,
     changes: &mut Vec<Change>,
 ) {
@@ -62,11 +102,21 @@ fn overdue(
     // What is due of this now the consequences of this look bring about.
     let led = [release.gate_due(), release.verdict_overdue()];
     let mut next = led.into_iter().filter(|due| *due > at).min().unwrap_or(ReleaseMs::MAX);
-    let mut missed = 0;
-    for (child, assignment) in &release.assignments {
-        if ghosts.binary_search(child).is_ok() {
-            // It is taken out of the release; what that leaves to others is looked at next time.
-            next = 0;
+    let from = release.sweep.map_or(Bound::Unbounded, |sweep| Bound::Excluded(sweep.after));
+    next = release.sweep.map_or(next, |sweep| next.min(sweep.next));
+    // What was decided just now of its children has deadlines of its own.
+    if changes.iter().any(|change| change.release() == Some(release.key)) {
+        next = next.min(at);
+    }
+    let mut rest = release.assignments.range((from, Bound::Unbounded));
+    let (mut missed, mut last) = (0, None);
+    let mut missing = BTreeSet::new();
+    for (child, assignment) in rest.by_ref().take(MAX_SWEEP_PER_TICK) {
+        steps::take(1);
+        last = Some(*child);
+        if touched.contains(child) {
+            // It is taken out, or taken over; what that leaves is looked at next time.
+            next = next.min(at);
             continue;
         }
         for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
@@ -76,8 +126,20 @@ fn overdue(
                 continue;
             }
             missed += 1;
+            let instead = matches!(deadline.missed, Missed::SetUp | Missed::Stage)
+                .then(|| successor::instead_of(state, seen, *child, now));
+            if let Some(newcomer) = instead.flatten() {
+                // Of whom this tick has decided something already, what follows from that comes first.
+                if touched.insert(newcomer) {
+                    touched.insert(*child);
+                    changes.extend(successor::take_over(state, *child, newcomer, now));
+                }
+                next = next.min(at);
+                break;
+            }
             let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
             miss(&mut walk, deadline.missed);
+            missing.insert(*child);
             let soonest = deadline::soonest(&walk.assignment, deadlines, &release.strategy, &release.gates);
             next = next.min(soonest);
             changes.append(&mut walk.changes);
@@ -85,7 +147,9 @@ fn overdue(
             break;
         }
     }
-    changes.push(Change::DeadlinesSeen { release: release.key, next });
+    touched.append(&mut missing);
+    let after = last.filter(|_| rest.next().is_some());
+    changes.push(Change::DeadlinesSeen { release: release.key, next, after });
 }
 
 /// When a deadline is really due: silence is broken by any call, and an offer that waits behind a release in which

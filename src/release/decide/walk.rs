@@ -1,10 +1,11 @@
 //! A draft of several steps of one child: each is applied to a copy, so that the next sees what came before.
 
 use crate::{
-    model::{ChildKey, ChildStatus, Now, Outcome, ReleaseKey},
+    model::{ChildKey, ChildStatus, Exclusion, Now, Outcome, ReleaseKey},
     release::{
         assignment::{Assignment, FunctionSet, ReleaseMs, Step},
         change::{Change, Variant},
+        offer::MAX_ATTEMPT,
         state::{Deployment, Release, State},
         summary::Kept,
         turn::{self, Turn},
@@ -123,6 +124,10 @@ impl<'a> Walk<'a> {
         let was_at_work = self.assignment.displaced;
         self.step(Step::Reinstated);
         if !was_at_work {
+            let waited = self.assignment.outcome == Some(Outcome::Excluded(Exclusion::Replaced));
+            if waited && self.release.is_under_way() && self.assignment.attempt < MAX_ATTEMPT {
+                self.step(Step::Retried);
+            }
             return self.offer_undo();
         }
         let goes_on = self.release.is_under_way();
@@ -132,16 +137,24 @@ impl<'a> Walk<'a> {
         if self.assignment.pending_undo().is_some() {
             self.step(Step::UndoDropped);
         }
+        self.relieve(successor);
+    }
+
+    /// One that stood in for this child and has begun nothing there has nothing to do for it any more. One that has
+    /// begun goes on: it is a machine of its own.
+    fn relieve(&mut self, successor: ChildKey) {
+        let part = self.release.assignments.get(&successor);
+        let Some(part) = part.filter(|part| part.predecessor == Some(self.child) && !part.has_begun()) else {
+            return;
+        };
         // One that has begun itself may owe it for its own part.
-        let unfetched = self
-            .release
-            .assignments
-            .get(&successor)
-            .filter(|other| other.predecessor == Some(self.child) && !other.has_begun())
-            .and_then(Assignment::pending_undo)
-            .is_some_and(|undo| !undo.fetched);
-        if unfetched {
+        if part.pending_undo().is_some_and(|undo| !undo.fetched) {
             self.push_for(successor, Step::UndoDropped, None);
+        }
+        let is_its_own = part.joined.is_some() || self.release.members.binary_search(&successor).is_ok();
+        if part.status == ChildStatus::Todo && !is_its_own {
+            let outcome = Outcome::Excluded(Exclusion::Successor);
+            self.push_for(successor, Step::Ended { status: ChildStatus::No, outcome }, None);
         }
     }
 

@@ -82,7 +82,7 @@ fn a_child_may_be_named_by_the_beginning_of_its_id_where_that_is_its_own() {
     let listed = out(&run(folder.path(), ["children", "list", "--url", &manager.url]));
     let one = listed.lines().find(|line| line.starts_with("north-one")).unwrap();
     let cells: Vec<&str> = one.split_whitespace().collect();
-    assert_eq!(cells[2..5], ["agent", "1", "cordoned"], "{listed}");
+    assert_eq!(cells[1..7], ["-", "52.5200N", "13.4050E", "agent", "1", "cordoned"], "{listed}");
 }
 
 #[test]
@@ -110,7 +110,18 @@ fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_
     assert_eq!(audit(&["--since", "2999-01-01T00:00:00Z", "--json"]), "");
     for entry in &entries {
         let time = entry["at"].as_str().unwrap();
-        let expected = entries.iter().filter(|other| other["at"].as_str().unwrap() >= time).count();
+        let at =
+            |entry: &serde_json::Value| entry["at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let expected = entries.iter().filter(|other| at(other) >= at(entry)).count();
         assert_eq!(audit(&["--since", time, "--json"]).lines().count(), expected, "since {time}");
+    }
+}
+
+#[test]
+fn who_finds_the_store_held_is_never_told_to_wait_for_no_time() {
+    for (millis, said) in [(0, "wait 1 s,"), (1, "wait 1 s,"), (1_000, "wait 1 s,"), (1_001, "wait 2 s,")] {
+        let retry_after = std::time::Duration::from_millis(millis);
+        let held = choirmaster::store::StoreError::Held { holder: "another".to_owned(), retry_after };
+        assert!(held.to_string().contains(said), "{held}");
     }
 }

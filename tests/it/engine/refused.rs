@@ -61,6 +61,7 @@ fn poll(id: &str, name: &str) -> Command {
         child: None,
         fresh: ChildId::parse(id).unwrap(),
         area: None,
+        address: None,
         agents: 0,
         profile: Some(Profile { name: Some(name.to_owned()), ..Profile::default() }),
     })

@@ -40,7 +40,7 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     "#);
     let summary = &final_results(&calls)[0].body["stage_summaries"][0];
     let (f1, f2) = (summary["f1_calls"].as_u64().unwrap(), summary["f2_calls"].as_u64().unwrap());
-    assert_eq!(f1 + f2, 600, "12 seconds of 50 calls");
+    assert_eq!(f1 + f2, 2_400, "12 seconds of 200 calls");
     let histogram: Histogram = serde_json::from_value(summary["f2_histogram"].clone()).unwrap();
     assert_eq!(histogram.count(), f2 - summary["f2_errors"].as_u64().unwrap());
     assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });

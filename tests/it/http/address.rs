@@ -3,7 +3,10 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue};
-use choirmaster::http::address::{Network, Proxies, for_limits};
+use choirmaster::{
+    http::address::{Network, Proxies},
+    model::address::for_limits,
+};
 
 fn proxies(networks: &[&str]) -> Proxies {
     Proxies(networks.iter().map(|network| network.parse().unwrap()).collect())

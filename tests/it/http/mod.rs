@@ -11,6 +11,7 @@ mod openapi;
 mod original;
 mod pace;
 mod protocol;
+mod registering;
 mod releases;
 mod slow;
 mod steering;

@@ -149,8 +149,6 @@ async fn what_is_not_known_is_a_404_and_what_does_not_fit_a_409() {
     }
     note(report("stranger", "a", STAGE, 4).await);
     note(report(&child, "b", STAGE, 4).await);
-    note(end("stranger", "a", STAGE).await);
-    note(end(&child, "b", STAGE).await);
     // Before it was downloaded nothing has started.
     note(report(&child, "a", STAGE, 4).await);
     world.poll(&child).await;
@@ -171,8 +169,6 @@ async fn what_is_not_known_is_a_404_and_what_does_not_fit_a_409() {
     /release/functions/..%2F..%2Fetc 404 there is no release ../../etc
     result 404 child stranger is not known here
     result 404 b was never offered to child CHILD
-    end_stage 200 {"end_stage":true,"then":"rollback"}
-    end_stage 200 {"end_stage":true,"then":"rollback"}
     result 409 stage "Canary 5 Percent" of a has not started for this child
     end_stage 404 a has no stage "other"
     result 409 a has no stage "other"

@@ -226,7 +226,9 @@ async fn nobody_waits_longer_than_the_limit_and_no_wait_is_none() {
     let world = World::start().await;
     let child = world.child().await;
     assert_eq!(soon(poll(&world, &child, "0s")).await.offer(), "");
-    assert_eq!(soon(begin(&world, "/poll?other=30s", &json!({"id": child}))).await.offer(), "");
+    let area: Value = serde_json::from_str(crate::world::AREA).unwrap();
+    let body = json!({"id": child, "geographic_area": area});
+    assert_eq!(soon(begin(&world, "/poll?other=30s", &body)).await.offer(), "");
     world.stop().await;
     let world = World::with(|options| options.max_wait = Duration::ZERO).await;
     let child = world.child().await;

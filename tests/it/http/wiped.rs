@@ -64,7 +64,13 @@ async fn a_stage_of_a_release_that_a_backup_does_not_know_is_ended_and_one_that_
     world.fetch(&child, "known").await.ok();
     assert_eq!(world.end_stage(&child, "known", STAGE).await.ok().json()["end_stage"], false);
     assert_eq!(world.end_stage(&child, "known.7", STAGE).await.status, 404);
-    let lost = world.end_stage(&child, "newer-than-the-backup", STAGE).await.ok().json();
-    assert_eq!((&lost["end_stage"], &lost["then"]), (&true.into(), &"rollback".into()));
+    for (child, offer) in [(child.as_str(), "newer-than-the-backup"), ("newer-than-the-backup", "known")] {
+        let lost = world.end_stage(child, offer, STAGE).await.ok().json();
+        assert_eq!(
+            (&lost["end_stage"], &lost["then"]),
+            (&true.into(), &"rollback".into()),
+            "{child} in {offer}"
+        );
+    }
     world.stop().await;
 }

@@ -278,57 +278,6 @@ fn a_child_that_was_forgotten_neither_begins_anew_nor_goes_back() {
 
 // --- successors and ghosts
 
-#[test]
-fn a_child_that_fetches_its_undo_and_is_silent_is_no_ghost() {
-    let (mut world, child) = world_with(&canary("7", "a"));
-    world.take(&child);
-    world.pass(SOON);
-    let (new, offer) = world.poll_as("", "north", None);
-    assert_eq!(offer, "7.undo");
-    world.fetch(&new, &offer).unwrap();
-    world.pass(2 * MINUTE);
-    world.report(&new, &offer, summary(UNDO_STAGE, Completed)).unwrap();
-}
-
-#[test]
-fn a_second_newcomer_takes_over_from_a_ghost_that_stood_in() {
-    let (mut world, child) = world_with(&canary("7", "a"));
-    world.take(&child);
-    world.pass(SOON);
-    assert_eq!(world.poll_as("", "north", None).1, "7.undo");
-    world.pass(SOON);
-    let (real, offer) = world.poll_as("", "north", None);
-    assert_eq!(offer, "7.undo");
-    world.fetch(&real, &offer).unwrap();
-    world.pass(2 * MINUTE);
-    world.report(&real, &offer, summary(UNDO_STAGE, Completed)).unwrap();
-    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
-}
-
-#[test]
-fn a_ghost_gives_its_place_back() {
-    let (mut world, child) = world_with(&canary("7", "a"));
-    world.take(&child);
-    world.pass(SOON);
-    world.poll_as("", "north", None);
-    world.pass(2 * MINUTE);
-    assert_eq!(world.assignment("7", &child).status, ChildStatus::Doing);
-    world.pass(16 * MINUTE);
-    assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::TimedOut));
-    assert_eq!(world.poll(&child), "7.undo");
-}
-
-#[test]
-fn a_child_whose_undo_another_took_gets_it_again_when_it_calls() {
-    let (mut world, child) = world_with(&canary("7", "a"));
-    world.take(&child);
-    world.abort("7");
-    assert_eq!(world.take(&child).0, "7.undo");
-    world.pass(SOON);
-    assert_eq!(world.poll_as("", "north", None).1, "7.undo");
-    assert_eq!(world.poll(&child), "7.undo.2");
-}
-
 /// The agent exits when the download of the undo fails, and is back before its old id was silent for long.
 #[test]
 fn an_undo_that_nobody_has_fetched_is_handed_to_whoever_comes_back() {
@@ -343,40 +292,6 @@ fn an_undo_that_nobody_has_fetched_is_handed_to_whoever_comes_back() {
     assert_eq!(world.take(&new).0, "7.undo");
     world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
     assert_eq!(world.ended(), ["Aborted, 0 unconfirmed"]);
-}
-
-#[test]
-fn a_child_that_was_lost_before_another_took_its_place_does_not_go_on() {
-    let (mut world, child) = world_with(&canary("7", "a"));
-    world.take(&child);
-    world.poll(&child);
-    assert_eq!(world.poll(&child), "7.undo");
-    let new = world.child("north");
-    world.pass(11 * SECOND);
-    assert_eq!(world.poll(&new), "7.undo");
-    assert_eq!(world.poll(&child), "7.undo.2");
-    assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Lost));
-}
-
-/// It takes the place of one that may be silent by nature, and of any that should call and doesn't.
-#[test]
-fn a_machine_that_is_restarted_again_and_again_takes_back_what_all_its_ids_owe() {
-    let (mut world, first) = world_with(&canary("7", "a"));
-    let second = world.child("north");
-    world.submit(&canary("8", "b"));
-    world.take(&first);
-    world.take(&second);
-    world.abort("7");
-    world.abort("8");
-    let third = world.child("north");
-    world.pass(11 * SECOND);
-    world.pass(10 * SECOND);
-    let mut undone = [world.take(&third).0, String::new()];
-    world.report(&third, &undone[0], summary(UNDO_STAGE, Completed)).unwrap();
-    undone[1] = world.take(&third).0;
-    world.report(&third, &undone[1], summary(UNDO_STAGE, Completed)).unwrap();
-    undone.sort();
-    assert_eq!(undone, ["7.undo", "8.undo"]);
 }
 
 #[test]
@@ -421,20 +336,6 @@ fn an_undo_that_nobody_fetches_goes_to_whoever_calls_with_the_same_area() {
 }
 
 #[test]
-fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
-    let mut world = World::new();
-    let (old, new) = (world.child("north"), world.child("north"));
-    world.submit(&canary("7", "a"));
-    world.take(&old);
-    world.take(&new);
-    world.report(&new, "7", summary("Canary", Failure)).unwrap();
-    world.pass(11 * SECOND);
-    assert_eq!(world.take(&new).0, "7.undo");
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
-    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
-}
-
-#[test]
 fn a_child_that_polls_keeps_its_undo_although_a_neighbour_has_its_area() {
     let (mut world, child) = world_with(&canary("7", "a"));
     world.take(&child);
@@ -463,29 +364,13 @@ fn a_child_that_owes_an_undo_is_not_forgotten_unless_another_took_its_place() {
 }
 
 #[test]
-fn a_newcomer_that_tests_the_same_itself_is_not_sent_back() {
-    let mut world = World::new();
-    let old = world.child("north");
-    let (new, _) = world.poll_as("", "north", None);
-    world.submit(&canary("7", "a"));
-    world.take(&old);
-    world.fetch(&new, "7").unwrap();
-    world.pass(SOON);
-    world.poll(&new);
-    world.report(&new, "7", summary("Canary", Completed)).unwrap();
-    world.roll_out(&new);
-    assert_eq!(world.poll(&new), "");
-    assert_eq!(world.runs(&new, "a"), "new of 7");
-}
-
-#[test]
 fn a_reinstated_child_repeats_what_it_reported_before() {
-    let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
+    let stages = [["First", WAIT, "a", "Second", "rollback"], ["Second", WAIT, "a", "rollout", "rollback"]];
+    let (mut world, child) = earlier_world_with(&strategy_text("7", "", &["a"], &stages));
     world.take(&child);
     world.report(&child, "7", summary("First", Completed)).unwrap();
-    world.pass(SOON);
-    world.poll_as("", "north", None);
-    assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Lost));
+    assert_eq!(world.comes_back("north", "").1, "7.undo");
+    assert!(world.assignment("7", &child).successor.is_some());
     world.report(&child, "7", summary("First", Completed)).unwrap();
     assert_eq!(world.may_end(&child, "7", "First"), Ok(true));
     assert_eq!(world.assignment("7", &child).status, ChildStatus::Doing);
@@ -566,8 +451,8 @@ fn whoever_owes_an_undo_only_since_an_abort_has_a_successor_too() {
     world.take(&other);
     world.abort("7");
     world.pass(MINUTE);
-    let (_, offer) = world.poll_as("", "north", None);
-    assert_eq!(offer, "7.undo");
+    let new = world.child("north");
+    assert_eq!(world.poll(&new), "7.undo");
 }
 
 #[test]

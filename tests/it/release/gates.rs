@@ -358,7 +358,7 @@ fn every_wave_but_the_first_waits_for_its_approval_and_none_in_time_rolls_back()
     assert_eq!(world.state_of("7"), "AwaitingApproval");
     assert_eq!(world.poll(&children[1]), "");
     world.pass(61 * MINUTE);
-    insta::assert_snapshot!(world.waits("7"), @"rolls back (nobody approved of wave 2 of 2 in time): 1 children have not confirmed it");
+    insta::assert_snapshot!(world.waits("7"), @"rolls back (nobody approved of wave 2 of 2 in time): 1 child has not confirmed it");
     assert_eq!(world.take(&children[0]).0, "7.undo");
     world.report(&children[0], "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
     assert_eq!(world.ended(), ["RolledBack, 0 unconfirmed"]);

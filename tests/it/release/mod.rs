@@ -16,6 +16,8 @@ mod recount;
 mod replan;
 mod rules;
 mod skip;
+mod steps;
 mod strata;
+mod succession;
 mod upstream;
 pub mod world;

@@ -7,7 +7,6 @@ use choirmaster::{
     release::{
         command::Command,
         offer::{OfferKind, OfferName},
-        settings::GHOST_AFTER,
         state::ReleaseState,
     },
     strategy::{self, render},
@@ -361,7 +360,7 @@ impl Run {
             if self.world.state.releases.values().any(|r| matches!(r.state, ReleaseState::Paused { .. })) {
                 continue;
             }
-            let Some(due) = self.world.state.next_due(self.world.now, GHOST_AFTER) else { break };
+            let Some(due) = self.world.state.next_due(self.world.now) else { break };
             let wait = due.saturating_sub(self.world.now.served_ms) + 1;
             self.world.pass(Duration::from_millis(wait));
             self.model.check(&self.world);

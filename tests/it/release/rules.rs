@@ -248,19 +248,6 @@ fn a_lost_undo_is_offered_again_under_another_name() {
 }
 
 #[test]
-fn a_newcomer_with_the_area_of_a_silent_child_takes_back_what_that_one_left() {
-    let (mut world, old) = world_with(&canary("7", "sieve"));
-    world.take(&old);
-    world.pass(Duration::from_secs(5));
-    let (new, offer) = world.poll_as("", "north", None);
-    assert_eq!(offer, "7.undo");
-    assert_eq!(world.assignment("7", &old).outcome, Some(Outcome::Lost));
-    world.fetch(&new, "7.undo").unwrap();
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
-    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
-}
-
-#[test]
 fn a_neighbour_that_calls_is_not_replaced() {
     let (mut world, old) = world_with(&canary("7", "sieve"));
     world.take(&old);
@@ -268,24 +255,6 @@ fn a_neighbour_that_calls_is_not_replaced() {
     world.may_end(&old, "7", "Canary").unwrap();
     assert_eq!(world.poll_as("", "north", None).1, "");
     assert_eq!(world.assignment("7", &old).status, ChildStatus::Doing);
-}
-
-#[test]
-fn a_child_that_calls_again_was_not_lost_and_both_go_on() {
-    let (mut world, old) = world_with(&canary("7", "sieve"));
-    world.take(&old);
-    world.pass(Duration::from_secs(5));
-    let (new, offer) = world.poll_as("", "north", None);
-    assert_eq!(offer, "7.undo");
-    assert_eq!(world.may_end(&old, "7", "Canary"), Ok(false));
-    assert_eq!(world.assignment("7", &old).status, ChildStatus::Doing);
-    assert_eq!(world.assignment("7", &old).attempt, 2);
-    assert_eq!(world.poll(&new), "");
-    world.report(&old, "7", summary("Canary", SuccessWaiting)).unwrap();
-    assert_eq!(world.may_end(&old, "7", "Canary"), Ok(true));
-    world.report(&old, "7", summary("Canary", Completed)).unwrap();
-    world.roll_out(&old);
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
 }
 
 #[test]
@@ -297,7 +266,6 @@ fn an_id_that_never_calls_again_is_forgotten_and_an_unknown_one_is_adopted() {
     assert!(world.state.children.key(&ghost).is_none());
     assert!(world.state.children.key(&stays).is_some());
     assert_eq!(world.poll_as("from-before", "east", None).0, "from-before");
-    world.pass(2 * MINUTE);
     assert!(world.state.children.key("from-before").is_some());
 }
 
@@ -472,22 +440,6 @@ fn nobody_eligible_ends_a_release_at_once() {
     world.submit(&canary("7", "sieve"));
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     assert!(State::default().releases.is_empty());
-}
-
-#[test]
-fn a_newcomer_that_is_a_member_takes_back_first_and_then_takes_part() {
-    let mut world = World::new();
-    let old = world.child("north");
-    let (new, _) = world.poll_as("", "north", None);
-    world.submit(&canary("7", "sieve"));
-    world.take(&old);
-    world.pass(Duration::from_secs(5));
-    assert_eq!(world.take(&new), ("7.undo".to_owned(), Form::Undo { function: 0 }));
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
-    assert_eq!(world.take(&new), ("7".to_owned(), Form::Stage { stage: 0 }));
-    world.report(&new, "7", summary("Canary", Completed)).unwrap();
-    world.roll_out(&new);
-    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use choirmaster::{
 };
 use proptest::prelude::*;
 
-use super::world::{World, canary, histogram, submission, summary, two_stage};
+use super::world::{WAIT, World, canary, histogram, strategy_text, submission, summary, two_stage};
 
 const AREA: &str =
     r#"{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.5],[13.3,52.4]]]}"#;
@@ -105,6 +105,28 @@ fn each_stage_is_reported_once_when_it_is_over_for_all() {
         world.report(child, &offer, summary("choirmaster rollout", StageStatus::Completed)).unwrap();
     }
     assert_eq!(reported(&world), ["1 Completed"]);
+}
+
+/// The signal was for the stage before: here one opened the roll-out.
+#[test]
+fn a_barrier_stays_closed_when_the_last_in_the_stage_before_it_is_given_up() {
+    let stages = [["One", WAIT, "a", "Two", "rollback"], ["Two", WAIT, "a", "rollout", "rollback"]];
+    let block = "rollout: {order: global_incremental, max_timed_out: 100%, on_failure: continue}\n";
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &strategy_text("g", block, &["a"], &stages));
+    let offers = [world.get_ready(&children[0], "One"), world.get_ready(&children[1], "One")];
+    signal(&mut world, "g", 0, false);
+    world.report(&children[0], &offers[0], summary("One", StageStatus::Completed)).unwrap();
+    let second = world.get_ready(&children[0], "Two");
+    for _ in 0..20 {
+        world.pass(std::time::Duration::from_mins(1));
+        assert!(!world.may_end(&children[0], &second, "Two").unwrap(), "nobody opens it but the parent");
+    }
+    assert_eq!(world.release("g").counts.timed_out, 1);
+    assert_eq!(above(&world, "g"), Some(("Two".to_owned(), true)));
+    signal(&mut world, "g", 1, false);
+    assert!(world.may_end(&children[0], &second, "Two").unwrap());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -37,6 +38,8 @@ pub struct World {
     pub state: State,
     pub calls: Calls,
     pub now: Now,
+    /// Where polls come from.
+    pub address: Option<IpAddr>,
     /// The changes of the last command.
     pub changes: Vec<Change>,
     /// A second state that only applies what the first one's commands changed.
@@ -60,6 +63,7 @@ impl World {
             is_old: false,
             state: State::new(Settings::default()),
             calls: Calls::default(),
+            address: Some(IpAddr::from([192, 0, 2, 1])),
             now: Now { wall_ms: 1_700_000_000_000, served_ms: 1_000 },
             changes: Vec::new(),
             replayed: State::new(Settings::default()),
@@ -151,6 +155,7 @@ impl World {
             child: (!id.is_empty()).then(|| ChildId::parse(id).unwrap()),
             fresh: ChildId::parse(&format!("child-{}", self.born)).unwrap(),
             area: Some(area.into()),
+            address: self.address,
             agents,
             profile,
         };
@@ -165,6 +170,32 @@ impl World {
         let (id, _) = self.poll_as("", area, None);
         self.poll_as(&id, area, None);
         id
+    }
+
+    /// A machine comes back: it registers anew and polls until it is offered something other than `not`, for at most an
+    /// hour. Answers its id and the offer, `""` for none.
+    pub fn comes_back(&mut self, area: &str, not: &str) -> (String, String) {
+        let new = self.child(area);
+        let offer = self.polls_until_offered(&new, not);
+        (new, offer)
+    }
+
+    /// Polls every 5 s until it is offered something other than `not`.
+    pub fn polls_until_offered(&mut self, child: &str, not: &str) -> String {
+        let mut offer = self.poll(child);
+        for _ in 0..720 {
+            if !offer.is_empty() && offer != not {
+                return offer;
+            }
+            self.pass(Duration::from_secs(5));
+            offer = self.poll(child);
+        }
+        String::new()
+    }
+
+    /// Takes in who came since a release began.
+    pub fn extend(&mut self, release: &str) {
+        self.command(&Command::Extend { release: release.to_owned() }).unwrap();
     }
 
     /// A manager with so many agents, that has polled twice.

@@ -3,7 +3,7 @@
 //! It is asked to go on when its nap is over or its call is answered, and says what it does next: call, sleep or exit.
 //! What it does to its machine it does before it reports.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use choirmaster::{
     model::{ChildId, ReleaseKey, StageStatus},
@@ -24,6 +24,9 @@ const POLL_MS: u64 = 3_000;
 const FIRST_QUESTION_MS: u64 = 5_000;
 const TICK_MS: u64 = 1_000;
 const SET_UP_MS: (u64, u64) = (1_000, 12_000);
+/// Where images are built, or fetched over a slow line: as long as strategies allow, see [`super::plans`].
+const LONG_SET_UP_MS: (u64, u64) = (15_000, 40_000);
+const LONG_SET_UP_CHANCE: f64 = 0.15;
 const LONGEST_TEST_MS: u64 = 40_000;
 
 /// What answers the callers of a function.
@@ -147,6 +150,8 @@ pub struct Agent {
     /// The manager it calls.
     pub parent: usize,
     pub area: Arc<str>,
+    /// Where its calls come from.
+    pub address: IpAddr,
     /// Its place in the row of areas.
     pub place: usize,
     pub live: BTreeMap<String, Live>,
@@ -157,6 +162,8 @@ pub struct Agent {
     /// Empty until it is told one; all that it had are in `ids`.
     pub id: String,
     pub ids: Vec<String>,
+    /// Whether it may need minutes to set something up.
+    pub is_slow: bool,
     /// Chance that a test goes wrong.
     pub mishap: f64,
     step: Step,
@@ -172,6 +179,7 @@ impl Agent {
         Self {
             parent,
             area: area.into(),
+            address: IpAddr::from([10, 0, 0, place as u8]),
             place,
             live: BTreeMap::new(),
             settled_as: BTreeMap::new(),
@@ -179,6 +187,7 @@ impl Agent {
             is_alive: false,
             id: String::new(),
             ids: Vec::new(),
+            is_slow: false,
             mishap,
             step: Step::Idle,
             results: 0,
@@ -204,6 +213,29 @@ impl Agent {
             if run.luck == Luck::NoCalls && work.parts[work.at].kind == StageKind::AB)
     }
 
+    /// Whether it has something in hand, and is as silent or as talkative as that makes it.
+    pub fn is_at_work(&self) -> bool {
+        let works = matches!(
+            self.step,
+            Step::SettingUp(_) | Step::Testing(..) | Step::Announcing(..) | Step::Asking(..)
+        );
+        works && !self.hangs()
+    }
+
+    /// Has the area of another one, and maybe its address too.
+    pub fn resemble(&mut self, other: &Self, is_same_address: bool) {
+        self.area = Arc::clone(&other.area);
+        self.place = other.place;
+        if is_same_address {
+            self.address = other.address;
+        }
+    }
+
+    /// Whether nothing tells its calls from those of another.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        (self.parent, self.place, self.address) == (other.parent, other.place, other.address)
+    }
+
     pub fn is_idle(&self) -> bool {
         matches!(self.step, Step::Idle | Step::Polling)
     }
@@ -216,7 +248,9 @@ impl Agent {
             (Step::Unpacking(work), Input::Answered(Response::Functions)) => {
                 deeds.push(self.deed(&work, What::Took));
                 self.step = Step::SettingUp(work);
-                Next::Sleep(dice.between(SET_UP_MS.0, SET_UP_MS.1))
+                let takes_long = self.is_slow && dice.chance(LONG_SET_UP_CHANCE);
+                let (least, most) = if takes_long { LONG_SET_UP_MS } else { SET_UP_MS };
+                Next::Sleep(dice.between(least, most))
             }
             (Step::SettingUp(work), _) => {
                 // 9. A missing folder fails without a word.
@@ -262,6 +296,7 @@ impl Agent {
             child: (!self.id.is_empty()).then(|| ChildId::parse(&self.id).unwrap()),
             fresh: ChildId::parse("unset").unwrap(),
             area: Some(Arc::clone(&self.area)),
+            address: Some(self.address),
             agents: 0,
             profile: None,
         };

@@ -48,6 +48,8 @@ pub enum Flaw {
     KeepsWhatWasSent,
     /// Invariant 8: one child is missing in what is reported.
     SumsOneShort,
+    /// Invariant 12: whoever is silent while it sets up is taken for gone.
+    ReplacesTheSilent,
 }
 
 /// Decides and applies a command, with a flaw if there is one.
@@ -90,7 +92,7 @@ pub fn advance(
 fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
     match flaw {
         Flaw::StatusGoesBack => {
-            let is_tick = changes.iter().any(|change| matches!(change, Change::NewcomersSeen { .. }));
+            let is_tick = changes.iter().any(|change| matches!(change, Change::ChildrenSeen { .. }));
             let waits = state.releases.values().filter(|_| is_tick).find_map(|release| {
                 let waits = |part: &Assignment| part.stage_status == StageStatus::SuccessWaiting;
                 let (child, part) = release.assignments.iter().find(|(_, part)| waits(part))?;
@@ -179,6 +181,15 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 matches!(change, Change::Child { child, step: Step::Reported { .. }, .. } if is_manager(child))
             });
             changes.extend(again.cloned());
+        }
+        Flaw::ReplacesTheSilent => {
+            let is_tick = changes.iter().any(|change| matches!(change, Change::ChildrenSeen { .. }));
+            let silent = state.releases.values().filter(|_| is_tick).find_map(|release| {
+                let works = |part: &Assignment| part.fetched && part.stage_status == StageStatus::InProgress;
+                let child = *release.assignments.iter().find(|(_, part)| works(part))?.0;
+                state.children.get(child).filter(|record| record.replaced.is_none()).map(|_| child)
+            });
+            changes.extend(silent.map(|child| Change::ChildReplaced { child, by: child, now }));
         }
         Flaw::ForgetsCommits
         | Flaw::KeepsWhatWasSent

@@ -283,6 +283,7 @@ impl World {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),
                     area: uplink.below.area(poll.understood).map(Into::into),
+                    address: None,
                     agents: uplink.below.agents(),
                     profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
                 });

@@ -17,7 +17,7 @@ use choirmaster::{
         change::Change,
         command::{Command, Refusal, Reply, Seen},
         decide,
-        settings::{GHOST_AFTER, Settings},
+        settings::Settings,
         state::{Release, State},
         summary::Summary,
         turn, waiting_offer,
@@ -366,7 +366,7 @@ impl Manager {
     /// Whether time has come to look at deadlines.
     pub fn tick_due(&self, at: u64) -> Option<u64> {
         let now = self.now(at);
-        let due = self.state.next_due(now, GHOST_AFTER)?;
+        let due = self.state.next_due(now)?;
         Some(at + due.saturating_sub(now.served_ms))
     }
 

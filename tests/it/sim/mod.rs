@@ -171,3 +171,8 @@ fn a_roll_out_before_its_time_is_noticed() {
 fn a_withdrawn_offer_that_is_refused_is_noticed() {
     assert_caught(Flaw::RefusesWithdrawn, &[11]);
 }
+
+#[test]
+fn an_agent_that_is_taken_for_gone_while_it_works_is_noticed() {
+    assert_caught(Flaw::ReplacesTheSilent, &[12]);
+}

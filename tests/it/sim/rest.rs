@@ -87,6 +87,11 @@ impl World {
             for (function, live) in &agent.live {
                 let Live::New(release) = live else { continue };
                 let id = &agent.settled_as[function];
+                // Where nothing tells machines apart nobody knows which one has come back.
+                let is_alone = self.agents.iter().filter(|other| other.is_alike(agent)).count() == 1;
+                if id != &agent.id && !is_alone {
+                    continue;
+                }
                 if self.is_tree {
                     let (manager, now, release) = (agent.parent, &agent.id, *release);
                     self.overseer.check_machine(

@@ -88,6 +88,10 @@ impl Witness {
         self.wrong(7, text);
     }
 
+    pub fn replaced(&mut self, text: String) {
+        self.wrong(12, text);
+    }
+
     pub fn late(&mut self, text: String) {
         self.wrong(5, text);
     }

@@ -185,8 +185,24 @@ impl World {
             story: None,
             shown: SHOWN,
         };
+        world.make_alike();
         world.schedule();
         world
+    }
+
+    /// One sample configuration for many agents, several of them behind one address; and some need long to set up.
+    fn make_alike(&mut self) {
+        let (alike, slow) = (self.dice.chance(0.3), self.dice.chance(0.3));
+        for index in 0..self.agents.len() {
+            self.agents[index].is_slow = slow;
+            let (before, rest) = self.agents.split_at_mut(index);
+            let Some(other) = before.last().filter(|other| alike && other.parent == rest[0].parent) else {
+                continue;
+            };
+            if self.dice.chance(0.6) {
+                rest[0].resemble(other, self.dice.chance(0.5));
+            }
+        }
     }
 
     fn schedule(&mut self) {
@@ -480,6 +496,7 @@ impl World {
             }
         }
         self.witnesses[manager].committed(&self.managers[manager], &changes, self.at);
+        self.check_replaced(manager, &changes);
         if self.is_tree {
             self.overseer.committed(&self.managers, manager, &changes);
         }
@@ -516,6 +533,20 @@ impl World {
             self.back(manager, call, response, Beside::default());
         }
         self.turn(manager);
+    }
+
+    /// Nobody takes the place of an agent that is at work, however silent that makes it.
+    fn check_replaced(&mut self, manager: usize, changes: &[Change]) {
+        for change in changes {
+            let Change::ChildReplaced { child, .. } = change else { continue };
+            let Some(record) = self.managers[manager].state.children.get(*child) else { continue };
+            let is_it =
+                |agent: &&Agent| agent.parent == manager && agent.is_alive && agent.id == record.id.as_str();
+            if self.agents.iter().find(is_it).is_some_and(Agent::is_at_work) {
+                let text = format!("{} is at work, and another has taken its place", record.id);
+                self.witnesses[manager].replaced(text);
+            }
+        }
     }
 
     /// What a manager says besides to one below it.

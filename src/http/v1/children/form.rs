@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     http::v1::time::{of_served, rfc3339},
     model::{ChildKey, Cordon},
+    plan::{Bounds, Entry},
     release::{command::Seen, state::Child as Record, waits::Look},
     wire::api::Child,
 };
@@ -16,6 +17,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
     Child {
         id: record.id.to_string(),
         name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
+        place: look.state.areas.get(key).and_then(Entry::bounds).map(place),
         kind: record.kind().name().to_owned(),
         agents: record.agents,
         cordon: cordon_name(record.cordon).to_owned(),
@@ -28,6 +30,15 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
         outside: false,
         area: None,
     }
+}
+
+/// The middle of an area in words, to some metres: `52.5200N 13.4050E`.
+fn place(Bounds { min, max }: Bounds) -> String {
+    let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
+    // Areas may lie a turn further east or west than where they are shown on maps.
+    let east = (east + 180.0).rem_euclid(360.0) - 180.0;
+    let (ns, ew) = (if north < 0.0 { 'S' } else { 'N' }, if east < 0.0 { 'W' } else { 'E' });
+    format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs())
 }
 
 /// Its labels: those of operators over those that it reports.

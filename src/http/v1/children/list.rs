@@ -79,7 +79,9 @@ impl Filter {
 
     fn wants(&self, view: &View, now: Now, key: ChildKey, record: &Record) -> bool {
         let silent = || view.last_call(key).map_or(u64::MAX, |at| now.served_ms.saturating_sub(at));
-        self.label.as_ref().is_none_or(|(k, v)| form::label(record, k) == Some(v))
+        // An id whose place another has taken is nobody; asked for by name it is shown.
+        record.replaced.is_none()
+            && self.label.as_ref().is_none_or(|(k, v)| form::label(record, k) == Some(v))
             && self.kind.as_ref().is_none_or(|kind| record.kind().name() == kind)
             && self.cordon.as_ref().is_none_or(|cordon| form::cordon_name(record.cordon) == cordon)
             && self.silent_ms.is_none_or(|ms| silent() >= ms)

@@ -157,7 +157,9 @@ impl<'a> Listing<'a> {
                 self.plan.members[from..].iter().copied().take(asked.limit + 1).collect()
             }
             Children::All => {
+                // An id whose place another has taken is nobody.
                 let rest = self.state.children.after(asked.after);
+                let rest = rest.filter(|(_, child)| child.replaced.is_none());
                 rest.map(|(key, _)| key).take(asked.limit + 1).collect()
             }
         };

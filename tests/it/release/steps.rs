@@ -1,0 +1,225 @@
+//! What commands cost: how many entries of what grows with the number of children they walk over, at ten and a hundred
+//! times as many children.
+
+use std::{net::IpAddr, time::Duration};
+
+use choirmaster::{
+    model::{ChildId, StageStatus, steps},
+    release::{
+        advance,
+        command::{Command, Poll, Reply, Seen},
+        settings::Settings,
+        state::State,
+    },
+    strategy,
+};
+
+use super::world::{canary, submission, summary};
+use choirmaster::model::{ChildKey, Now};
+
+const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
+
+/// No single command of a child walks over more entries than that, however many children there are.
+const MOST_FOR_A_CALL: u64 = 200;
+
+/// No tick does: it does a part of what is to be done, and the rest follows at the next ones.
+const MOST_FOR_A_TICK: u64 = 150_000;
+
+/// Everybody called last just now, but those of the first ids.
+#[derive(Debug, Default)]
+struct Heard {
+    now: u64,
+    gone_before: Option<ChildKey>,
+    gone_at: u64,
+}
+
+impl Seen for Heard {
+    fn last_call(&self, child: ChildKey) -> Option<u64> {
+        let is_gone = self.gone_before.is_some_and(|first| child < first);
+        Some(if is_gone { self.gone_at } else { self.now })
+    }
+}
+
+struct Fleet {
+    state: State,
+    heard: Heard,
+    now: Now,
+    born: usize,
+    most: u64,
+    most_in_a_tick: u64,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let settings = Settings::default();
+        let now = Now { wall_ms: 1_700_000_000_000, served_ms: 1_000 };
+        let heard = Heard::default();
+        Self { state: State::new(settings), heard, now, born: 0, most: 0, most_in_a_tick: 0 }
+    }
+
+    /// Carries a command out and notes what it cost.
+    fn call(&mut self, command: &Command) -> Reply {
+        let before = steps::taken();
+        let (_, answer) = advance(&mut self.state, &self.heard, command, self.now);
+        self.state.take_closed();
+        let cost = steps::taken() - before;
+        let most = if *command == Command::Tick { &mut self.most_in_a_tick } else { &mut self.most };
+        *most = (*most).max(cost);
+        answer.unwrap()
+    }
+
+    /// The same without a note: what concerns all children costs that.
+    fn prepare(&mut self, command: &Command) {
+        let (_, answer) = advance(&mut self.state, &self.heard, command, self.now);
+        answer.unwrap();
+    }
+
+    fn poll(&mut self, id: Option<&str>, area: &str) -> (String, Option<String>) {
+        self.born += 1;
+        let poll = Poll {
+            child: id.map(|id| ChildId::parse(id).unwrap()),
+            fresh: ChildId::parse(&format!("c{}", self.born)).unwrap(),
+            area: Some(area.into()),
+            address: Some(IpAddr::from([192, 0, 2, 1])),
+            agents: 0,
+            profile: None,
+        };
+        match self.call(&Command::Poll(poll)) {
+            Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn register(&mut self, count: usize, area: impl Fn(usize) -> String) -> Vec<String> {
+        (0..count)
+            .map(|at| {
+                let (id, _) = self.poll(None, &area(at));
+                self.poll(Some(&id), &area(at));
+                id
+            })
+            .collect()
+    }
+
+    fn submit(&mut self, id: &str, function: &str) {
+        let text = canary(id, function);
+        let strategy = strategy::check(&text).strategy.unwrap();
+        self.prepare(&submission(strategy, &text));
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let ms = time.as_millis() as u64;
+        self.now.served_ms += ms;
+        self.now.wall_ms += ms as i64;
+        self.heard.now = self.now.served_ms;
+        self.call(&Command::Tick);
+    }
+
+    /// Downloads, asks, waits and reports.
+    fn take_part(&mut self, child: &str, offer: &str) {
+        let (owned, of) = (|| child.to_owned(), offer.to_owned());
+        self.call(&Command::Fetch { child: owned(), offer: of.clone() });
+        self.call(&Command::EndStage { child: owned(), offer: of.clone(), stage: "Canary".to_owned() });
+        let summaries = vec![summary("Canary", StageStatus::SuccessWaiting)];
+        self.call(&Command::Result { child: owned(), offer: of.clone(), summaries });
+        let summaries = vec![summary("Canary", StageStatus::Failure)];
+        self.call(&Command::Result { child: owned(), offer: of, summaries });
+    }
+
+    fn check(&self, what: &str, children: usize) {
+        let Self { most, most_in_a_tick, .. } = self;
+        assert!(
+            *most <= MOST_FOR_A_CALL,
+            "{what}: a call walked over {most} entries with {children} children"
+        );
+        assert!(
+            *most_in_a_tick <= MOST_FOR_A_TICK,
+            "{what}: a tick walked over {most_in_a_tick} entries with {children} children"
+        );
+    }
+}
+
+#[test]
+fn what_a_call_costs_does_not_grow_with_children_of_equal_area() {
+    for children in SIZES {
+        let mut fleet = Fleet::new();
+        let ids = fleet.register(children, |_| "everywhere".to_owned());
+        fleet.submit("7", "a");
+        for id in ids.iter().take(500) {
+            fleet.poll(Some(id), "everywhere");
+            fleet.take_part(id, "7");
+        }
+        for _ in 0..20 {
+            fleet.pass(Duration::from_secs(3));
+            fleet.register(50, |_| "everywhere".to_owned());
+        }
+        fleet.prepare(&Command::Forget { child: ids[0].clone(), even_if_it_owes: true });
+        fleet.call(&Command::Forget { child: ids[children - 1].clone(), even_if_it_owes: true });
+        fleet.check("equal areas", children);
+    }
+}
+
+#[test]
+fn nor_with_the_children_of_a_release() {
+    for children in SIZES {
+        let mut fleet = Fleet::new();
+        let ids = fleet.register(children, |at| format!("area {at}"));
+        fleet.submit("7", "a");
+        // All have downloaded it, and their deadlines lie close together.
+        for (at, id) in ids.iter().enumerate() {
+            fleet.call(&Command::Fetch { child: id.clone(), offer: "7".to_owned() });
+            fleet.now.served_ms += u64::from(at % 10 == 0);
+        }
+        fleet.heard.gone_before = Some(ChildKey(children as u32 / 2));
+        fleet.heard.gone_at = fleet.now.served_ms;
+        for _ in 0..100 {
+            fleet.pass(Duration::from_secs(10));
+        }
+        fleet.check("one release", children);
+    }
+}
+
+#[test]
+fn nor_with_others_when_one_child_has_a_part_in_all_releases() {
+    const RELEASES: usize = 40;
+    for children in SIZES {
+        let mut fleet = Fleet::new();
+        let ids = fleet.register(children, |at| format!("area {at}"));
+        for id in &ids[1..] {
+            let (child, cordon) = (id.clone(), choirmaster::model::Cordon::Cordoned);
+            fleet.call(&Command::Cordon { child, cordon });
+        }
+        for release in 0..RELEASES {
+            fleet.submit(&format!("r{release}"), &format!("f{release}"));
+        }
+        for release in 0..RELEASES {
+            assert_eq!(fleet.poll(Some(&ids[0]), "area 0").1, Some(format!("r{release}")));
+            fleet.take_part(&ids[0], &format!("r{release}"));
+        }
+        fleet.pass(Duration::from_secs(3));
+        fleet.check("all releases", children);
+    }
+}
+
+#[test]
+fn nor_when_all_agents_are_restarted_at_once() {
+    for (shared, children) in SIZES.iter().flat_map(|children| [(true, *children), (false, *children)]) {
+        let area = |at: usize| if shared { "everywhere".to_owned() } else { format!("area {at}") };
+        let mut fleet = Fleet::new();
+        fleet.register(children, area);
+        fleet.submit("7", "a");
+        fleet.heard.gone_before = Some(fleet.state.children.next_key());
+        fleet.heard.gone_at = fleet.now.served_ms;
+        fleet.pass(Duration::from_secs(5));
+        fleet.register(children, area);
+        // Looks at newcomers are spread over ticks: as many as it takes.
+        let mut ticks = 0;
+        let replaced =
+            |fleet: &Fleet| fleet.state.children.by_id("c1").is_some_and(|(_, old)| old.replaced.is_some());
+        while ticks < 200 {
+            fleet.pass(Duration::from_millis(200));
+            ticks += 1;
+        }
+        assert_eq!(replaced(&fleet), !shared, "{children}");
+        fleet.check("restarts", children);
+    }
+}
