@@ -5,15 +5,18 @@
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::JoinHandle,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    engine::{self, Engine, TaskSettings},
+    engine::{self, Engine, Started, TaskSettings},
     forward::Above,
     functions,
-    http::{self, Context, address::Proxies, auth, context, serve, service_area::ServiceArea},
+    http::{self, Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea},
     judging, notify,
     provider::Registry,
     release::settings::Settings as Rules,
@@ -43,6 +46,8 @@ pub struct Options {
     pub service_area: Option<String>,
     pub max_connections: usize,
     pub auth: auth::Settings,
+    /// Names and addresses under which it may be called, beside those that it knows by itself.
+    pub hosts: Vec<String>,
     /// Who is believed about where a call comes from.
     pub proxies: Proxies,
     /// An address of their own for the calls of children; they are not answered on `listen` then.
@@ -86,6 +91,7 @@ impl Options {
             service_area: None,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
+            hosts: Vec::new(),
             proxies: Proxies::default(),
             child_listen: None,
             tls: None,
@@ -117,17 +123,45 @@ pub struct Manager {
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
-/// Starts a manager; when this returns, it answers.
+/// Starts a manager. When this returns, it answers; before, nobody can connect.
+///
+/// The addresses are taken after the store's lease, so that a standby doesn't hold them while it waits, and before its
+/// content is loaded, so that one that is taken is found out at once. They are listened on when all is there to answer.
 pub async fn start(options: Options) -> anyhow::Result<Manager> {
     // The first caller decides; another provider that was chosen before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (writer, reader) =
+    let (mut writer, reader) =
         url::open(&options.store, &options.open).await.context("the store could not be opened")?;
-    let started = engine::start(writer, reader, options.rules, options.task)
+    let doors = match Doors::bind(options.listen, options.child_listen) {
+        Ok(doors) => doors,
+        Err(error) => {
+            // Else who starts next would have to wait until the lease has run out.
+            let _ = writer.release().await;
+            return Err(error);
+        }
+    };
+    let proven = Arc::new(options.auth.children.tokens.keys().cloned().collect());
+    let rules = Rules { proven, ..options.rules.clone() };
+    let started = engine::start(writer, reader, rules, options.task.clone())
         .await
         .context("the store's content could not be loaded")?;
+    let engine = started.engine.clone();
+    match serve_on(doors, options, started) {
+        Ok(manager) => Ok(manager),
+        Err(error) => {
+            engine.stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// Opens the doors, and starts whatever works beside the engine.
+fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<Manager> {
     let registry = Registry::new(&options.site.providers)?;
     let stop = CancellationToken::new();
+    let (address, child_address) = (doors.address, doors.child_address);
+    let hosts = Hosts::new(&[address, child_address], &options.hosts, options.auth.metrics_open);
+    let hosts = Arc::new(hosts);
     let service_area = options.service_area.as_deref().map(ServiceArea::read).transpose();
     let service_area = service_area.context("the area of this manager")?.map(Arc::new);
     let settings = context::Settings {
@@ -146,24 +180,22 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
         max_connections: options.max_connections,
         tls: tls.map(|Tls(acceptor)| acceptor),
         timeouts: options.timeouts,
+        hosts: Arc::clone(&hosts),
     };
-    let (listener, address) = bind(options.listen).await?;
-    let mut child_address = address;
+    let (listener, child_listener) = doors.open()?;
     let mut serving = Vec::new();
-    let router = match options.child_listen {
+    let router = match child_listener {
         None => http::router(ctx),
-        Some(listen) => {
-            let (listener, own_address) = bind(listen).await?;
-            child_address = own_address;
+        Some(listener) => {
             let router = http::child_router(ctx.clone());
             let settings = settings(options.child_tls);
             serving.push(tokio::spawn(serve::serve(listener, router, settings, stop.clone())));
             http::operator_router(ctx)
         }
     };
+    serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
-    serving.push(tokio::spawn(serve::serve(listener, router, settings(options.tls), stop.clone())));
     let uplink = options
         .parent
         .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
@@ -171,10 +203,47 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
     Ok(Manager { address, child_address, engine, stop, serving, notifying, judging, uplink, writing })
 }
 
-async fn bind(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
-    let address = listener.local_addr().context("the listener has no address")?;
-    Ok((listener, address))
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1_024;
+
+/// Addresses that are taken, and on which nobody can connect yet.
+struct Doors {
+    main: TcpSocket,
+    address: SocketAddr,
+    child: Option<TcpSocket>,
+    /// The same as `address` where children have none of their own.
+    child_address: SocketAddr,
+}
+
+impl Doors {
+    fn bind(listen: SocketAddr, child_listen: Option<SocketAddr>) -> anyhow::Result<Self> {
+        let (main, address) = bind(listen)?;
+        let (child, child_address) = match child_listen.map(bind).transpose()? {
+            Some((socket, address)) => (Some(socket), address),
+            None => (None, address),
+        };
+        Ok(Self { main, address, child, child_address })
+    }
+
+    fn open(self) -> anyhow::Result<(TcpListener, Option<TcpListener>)> {
+        let listen = |socket: TcpSocket, address| {
+            socket.listen(BACKLOG).with_context(|| format!("can't listen on {address}"))
+        };
+        let child = self.child.map(|socket| listen(socket, self.child_address)).transpose()?;
+        Ok((listen(self.main, self.address)?, child))
+    }
+}
+
+fn bind(address: SocketAddr) -> anyhow::Result<(TcpSocket, SocketAddr)> {
+    let taken = || -> std::io::Result<_> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Else connections of an earlier life that linger would keep the address for a minute.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let address = socket.local_addr()?;
+        Ok((socket, address))
+    };
+    taken().with_context(|| format!("can't listen on {address}"))
 }
 
 impl Manager {

@@ -94,10 +94,21 @@ pub fn registrations(count: usize) -> Requests {
     (0..count).map(|index| poll("", index)).collect()
 }
 
-/// Downloads of the offer.
+/// Downloads of the first offer.
 pub fn fetches(callers: &[Caller]) -> Requests {
-    let path = |caller: &Caller| format!("/release?childID={}&releaseID={OFFER}", caller.id);
+    fetches_of(callers, 0)
+}
+
+/// Downloads of the offer of a stage, from 0.
+pub fn fetches_of(callers: &[Caller], stage: usize) -> Requests {
+    let offer = offer(stage);
+    let path = |caller: &Caller| format!("/release?childID={}&releaseID={offer}", caller.id);
     callers.iter().map(|caller| get(&path(caller))).collect()
+}
+
+/// Each stage is an offer of its own.
+fn offer(stage: usize) -> String {
+    if stage == 0 { OFFER.to_owned() } else { format!("{OFFER}.{}", stage + 1) }
 }
 
 /// Questions whether the first stage may end.
@@ -120,18 +131,14 @@ pub fn functions() -> Requests {
     std::iter::once(get(&format!("/release/functions/{OFFER}"))).collect()
 }
 
-/// Results of all children, stage by stage: first all wait for the signal, then all have completed. Each is a change.
-pub fn results(callers: &[Caller]) -> Requests {
+/// Results of all children in a stage, from 0: first all wait for the signal, then all have completed. Each is a change.
+pub fn results(callers: &[Caller], stage: usize) -> Requests {
     let mut requests = Requests::default();
-    for stage in STAGES {
-        for status in [2, 4] {
-            for caller in callers {
-                requests.push(&post(
-                    "/result",
-                    JSON,
-                    &result(&caller.id, caller.index, OFFER, stage, status),
-                ));
-            }
+    let (offer, name) = (offer(stage), STAGES[stage]);
+    for status in [2, 4] {
+        for caller in callers {
+            let body = result(&caller.id, caller.index, &offer, name, status);
+            requests.push(&post("/result", JSON, &body));
         }
     }
     requests

@@ -84,6 +84,11 @@ impl Cursor {
         Arc::new(Self { next: AtomicUsize::new(0), len, wraps: true })
     }
 
+    /// Whether every request was taken.
+    pub fn is_spent(&self) -> bool {
+        !self.wraps && self.next.load(Ordering::Relaxed) >= self.len
+    }
+
     fn take(&self) -> Option<usize> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         if self.wraps { Some(at % self.len) } else { (at < self.len).then_some(at) }

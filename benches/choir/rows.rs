@@ -98,6 +98,20 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// How far the children of a server have got with their reports.
+struct Reporting {
+    stage: usize,
+    requests: Arc<Requests>,
+    cursor: Arc<Cursor>,
+}
+
+impl Reporting {
+    fn of(callers: &[Caller], stage: usize) -> Self {
+        let requests = Arc::new(bodies::results(callers, stage));
+        Self { stage, cursor: Cursor::once(requests.len()), requests }
+    }
+}
+
 impl Bench {
     pub(crate) fn sqlite(&self, name: &str) -> String {
         format!("sqlite://{}", self.folder.join(name).display())
@@ -268,7 +282,6 @@ impl Bench {
             None => None,
         };
         let probe = bodies::end_stages(&callers[..1]);
-        let requests = Arc::new(bodies::results(callers));
         let bare = Server::bare(None)?;
         let servers = stores
             .iter()
@@ -276,16 +289,19 @@ impl Bench {
             .collect::<anyhow::Result<Vec<_>>>()?;
         let mut sides = vec![Side::default(); servers.len() + 1];
         let mut theirs = Side::default();
-        let cursors: Vec<_> = servers.iter().map(|_| Cursor::once(requests.len())).collect();
-        let any = Cursor::wrapping(requests.len());
+        let mut reporting: Vec<_> = servers.iter().map(|_| Reporting::of(callers, 0)).collect();
+        let any = Reporting::of(callers, 0).requests;
+        let any = Work::Each { cursor: Cursor::wrapping(any.len()), requests: any };
         for _ in 0..self.sizes.rounds {
             if let Some(pgbench) = &pgbench {
                 let (tps, times) = pgbench.run(self.sizes.round.as_secs())?;
                 theirs.add(tps, &times);
             }
             for (place, server) in servers.iter().chain([&bare]).enumerate() {
-                let cursor = Arc::clone(cursors.get(place).unwrap_or(&any));
-                let work = Work::Each { requests: Arc::clone(&requests), cursor };
+                let work = match reporting.get_mut(place) {
+                    Some(reporting) => self.next_results(server, callers, reporting)?,
+                    None => any.clone(),
+                };
                 let outcome = load::run(&self.load(server, work, self.sizes.round))?;
                 if outcome.latency.len() >= FEWEST {
                     sides[place].add(outcome.per_second(), &outcome.latency);
@@ -304,6 +320,23 @@ impl Bench {
             self.table.compare(&what, side, "bare, nothing stored", &sides[stores.len()], Target::None);
         }
         servers.into_iter().chain([bare]).try_for_each(Server::stop)
+    }
+
+    /// What is reported next. When everybody has reported all of a stage, everybody fetches the next one first.
+    fn next_results(
+        &self,
+        server: &Server,
+        callers: &[Caller],
+        reporting: &mut Reporting,
+    ) -> anyhow::Result<Work> {
+        if reporting.cursor.is_spent() && reporting.stage + 1 < bodies::STAGES.len() {
+            *reporting = Reporting::of(callers, reporting.stage + 1);
+            let requests = Arc::new(bodies::fetches_of(callers, reporting.stage));
+            let cursor = Cursor::once(requests.len());
+            load::run(&self.load(server, Work::Each { requests, cursor }, PREPARATION))?;
+        }
+        let Reporting { requests, cursor, .. } = reporting;
+        Ok(Work::Each { requests: Arc::clone(requests), cursor: Arc::clone(cursor) })
     }
 
     /// How much a server grows by children that register and are handed a release.

@@ -63,7 +63,7 @@ fn root() -> &'static Path {
 
 async fn run_bare() -> anyhow::Result<()> {
     let strategy = strategy()?;
-    let offer = render::whole(&strategy, bodies::OFFER).into();
+    let offer = render::stage(&strategy, 0, bodies::OFFER).into();
     let answers = Answers { offer, archive: archive(&strategy)?.bytes };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);

@@ -75,6 +75,9 @@ struct List {
     /// Only children that have not called for this long: 90s, 5m, 2h
     #[arg(long, value_name = "DURATION")]
     silent_for: Option<String>,
+    /// Only this manager's own, and not those below managers
+    #[arg(long)]
+    here: bool,
     /// Only children outside of the manager's own area (parent.area_file)
     #[arg(long)]
     outside: bool,
@@ -144,7 +147,15 @@ async fn list(args: &List, out: &mut impl Write) -> Result<u8, Failure> {
     ];
     let query: Vec<(&str, &str)> =
         named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
-    let found = client.list(&["api", "v1", "children"], &query, args.limit).await?;
+    let path = ["api", "v1", "children"];
+    let found = if args.here || args.outside {
+        client.list(&path, &query, args.limit).await?
+    } else {
+        let tree = client.list_tree::<Child>(&path, &query, args.limit).await?;
+        show::unheard(&tree.unheard)?;
+        let named = |(at, child): (String, Child)| Child { id: format!("{at}{}", child.id), ..child };
+        (tree.items.into_iter().map(named).collect(), tree.more)
+    };
     let nothing = if query.is_empty() { "no children have called yet" } else { "no such children" };
     show::list(out, &found, args.common.json, nothing, table)?;
     Ok(0)

@@ -1,6 +1,6 @@
 //! The manager's API, as the commands call it.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::{Serialize, de::DeserializeOwned};
@@ -20,6 +20,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 /// Entries asked for at once.
 const PAGE: usize = 500;
 
+/// Managers of one manager that a list over the tree goes into.
+const MAX_MANAGERS: usize = 10_000;
 /// Least characters of a child's id by which it may be named.
 const SHORTEST_ID: usize = 4;
 
@@ -281,6 +283,55 @@ impl Client {
                 return Ok((items, after.is_some()));
             }
         }
+    }
+}
+
+/// A list over a whole tree.
+#[derive(Debug)]
+pub struct Tree<T> {
+    /// Each with the managers that lead to it, a `/` behind each: `middle/`.
+    pub items: Vec<(String, T)>,
+    pub more: bool,
+    /// Managers that were not heard, and why.
+    pub unheard: Vec<(String, String)>,
+}
+
+impl Client {
+    /// The same of every manager below, too, each asked for its own.
+    pub async fn list_tree<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        limit: usize,
+    ) -> Result<Tree<T>, CallError> {
+        let mut tree = Tree { items: Vec::new(), more: false, unheard: Vec::new() };
+        let mut managers = VecDeque::from([String::new()]);
+        while let Some(manager) = managers.pop_front() {
+            if tree.items.len() >= limit {
+                tree.more = true;
+                break;
+            }
+            let at = (!manager.is_empty()).then_some(("below", manager.as_str()));
+            let query: Vec<(&str, &str)> = query.iter().copied().chain(at).collect();
+            let found = self.list::<T>(path, &query, limit - tree.items.len()).await;
+            let prefix = if manager.is_empty() { String::new() } else { format!("{manager}/") };
+            match found {
+                Ok((items, more)) => {
+                    tree.items.extend(items.into_iter().map(|item| (prefix.clone(), item)));
+                    tree.more |= more;
+                }
+                Err(error) if manager.is_empty() => return Err(error),
+                Err(error) => {
+                    tree.unheard.push((manager, error.to_string()));
+                    continue;
+                }
+            }
+            let of_managers: Vec<(&str, &str)> = [("kind", "rm")].into_iter().chain(at).collect();
+            let below = self.list::<Child>(&["api", "v1", "children"], &of_managers, MAX_MANAGERS).await;
+            let below = below.map(|(below, _)| below).unwrap_or_default();
+            managers.extend(below.into_iter().map(|child| format!("{prefix}{}", child.id)));
+        }
+        Ok(tree)
     }
 }
 

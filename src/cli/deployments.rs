@@ -20,9 +20,12 @@ pub struct Args {
     /// Only this function
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
-    /// Only this child
+    /// Only this child of this manager
     #[arg(long, value_name = "CHILD")]
     child: Option<String>,
+    /// Only this manager's own, and not what runs below managers
+    #[arg(long)]
+    here: bool,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 200)]
     limit: usize,
@@ -38,7 +41,16 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let mut query = Vec::new();
     query.extend(args.function.as_deref().map(|function| ("function", function)));
     query.extend(args.child.as_deref().map(|child| ("child", child)));
-    let found = client.list(&["api", "v1", "deployments"], &query, args.limit).await?;
+    let path = ["api", "v1", "deployments"];
+    let found = if args.here || args.child.is_some() {
+        client.list(&path, &query, args.limit).await?
+    } else {
+        let tree = client.list_tree::<Deployment>(&path, &query, args.limit).await?;
+        show::unheard(&tree.unheard)?;
+        let named =
+            |(at, found): (String, Deployment)| Deployment { child: format!("{at}{}", found.child), ..found };
+        (tree.items.into_iter().map(named).collect(), tree.more)
+    };
     show::list(out, &found, args.json, "no release has changed anything", text)?;
     Ok(0)
 }

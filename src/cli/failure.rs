@@ -5,6 +5,7 @@ use std::{io, process::ExitCode};
 use crate::{
     config::{ConfigError, Fault},
     fleet::FleetError,
+    model::text,
     store::StoreError,
 };
 
@@ -35,7 +36,7 @@ impl Failure {
         if !self.text.is_empty() {
             use io::Write as _;
             // Nowhere to complain if stderr is gone.
-            let _ = writeln!(io::stderr(), "error: {}", self.text);
+            let _ = writeln!(io::stderr(), "error: {}", text::lines(&self.text));
         }
         ExitCode::from(self.code)
     }

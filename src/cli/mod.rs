@@ -19,6 +19,7 @@ pub mod failure;
 pub mod fleet;
 pub mod outcome;
 pub mod plan;
+mod printable;
 pub mod release;
 pub mod schema;
 pub mod serve;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use self::failure::Failure;
+use self::{failure::Failure, printable::Printable};
 
 /// Release functions to children from the edge to the cloud, stage by stage, and take back what is bad.
 #[derive(Debug, Parser)]
@@ -70,6 +71,17 @@ pub enum Command {
     Completions(completions::Args),
 }
 
+impl Command {
+    /// Whether it draws on a terminal, which takes control sequences.
+    fn draws(&self) -> bool {
+        match self {
+            Self::Release(args) => args.draws(),
+            Self::Demo(_) | Self::Fleet(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// Reads the command line, runs the command and says how it ended.
 pub async fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -87,7 +99,7 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> Result<u8, Failure> {
-    let mut out = std::io::stdout();
+    let mut out = Printable::stdout(command.draws());
     match command {
         Command::Serve(args) => serve::run(args).await,
         Command::Demo(args) => demo::run(&args, &mut out).await,

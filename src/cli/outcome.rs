@@ -11,9 +11,23 @@ pub const ABORTED: u8 = 4;
 /// Exit code: rolled back, but not everybody has proven that the base version runs again.
 pub const UNPROVEN: u8 = 5;
 
+/// Exit code: nothing failed, and nobody was tested.
+pub const UNTESTED: u8 = 7;
+
+/// Whether it ended well for nobody, for want of calls.
+fn is_untested(release: &Release) -> bool {
+    let counts = &release.counts;
+    let (succeeded, untested) = match release.agents {
+        Some(agents) => (agents.succeeded, agents.untested),
+        None => (counts.succeeded, counts.untested),
+    };
+    succeeded == 0 && untested > 0
+}
+
 /// The exit code of a release that is over; `None` while it is not.
 pub fn code(release: &Release) -> Option<u8> {
     match release.state.as_str() {
+        "Done" if is_untested(release) => Some(UNTESTED),
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
         "Aborted" | "RolledBack" => Some(ABORTED),
@@ -24,5 +38,6 @@ pub fn code(release: &Release) -> Option<u8> {
 
 /// For `--help` of the commands that wait for an end.
 pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, \
-                        5 RolledBackUnproven (somebody may still run the new version); \
+                        5 RolledBackUnproven (somebody may still run the new version), \
+                        7 Done with all agents untested; \
                         1 the caller's fault, 2 the manager's or the program's";

@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use super::{
     client::{CallError, Client, Connection},
     failure::Failure,
+    printable::Printable,
     release::submit::{body, refused, rendered},
     show,
     source::{Source, Wanted},
 };
 use crate::{
     strategy,
-    wire::api::{Plan, PlannedChild, PlannedGroup},
+    wire::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface},
 };
 
 /// Children asked for at once.
@@ -76,7 +77,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         plan.next = page.next;
     }
     for warning in &plan.warnings {
-        writeln!(io::stderr(), "{}\n", rendered(warning, &source.file))?;
+        writeln!(Printable::stderr(false), "{}\n", rendered(warning, &source.file))?;
     }
     if args.json {
         show::json(out, &plan)?;
@@ -147,6 +148,14 @@ fn text_of(plan: &Plan, all: bool) -> String {
     }
     if !plan.waits_for.is_empty() {
         text.extend([format!("  it would wait for {}\n", plan.waits_for.join(", "))]);
+    }
+    if let Some(WithoutSurface { children, names }) = &plan.without_surface {
+        let who = show::counted((*children).into(), "child reports", "children report");
+        let more = if names.len() < *children as usize { ", …" } else { "" };
+        let names = show::one_line(&names.join(", "));
+        text.extend([format!(
+            "  warning: {who} an area without any surface, which no target can meet: {names}{more}\n"
+        )]);
     }
     if !plan.waves.is_empty() {
         let rows = plan.waves.iter().map(|wave| {

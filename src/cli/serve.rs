@@ -1,13 +1,13 @@
 //! `choirmaster serve`: the release manager itself.
 
-use std::{io::Write, net::SocketAddr, path::PathBuf};
+use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tracing_subscriber::EnvFilter;
 
-use super::failure::Failure;
+use super::{failure::Failure, printable::Printable};
 use crate::{
     app,
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
@@ -160,10 +160,11 @@ impl Signals {
 fn start_logging(log: &Log) {
     // The level was checked with the configuration.
     let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
+    let colours = super::terminal::colours(&std::io::stderr());
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(super::terminal::colours(&std::io::stderr()));
+        .with_writer(move || Printable::stderr(colours))
+        .with_ansi(colours);
     // A second logger in one process is a test's business; the first one stays.
     let _ = match log.format {
         LogFormat::Human => logs.try_init(),
@@ -192,6 +193,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,
+            ..Rules::default()
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,
@@ -202,6 +204,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         service_area: config.parent.area()?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
+        hosts: config.http.hosts.0.clone(),
         proxies: Proxies(config.http.trusted_proxies.0.clone()),
         tls: tls(&config.tls)?,
         child_tls: tls(&config.child_tls)?,
@@ -293,7 +296,9 @@ fn store_url(config: &Config) -> anyhow::Result<String> {
         return Ok(text.trim().to_owned());
     }
     let data = &config.serve.data;
-    std::fs::create_dir_all(data).with_context(|| {
+    let mut folder = std::fs::DirBuilder::new();
+    // For its owner alone. A folder that is there is left as it is; the files in it are the owner's all the same.
+    folder.recursive(true).mode(0o700).create(data).with_context(|| {
         format!("the data folder {} can't be made; name another with --data", data.display())
     })?;
     Ok(format!("sqlite://{}", data.join("choirmaster.db").display()))

@@ -6,6 +6,8 @@ use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::text;
+
 /// One JSON document.
 pub fn json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(value)?)
@@ -49,7 +51,7 @@ pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Stri
 
 /// Texts of others, without what would move a terminal's cursor.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text::one_line(text).into_owned()
 }
 
 /// At most `width` characters.
@@ -103,4 +105,12 @@ pub fn clock(time: Timestamp) -> String {
 /// A text or, where there is none, a dash.
 pub fn or_dash(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
+}
+
+/// Says on standard error which managers below were not heard, so that a list is not taken for all there is.
+pub fn unheard(managers: &[(String, String)]) -> io::Result<()> {
+    for (manager, why) in managers {
+        writeln!(io::stderr(), "{} is not in the list: {}", one_line(manager), one_line(why))?;
+    }
+    Ok(())
 }

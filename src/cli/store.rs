@@ -81,9 +81,10 @@ pub async fn run(args: StoreArgs, out: &mut (dyn Write + Send)) -> u8 {
             eprintln!("error: {error}");
             match error {
                 StoreError::Refused(_) | StoreError::Held { .. } | StoreError::Newer { .. } => USERS_FAULT,
-                StoreError::Unavailable(_) | StoreError::LeaseLost(_) | StoreError::BadRow { .. } => {
-                    OUR_FAULT
-                }
+                StoreError::Unavailable(_)
+                | StoreError::Full(_)
+                | StoreError::LeaseLost(_)
+                | StoreError::BadRow { .. } => OUR_FAULT,
             }
         }
     }

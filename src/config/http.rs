@@ -2,11 +2,13 @@
 
 use super::{
     section::{Field, Section},
-    value::Networks,
+    value::{Names, Networks},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Http {
+    /// Further names under which it may be called.
+    pub hosts: Names,
     /// Proxies that say where a call comes from.
     pub trusted_proxies: Networks,
 }
@@ -17,6 +19,6 @@ impl Section for Http {
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        vec![Field::new("trusted_proxies", &mut self.trusted_proxies)]
+        vec![Field::new("hosts", &mut self.hosts), Field::new("trusted_proxies", &mut self.trusted_proxies)]
     }
 }

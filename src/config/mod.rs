@@ -44,7 +44,7 @@ pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
 pub use tls::Tls;
-pub use value::{Bytes, LogFormat, Networks, Secret, Setting, Url, Urls};
+pub use value::{Bytes, LogFormat, Names, Networks, Secret, Setting, Url, Urls};
 
 use crate::http::serve::Timeouts;
 

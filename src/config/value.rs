@@ -272,6 +272,43 @@ impl Setting for Urls {
     }
 }
 
+/// Most names in a list.
+const MAX_NAMES: usize = 64;
+
+/// Longest name of a host, in characters (RFC 1035).
+const MAX_NAME_CHARS: usize = 253;
+
+/// Names and addresses of hosts without a port, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Names(pub Vec<String>);
+
+impl Setting for Names {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let names: Vec<String> =
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if names.len() > MAX_NAMES {
+            return Err(format!("there are {} names, at most {MAX_NAMES} are accepted", names.len()));
+        }
+        let is_name = |name: &str| {
+            let of_letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+            name.parse::<std::net::IpAddr>().is_ok()
+                || (name.len() <= MAX_NAME_CHARS && name.chars().all(of_letters))
+        };
+        if let Some(wrong) = names.iter().find(|name| !is_name(name)) {
+            return Err(format!(
+                "{wrong:?} is no name or address of a host without a port, as in choir.example.org or 192.168.1.5; \
+                 several are separated by commas"
+            ));
+        }
+        self.0 = names;
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.0.join(", ")
+    }
+}
+
 /// Most networks in a list.
 const MAX_NETWORKS: usize = 64;
 

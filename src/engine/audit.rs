@@ -165,6 +165,10 @@ enum Event<'a> {
         release: &'a str,
         stage: &'a str,
     },
+    /// Agents without calls get the new version too: the others have passed.
+    UntestedRolledOut {
+        release: &'a str,
+    },
     /// The parent is told so.
     StageReported {
         release: &'a str,
@@ -346,6 +350,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
         }
+        Change::UntestedRolledOut { .. } => Event::UntestedRolledOut { release: release_id },
         Change::StageSkipped { stage, .. } => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageSkipped { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }

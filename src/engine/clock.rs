@@ -46,6 +46,13 @@ struct Serving {
     lost_ms: AtomicU64,
 }
 
+/// What [`Clock::served_ms`] and [`Clock::is_serving`] say of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    pub served_ms: u64,
+    pub is_serving: bool,
+}
+
 /// When something that renews the lease was sent to the store.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
@@ -62,7 +69,7 @@ impl Clock {
 
     /// Milliseconds served on this store, over all lives. Never less than before.
     pub fn served_ms(&self) -> u64 {
-        let (now, until) = self.look();
+        let (now, until) = self.raw();
         now.min(until)
     }
 
@@ -73,18 +80,24 @@ impl Clock {
     /// Whether answers may be given: the lease is fresh at this moment. To be asked right before an answer, not before
     /// the work for it.
     pub fn is_serving(&self) -> bool {
-        let (now, until) = self.look();
+        let (now, until) = self.raw();
         now < until
+    }
+
+    /// Both at once: the clock is read once.
+    pub fn look(&self) -> Look {
+        let (now, until) = self.raw();
+        Look { served_ms: now.min(until), is_serving: now < until }
     }
 
     /// For how long the lease is fresh yet.
     pub fn lease_left(&self) -> Duration {
-        let (now, until) = self.look();
+        let (now, until) = self.raw();
         Duration::from_millis(until.saturating_sub(now))
     }
 
     /// What serving time would be if the lease were fresh, and where it ends.
-    fn look(&self) -> (u64, u64) {
+    fn raw(&self) -> (u64, u64) {
         let until = self.serving.until_ms.load(Ordering::Acquire);
         let lost = self.serving.lost_ms.load(Ordering::Acquire);
         let lived = machine_ms().saturating_sub(self.began_ms);
@@ -93,12 +106,12 @@ impl Clock {
 
     /// To be called before a commit or a renewal is sent.
     pub(super) fn sending(&self) -> Sent {
-        Sent { at_ms: self.look().0 }
+        Sent { at_ms: self.raw().0 }
     }
 
     /// The store has renewed the lease, as it was asked to at `sent`. If that is too long ago, nothing is known.
     pub(super) fn renewed(&self, sent: Sent) {
-        let (now, until) = self.look();
+        let (now, until) = self.raw();
         let renewed = sent.at_ms + SERVES_MS;
         if now >= renewed {
             return;
@@ -110,7 +123,7 @@ impl Clock {
 
     /// No answer is given any more.
     pub(super) fn close(&self) {
-        self.serving.until_ms.fetch_min(self.look().0, Ordering::Release);
+        self.serving.until_ms.fetch_min(self.raw().0, Ordering::Release);
     }
 }
 

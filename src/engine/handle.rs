@@ -57,6 +57,11 @@ pub enum EngineError {
     /// Nothing was answered in time; whether it was stored is not known. The same call may be made again.
     #[error("the manager is busy or its store does not answer; try again")]
     Busy,
+    /// Like [`Self::Busy`]; it is known why.
+    #[error(
+        "the store has no space left, and nothing can be kept: make room on its disk; what was acknowledged is safe"
+    )]
+    Full,
     /// The store refused the batch for good; nothing of it was kept.
     #[error("the store refused the change; see the manager's log")]
     Failed,
@@ -124,7 +129,7 @@ impl Effects {
     }
 }
 
-/// Loads the store's state and starts the engine on it.
+/// Loads the store's state and starts the engine on it. When this returns, every call is answered as it would be later.
 pub async fn start(
     mut writer: Box<dyn Writer>,
     reader: Arc<dyn Reader>,
@@ -147,7 +152,12 @@ pub async fn start(
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock };
-    let task = tokio::spawn(task::run(task, inbox));
+    let (ready, is_ready) = oneshot::channel();
+    let task = tokio::spawn(task::run(task, inbox, ready));
+    let ended = || StoreError::Unavailable("the engine ended".into());
+    if is_ready.await.is_err() {
+        return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
+    }
     if engine.view.manager_id().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err() {
         let ended = task.await.unwrap_or(Ok(()));
         return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
@@ -158,6 +168,13 @@ pub async fn start(
 #[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]
 fn fresh_identity() -> String {
     uuid::Uuid::new_v4().simple().to_string()
+}
+
+impl EngineError {
+    /// Whether the same call may be answered another time.
+    pub const fn passes(&self) -> bool {
+        matches!(self, Self::Busy | Self::Full)
+    }
 }
 
 impl Engine {
@@ -230,14 +247,19 @@ impl Engine {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)?
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or(Err(EngineError::Busy)))
+        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+    }
+
+    /// Why there was no answer in time.
+    fn late(&self) -> EngineError {
+        if self.view.is_store_full() { EngineError::Full } else { EngineError::Busy }
     }
 
     /// An answer, if it may be given yet: the process may have stood still since the engine sent it, and what it says
     /// may be another manager's to say now.
     fn if_serving<T>(&self, answer: Result<T, EngineError>) -> Result<T, EngineError> {
         match answer {
-            Ok(_) | Err(EngineError::Refused(_)) if !self.clock.is_serving() => Err(EngineError::Busy),
+            Ok(_) | Err(EngineError::Refused(_)) if !self.clock.is_serving() => Err(self.late()),
             answer => answer,
         }
     }
@@ -256,7 +278,7 @@ impl Engine {
             self.mailbox.send(query).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)
         };
-        self.if_serving(timeout(patience, call).await.unwrap_or(Err(EngineError::Busy)))
+        self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 
     /// Listens to the audit rows of each commit from now on.

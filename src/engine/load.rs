@@ -281,6 +281,7 @@ impl Building {
             piece,
             fetched: detail.fetched,
             by_itself: is_stage && detail.fetched && !detail.led,
+            idle: detail.idle.map(Box::new),
             manager: detail.manager.map(Box::new),
             wave: detail.wave,
             admitted: detail.admitted,
@@ -383,6 +384,7 @@ fn outcome(name: &str, excluded: Option<Exclusion>) -> Option<Outcome> {
         "unreachable" => Outcome::Unreachable,
         "lost" => Outcome::Lost,
         "undone" => Outcome::Undone,
+        "untested" => Outcome::Untested,
         "excluded" => Outcome::Excluded(excluded?),
         _ => return None,
     })

@@ -21,6 +21,7 @@ pub mod lineage;
 mod load;
 mod members;
 pub mod pace;
+mod part;
 mod past;
 pub mod pointers;
 pub mod questions;
@@ -28,6 +29,7 @@ mod recall;
 pub mod rows;
 pub mod stats;
 mod task;
+mod trouble;
 pub mod view;
 pub mod waiters;
 

@@ -96,7 +96,14 @@ fn delay_ms(child: ChildKey, jitter_ms: u64) -> u64 {
 /// When many were last allowed to begin, in serving time.
 fn began_ms(release: &Release) -> u64 {
     let for_many = |fact: &Fact| {
-        matches!(fact, Fact::Resumed { .. } | Fact::Opened { .. } | Fact::StageSkipped { .. } | Fact::Retried)
+        matches!(
+            fact,
+            Fact::Resumed { .. }
+                | Fact::Opened { .. }
+                | Fact::StageSkipped { .. }
+                | Fact::UntestedRolledOut
+                | Fact::Retried
+        )
     };
     let fact = release.facts.iter().rev().find(|dated| for_many(&dated.fact)).map_or(0, |dated| dated.at);
     // The clock of the release stood still during pauses, of which all but the present one are before the last fact.

@@ -30,7 +30,7 @@ pub(super) enum Recalled {
 pub(super) fn failed(error: &StoreError) -> EngineError {
     tracing::warn!(%error, "a release could not be recalled from the store");
     match error {
-        StoreError::Unavailable(_) => EngineError::Busy,
+        error if error.passes() => EngineError::Busy,
         _ => EngineError::Failed,
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     },
     release::{
         analysis::Run,
-        assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
+        assignment::{Assignment, Dated, FunctionSet, Idle, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         ending::Ending,
         gate::Stand,
@@ -107,6 +107,8 @@ pub(super) struct AssignmentDetail {
     /// such field: see [`crate::release::by_itself`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub led: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Idle>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<Manager>,
     #[serde(default, skip_serializing_if = "is_first")]
@@ -356,6 +358,7 @@ impl Touched {
             | Change::ReleaseRetried { release, .. }
             | Change::StageEnded { release, .. }
             | Change::StageSkipped { release, .. }
+            | Change::UntestedRolledOut { release, .. }
             | Change::LevelOpened { release, .. } => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
@@ -763,6 +766,7 @@ fn assignment_row(
         piece: assignment.piece,
         fetched: assignment.fetched,
         led: assignment.fetched && !assignment.by_itself && matches!(assignment.piece, Piece::Stage(_)),
+        idle: assignment.idle.as_deref().copied(),
         manager: assignment.manager.as_deref().cloned(),
         wave: assignment.wave,
         admitted: assignment.admitted,

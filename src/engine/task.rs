@@ -16,6 +16,7 @@ use super::{
     load::Loading,
     rows::Touched,
     stats::Stats,
+    trouble::Trouble,
     view::{MAX_RELEASES, View},
 };
 use crate::{
@@ -90,6 +91,7 @@ pub(super) struct Task {
     pruned: Instant,
     sweep_at: u32,
     gathering: Gathering,
+    trouble: Trouble,
 }
 
 type Query = Box<dyn FnOnce(&State) + Send>;
@@ -151,6 +153,7 @@ impl Task {
             pruned,
             sweep_at: 0,
             gathering: Gathering::default(),
+            trouble: Trouble::default(),
         }
     }
 
@@ -355,11 +358,12 @@ impl Task {
                 Ok(()) => {
                     self.view.stats.committed(began.elapsed());
                     self.renewed(sent);
+                    self.trouble.over(&self.view);
                     return Ok(());
                 }
-                Err(StoreError::Unavailable(why)) => {
+                Err(error) if error.passes() => {
                     Stats::count(&self.view.stats.commit_retries);
-                    tracing::warn!(seq = batch.seq, %why, "a commit failed; it is tried again as it was");
+                    self.trouble.met(&self.view, &error);
                     sleep(COMMIT_RETRY).await;
                 }
                 Err(error) => {
@@ -395,9 +399,12 @@ impl Task {
     async fn try_renew(&mut self) -> Result<(), StoreError> {
         let sent = self.clock.sending();
         match self.writer.renew(self.clock.served_ms()).await {
-            Ok(()) => self.renewed(sent),
-            Err(StoreError::Unavailable(why)) => {
-                tracing::warn!(%why, "the lease could not be renewed");
+            Ok(()) => {
+                self.renewed(sent);
+                self.trouble.over(&self.view);
+            }
+            Err(error) if error.passes() => {
+                self.trouble.met(&self.view, &error);
                 sleep(COMMIT_RETRY).await;
             }
             Err(error) => return Err(error),
@@ -445,20 +452,30 @@ impl Task {
     }
 }
 
-/// Runs until it is told to stop, the lease is lost, or the store refuses for good.
-pub(super) async fn run(task: Task, inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+/// Runs until it is told to stop, the lease is lost, or the store refuses for good. Says `ready` once readers find
+/// everything in the view.
+pub(super) async fn run(
+    task: Task,
+    inbox: mpsc::Receiver<Envelope>,
+    ready: oneshot::Sender<()>,
+) -> Result<(), StoreError> {
     let (view, clock) = (Arc::clone(&task.view), task.clock.clone());
-    let ended = rounds(task, inbox).await;
+    let ended = rounds(task, inbox, ready).await;
     // Nothing is published any more: no answer may be given from now on, and nobody need wait for one.
     clock.close();
     view.waiters.wake_all();
     ended
 }
 
-async fn rounds(mut task: Task, mut inbox: mpsc::Receiver<Envelope>) -> Result<(), StoreError> {
+async fn rounds(
+    mut task: Task,
+    mut inbox: mpsc::Receiver<Envelope>,
+    ready: oneshot::Sender<()>,
+) -> Result<(), StoreError> {
     task.view.listen_from(task.clock.served_ms());
     task.publish_all();
     task.hold_lease().await?;
+    let _ = ready.send(());
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
         let wake_at = task.wake_at();
@@ -499,6 +516,10 @@ async fn publish(
 ) {
     for key in releases.iter().chain(closed.keys()) {
         view.publish_release(state, *key);
+    }
+    // One without participants is over in the commit that made it, and known all the same.
+    for (key, release) in closed {
+        view.publish_known(&release.id, *key);
     }
     view.publish_places(state);
     for key in children {

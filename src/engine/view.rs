@@ -40,7 +40,7 @@ use crate::{
         command::{Form, Seen},
         offer::{OfferKind, OfferName},
         settings::Settings,
-        state::{Child, Profile, Release, State},
+        state::{Child, Profile, Release, State, make_room},
         turn::{Turn, turn},
     },
     strategy::Strategy,
@@ -260,6 +260,12 @@ impl ReleaseEntry {
         self.is_paused.load(Ordering::Relaxed)
     }
 
+    /// Whether `offer` is the id of its offer `name`.
+    pub fn offers(&self, offer: &str, name: OfferName) -> bool {
+        let suffix = offer.strip_prefix(self.id.as_str());
+        suffix.is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
+    }
+
     /// The text of an offer, rendered once.
     pub fn text(&self, name: OfferName, form: Form, render: impl FnOnce() -> String) -> Bytes {
         let texts = self.texts.pin();
@@ -296,6 +302,8 @@ pub struct View {
     /// Serving time of what the engine decides at the moment.
     deciding_at: AtomicU64,
     draining: AtomicBool,
+    /// Whether the store has no space left.
+    store_full: AtomicBool,
     /// The id of this manager among managers; it never changes.
     manager_id: OnceLock<String>,
     /// Releases that went up.
@@ -328,6 +336,7 @@ impl Default for View {
             listening_since: AtomicU64::new(0),
             deciding_at: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            store_full: AtomicBool::new(false),
             manager_id: OnceLock::new(),
             pointers: Pointers::default(),
             waiters: Waiters::default(),
@@ -359,6 +368,15 @@ pub struct Resolved {
 }
 
 impl View {
+    /// Whether nothing can be stored because the store has no space left.
+    pub fn is_store_full(&self) -> bool {
+        self.store_full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_store_full(&self, full: bool) {
+        self.store_full.store(full, Ordering::Relaxed);
+    }
+
     /// The id of this manager among managers: the same for the life of its store.
     pub fn manager_id(&self) -> &str {
         self.manager_id.get().map_or("", String::as_str)
@@ -394,16 +412,6 @@ impl View {
     /// Works with a release in memory in place.
     pub fn with_release<T>(&self, key: ReleaseKey, look: impl FnOnce(&ReleaseEntry) -> T) -> Option<T> {
         self.releases.pin().get(&key.0).map(|entry| look(entry))
-    }
-
-    /// Whether `offer` is the id of the offer `name` of the release `key`.
-    pub fn is_offer(&self, offer: &str, key: ReleaseKey, name: OfferName) -> bool {
-        self.with_release(key, |release| {
-            offer
-                .strip_prefix(release.id.as_str())
-                .is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
-        })
-        .unwrap_or(false)
     }
 
     /// The id of the offer `name` of the release `key`, if that is in memory.
@@ -593,6 +601,7 @@ impl View {
         let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
         let at = key.0 as usize;
         if by_key.len() <= at {
+            make_room(&mut by_key, at + 1);
             by_key.resize(at + 1, None);
         }
         by_key[at] = entry;

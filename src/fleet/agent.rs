@@ -102,10 +102,14 @@ async fn run_stage(child: &mut Child<'_>, offer: &Offer, stage: &Stage) -> Resul
     // 7. With several functions the proxy's second arm leads to another one's new version.
     let cross_wired = &offer.functions[(at + 1) % offer.functions.len()];
     let mut calls = child.calls(stage, function, cross_wired);
+    let are_gone = [Role::Base, Role::New].map(|role| child.machine.version(&function.name, role).is_none());
     child.machine.start_proxy(function);
     match kind {
         StageKind::AB => until_minima(child, minima, &mut calls).await,
         StageKind::WaitForSignal => until_signal(child, offer, stage, minima, &mut calls).await?,
+    }
+    if are_gone == [true; 2] {
+        child.machine.fail(calls.elapsed);
     }
     // 2. It judges and acts, then it reports.
     let good = hold(stage, &calls);

@@ -6,9 +6,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{Cursor, Read},
+    time::Duration,
 };
 
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::{
     area::area_of,
@@ -44,6 +46,11 @@ pub struct Machine {
     /// Test versions set up and not yet removed, with the folder each was made from.
     versions: BTreeMap<(String, Role), String>,
     live: BTreeMap<String, Live>,
+    /// How long callers of a function got errors or nothing, on the children's clock.
+    without_service: Duration,
+    /// Since when nobody answers behind a proxy that an agent left behind.
+    orphaned: Option<Instant>,
+    pace: f64,
     setups: BTreeMap<String, u64>,
     reused: u64,
 }
@@ -60,6 +67,9 @@ impl Machine {
             files: BTreeMap::new(),
             versions: BTreeMap::new(),
             live: BTreeMap::new(),
+            without_service: Duration::ZERO,
+            orphaned: None,
+            pace: config.pace,
             setups: BTreeMap::new(),
             reused: 0,
         }
@@ -131,8 +141,14 @@ impl Machine {
         self.versions.get(&(function.to_owned(), role)).map(String::as_str)
     }
 
+    /// Callers got errors for so long, on the child's clock: there was nothing left that could answer.
+    pub fn fail(&mut self, time: Duration) {
+        self.without_service += time;
+    }
+
     /// The proxy answers the callers now.
     pub fn start_proxy(&mut self, function: &Function) {
+        self.serve_again();
         self.live.insert(function.name.clone(), Live::Proxy);
     }
 
@@ -150,6 +166,7 @@ impl Machine {
             Role::Base => Live::Base { path },
             Role::New => Live::New { path },
         };
+        self.serve_again();
         self.live.insert(function.name.clone(), live);
     }
 
@@ -158,7 +175,14 @@ impl Machine {
         for live in self.live.values_mut() {
             if matches!(live, Live::Proxy) {
                 *live = Live::OrphanedProxy;
+                self.orphaned.get_or_insert_with(Instant::now);
             }
+        }
+    }
+
+    fn serve_again(&mut self) {
+        if let Some(since) = self.orphaned.take() {
+            self.without_service += since.elapsed().div_f64(self.pace);
         }
     }
 
@@ -167,12 +191,14 @@ impl Machine {
         self.live.values().any(|live| matches!(live, Live::New { .. }))
     }
 
-    pub fn into_report(self, index: usize, exit: Option<Exit>) -> AgentReport {
+    pub fn into_report(mut self, index: usize, exit: Option<Exit>) -> AgentReport {
+        self.serve_again();
         AgentReport {
             index,
             ids: self.ids,
             exit,
             live: self.live,
+            without_service_ms: self.without_service.as_millis() as u64,
             setups: self.setups,
             reused: self.reused,
             restarts: self.restarts,

@@ -201,6 +201,9 @@ pub struct AgentReport {
     pub exit: Option<Exit>,
     /// By function; one that was never touched is not in it.
     pub live: BTreeMap<String, Live>,
+    /// How long callers got errors or nothing, on the child's clock: behind a proxy that was left alone, or in a test of
+    /// versions that were removed. What it costs to set up a test or to end it is not in it.
+    pub without_service_ms: u64,
     /// How often each version (by its folder) was set up.
     pub setups: BTreeMap<String, u64>,
     /// How often a version left behind was used instead of setting one up.
@@ -226,6 +229,11 @@ pub struct FleetReport {
 }
 
 impl FleetReport {
+    /// How long callers of all children got errors or nothing, in seconds on the children's clocks.
+    pub fn without_service(&self) -> f64 {
+        self.agents.iter().map(|agent| agent.without_service_ms as f64).sum::<f64>() / 1_000.0
+    }
+
     pub(super) fn new(config: &FleetConfig, board: &Board, agents: Vec<AgentReport>) -> Self {
         let totals = board.progress();
         Self {

@@ -19,7 +19,7 @@ use axum::{
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
-use super::{Context, problem::Problem};
+use super::{Context, host::is_of_another_site, problem::Problem};
 
 /// A secret that opens something. Only its digest is kept.
 #[derive(Clone, PartialEq, Eq)]
@@ -106,7 +106,9 @@ fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
     if open {
         return Ok(Operator { name: None });
     }
-    if *request.method() != Method::GET && is_of_another_site(request.headers()) {
+    // A page that an operator looks at could otherwise submit releases to a manager on the operator's own machine.
+    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
+    if *request.method() != Method::GET && is_of_another_site(request.headers(), host) {
         let detail = "a page of another site may not act here";
         return Err(Problem::plain(StatusCode::FORBIDDEN, detail));
     }
@@ -124,15 +126,6 @@ fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
             "an operator's token is needed: Authorization: Bearer TOKEN",
         )),
     }
-}
-
-/// Browsers say which site a request comes from; nobody else does. Without this, a page that an operator looks at
-/// could submit releases to a manager that listens on the operator's own machine.
-fn is_of_another_site(headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let site = origin.as_bytes().split(|b| *b == b'/').next_back();
-    site != host
 }
 
 /// Why a child may not speak in somebody's name.

@@ -2,12 +2,12 @@
 
 use std::{ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{address::Proxies, auth, service_area::ServiceArea};
 use crate::{
-    engine::{Engine, view::View},
+    engine::{Engine, EngineError, view::View},
     forward::Above,
     functions,
     strategy::Site,
@@ -20,8 +20,11 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// is away for a while is waited for.
 pub const OFFER_PATIENCE: Duration = Duration::from_mins(5);
 
-/// Submissions that are read and packed at once; more wait.
+/// Strategies that are checked and packed at once: each takes a whole core. More wait, at most for [`PATIENCE`].
 pub const MAX_SUBMISSIONS: usize = 4;
+
+/// Memory for bodies of submissions that are being read, or wait for their turn, in KiB: some of the largest.
+const MAX_UPLOADING_KIB: usize = 256 * 1024;
 
 /// What the handlers are configured with.
 #[derive(Debug, Clone)]
@@ -54,7 +57,11 @@ pub struct Context(Arc<Parts>);
 pub struct Parts {
     pub engine: Engine,
     pub settings: Arc<Settings>,
-    pub submissions: Arc<Semaphore>,
+    submissions: Arc<Semaphore>,
+    /// Whose turn it is to have a large area checked.
+    pub surveying: Arc<Semaphore>,
+    /// In KiB.
+    pub uploading: Arc<Semaphore>,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,
     /// For strategies that reach beyond this manager.
@@ -64,7 +71,37 @@ pub struct Parts {
 impl Context {
     pub fn new(engine: Engine, settings: Settings, above: Above, stopping: CancellationToken) -> Self {
         let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
-        Self(Arc::new(Parts { engine, settings: Arc::new(settings), submissions, stopping, above }))
+        let uploading = Arc::new(Semaphore::new(MAX_UPLOADING_KIB));
+        let surveying = Arc::new(Semaphore::new(1));
+        Self(Arc::new(Parts {
+            engine,
+            settings: Arc::new(settings),
+            submissions,
+            surveying,
+            uploading,
+            stopping,
+            above,
+        }))
+    }
+
+    /// Checks or packs a strategy on a thread of its own, when it is its turn. What it needs of the caller is there
+    /// already, so nobody's turn depends on how fast somebody sends.
+    pub async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let turn = timeout(PATIENCE, Arc::clone(&self.submissions).acquire_owned()).await;
+        let turn = turn.map_err(|_| EngineError::Busy)?.map_err(|_| EngineError::Stopped)?;
+        let working = tokio::task::spawn_blocking(move || {
+            let done = work();
+            // Only now: the work goes on also when the caller has gone.
+            drop(turn);
+            done
+        });
+        working.await.map_err(|error| {
+            tracing::error!(%error, "a strategy could not be looked at");
+            EngineError::Failed
+        })
     }
 
     pub fn view(&self) -> &View {

@@ -16,11 +16,11 @@ use crate::{
 /// Largest body of an operator's action, in bytes.
 pub const MAX_ACTION_BODY_BYTES: usize = 16 * 1024;
 
-/// Longest note, in bytes.
-pub const MAX_NOTE_BYTES: usize = 1_000;
+/// Longest note, in characters.
+pub const MAX_NOTE_CHARS: usize = 1_000;
 
-/// Longest name of an operator, in bytes.
-pub const MAX_OPERATOR_BYTES: usize = 64;
+/// Longest name of an operator, in characters.
+pub const MAX_OPERATOR_CHARS: usize = 64;
 
 /// The name in the audit trail of an operator who gave none.
 const UNNAMED: &str = "unnamed";
@@ -85,7 +85,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let kind = request.headers().get(header::CONTENT_TYPE).cloned();
         let Body(body) = Body::from_request(request, state).await?;
-        if body.trim_ascii().is_empty() {
+        // Null is what some clients write for nothing.
+        if body.is_empty() || body.trim_ascii() == b"null" {
             return Ok(Self(None));
         }
         let is_json = kind.is_none_or(|kind| essence(kind.as_bytes()) == b"application/json");
@@ -132,14 +133,16 @@ impl<S: Send + Sync> FromRequest<S> for Acting {
 pub fn acting(operator: Option<&Operator>, note: Note) -> Result<By, Problem> {
     let Note { by, note } = note;
     if let Some(by) = &by {
-        let fits = !by.is_empty() && by.len() <= MAX_OPERATOR_BYTES && !by.chars().any(char::is_control);
+        let fits =
+            (1..=MAX_OPERATOR_CHARS).contains(&by.chars().count()) && !by.chars().any(char::is_control);
         if !fits {
-            let detail = format!("`by` has 1 to {MAX_OPERATOR_BYTES} bytes and no control characters");
+            let detail =
+                format!("`by` has 1 to {MAX_OPERATOR_CHARS} characters, none of them a control character");
             return Err(Problem::bad_request(detail));
         }
     }
-    if note.as_ref().is_some_and(|note| note.len() > MAX_NOTE_BYTES || note.contains('\0')) {
-        let detail = format!("`note` has at most {MAX_NOTE_BYTES} bytes and no NUL");
+    if note.as_ref().is_some_and(|note| note.chars().count() > MAX_NOTE_CHARS || note.contains('\0')) {
+        let detail = format!("`note` has at most {MAX_NOTE_CHARS} characters and no NUL");
         return Err(Problem::bad_request(detail));
     }
     let name = operator.and_then(|operator| operator.name.clone()).or(by);

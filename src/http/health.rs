@@ -28,6 +28,9 @@ async fn readyz(State(ctx): State<Context>) -> Result<String, Problem> {
     if ctx.view().is_draining() {
         return unready("the manager is stopping");
     }
+    if ctx.view().is_store_full() {
+        return Err(Problem::store_full());
+    }
     if !ctx.is_serving() {
         return unready("the lease on the store could not be renewed in time");
     }

@@ -11,6 +11,7 @@ pub mod context;
 mod events;
 mod extract;
 mod health;
+pub mod host;
 mod metrics;
 pub mod openapi;
 pub mod problem;

@@ -1,4 +1,10 @@
 //! `GET /openapi.json`: the description of every route, generated from the handlers themselves.
+//!
+//! What a call accepts is said as exactly as a schema can: `tests/schemathesis` sends what the schema allows, and what it
+//! forbids, and expects the manager to agree.
+
+mod bounds;
+mod child;
 
 use axum::{
     http::header,
@@ -15,7 +21,9 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Context, child, router::operators};
+use serde_json::{Map, Value, json};
+
+use super::{Context, child::is_child_path, child::router as children, router::operators};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -37,16 +45,54 @@ pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(handle))
 }
 
-/// The whole document.
-pub fn document() -> Document {
+/// The whole document, with what the handlers' attributes can't say.
+pub fn described() -> serde_json::Result<Value> {
+    let mut document = serde_json::to_value(document())?;
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    for item in paths.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+        for operation in item.values_mut().filter_map(Value::as_object_mut) {
+            bounds::write(operation);
+            describe_bodies(operation);
+            describe_responses(operation);
+        }
+    }
+    Ok(document)
+}
+
+fn describe_bodies(operation: &mut Map<String, Value>) {
+    let id = operation.get("operationId").and_then(Value::as_str).unwrap_or_default();
+    let Some((body, answer)) = child::schemas(id) else { return };
+    let media = "application/json";
+    operation
+        .insert("requestBody".to_owned(), json!({"required": true, "content": {media: {"schema": body}}}));
+    let content =
+        operation.get_mut("responses").and_then(|responses| responses.get_mut("200")?.get_mut("content"));
+    if let Some(schema) = content.and_then(|content| content.get_mut(media)?.get_mut("schema")) {
+        *schema = answer;
+    }
+}
+
+/// Each response says what it means.
+fn describe_responses(operation: &mut Map<String, Value>) {
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    for response in responses.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+        let text = response.entry("description").or_insert_with(|| "What was asked for.".into());
+        if text.as_str().is_some_and(str::is_empty) {
+            *text = "What was asked for.".into();
+        }
+    }
+}
+
+/// The document as the handlers' attributes make it.
+fn document() -> Document {
     let mut document = Base::openapi();
-    for part in [operators().into_openapi(), child::router().into_openapi()] {
+    for part in [operators().into_openapi(), children().into_openapi()] {
         document.merge(part);
     }
     let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     document.components.get_or_insert_default().add_security_scheme("token", scheme);
     for (path, item) in &mut document.paths.paths {
-        let is_childs = child::is_child_path(path);
+        let is_childs = is_child_path(path);
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.head];
         for operation in operations.into_iter().flatten() {
             describe_errors(operation, is_childs && path != "/release");
@@ -70,8 +116,8 @@ fn describe_errors(operation: &mut Operation, one_line: bool) {
 #[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "watching",
     responses((status = 200, description = "OpenAPI 3.1.", content_type = "application/json", body = Object)))]
 async fn handle() -> Response {
-    match document().to_json() {
-        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+    match described() {
+        Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
         Err(error) => {
             tracing::error!(%error, "the description of the API has no JSON form");
             super::problem::Problem::from(crate::engine::EngineError::Failed).into_response()

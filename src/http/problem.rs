@@ -27,7 +27,7 @@ const MAX_DETAIL_BYTES: usize = 2_000;
 pub fn status(error: &EngineError) -> StatusCode {
     match error {
         EngineError::Refused(refusal) => refused(refusal).0,
-        EngineError::Busy | EngineError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+        EngineError::Busy | EngineError::Full | EngineError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
         EngineError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -98,6 +98,11 @@ impl Problem {
         Refusal::UnknownChild(quoted(id)).into()
     }
 
+    /// Nothing can be stored.
+    pub fn store_full() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-full", EngineError::Full.to_string())
+    }
+
     /// A strategy with faults, all of them at once.
     pub fn invalid_strategy(diagnostics: &[strategy::Diagnostic]) -> Self {
         let is_error = |d: &&strategy::Diagnostic| d.severity == strategy::Severity::Error;
@@ -143,6 +148,7 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()),
+            EngineError::Full => Self::store_full(),
             EngineError::Stopped => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
             EngineError::Failed => Self::plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
@@ -152,6 +158,7 @@ impl From<EngineError> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
+            StoreError::Full(_) => Self::store_full(),
             StoreError::Unavailable(_) => {
                 tracing::warn!(%error, "a question to the store was not answered");
                 let detail = "the store does not answer at the moment; try again";
@@ -250,9 +257,11 @@ fn title(kind: &str) -> Option<&'static str> {
         "forward" => "Not taken over by the manager above",
         "forwarded" => "The manager above has it",
         "limit" => "A limit is reached",
+        "not-heard" => "A manager below was not heard",
         "busy" => "Busy",
         "stopping" => "Stopping",
         "not-ready" => "Not ready",
+        "store-full" => "The store has no space left",
         "store-unavailable" => "The store does not answer",
         _ => return None,
     })

@@ -6,17 +6,25 @@
 
 use std::{
     io,
+    net::IpAddr,
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
 };
 
-use axum::{Router, body::Body};
-use futures_util::FutureExt as _;
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderValue, header},
+};
+use futures_util::{
+    FutureExt as _,
+    future::{Either, ready},
+};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
     rt::TokioIo,
@@ -32,7 +40,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::address::Peer;
+use super::{address::Peer, host::Hosts};
 
 /// The head of a request must be complete within this time of the connection's being idle.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -40,8 +48,8 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Each part of a body must arrive within this time.
 pub const BODY_PART_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A whole body must arrive within this time.
-pub const BODY_TIMEOUT: Duration = Duration::from_mins(10);
+/// A whole body must arrive within this time, unless configured otherwise. The largest takes 4.5 Mbit/s then.
+pub const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A peer that takes nothing of its answer for this long is cut off.
 pub const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -89,6 +97,8 @@ pub struct Settings {
     pub max_connections: usize,
     pub tls: Option<TlsAcceptor>,
     pub timeouts: Timeouts,
+    /// Under which names it is called.
+    pub hosts: Arc<Hosts>,
 }
 
 impl std::fmt::Debug for Settings {
@@ -112,19 +122,20 @@ pub async fn serve(listener: TcpListener, router: Router, settings: Settings, st
             () = stop.cancelled() => break,
         };
         let Some((stream, slot)) = accepted else { continue };
+        let local = stream.local_addr().ok().map(|address| address.ip());
         let peer = stream.peer_addr().ok().map(|address| Peer(address.ip().to_canonical()));
         let activity = Arc::new(Activity::new());
         let stream = Impatient::new(stream, timeouts.write, Arc::clone(&activity));
         let watcher = graceful.watcher();
-        let router = router.clone();
+        let site = Site { router: router.clone(), hosts: Arc::clone(&settings.hosts), local, peer };
         let tls = settings.tls.clone();
         tokio::spawn(async move {
             let _slot = slot;
             match tls {
-                None => connection(stream, peer, router, timeouts, watcher, activity).await,
+                None => connection(stream, site, timeouts, watcher, activity).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = timeout(timeouts.handshake, tls.accept(stream)).await {
-                        connection(stream, peer, router, timeouts, watcher, activity).await;
+                        connection(stream, site, timeouts, watcher, activity).await;
                     }
                 }
             }
@@ -152,29 +163,49 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpSt
     }
 }
 
-async fn connection<S>(
-    stream: S,
-    peer: Option<Peer>,
+/// What is called on a connection.
+struct Site {
     router: Router,
-    timeouts: Timeouts,
-    watcher: Watcher,
-    activity: Arc<Activity>,
-) where
+    hosts: Arc<Hosts>,
+    /// The address that the connection came to.
+    local: Option<IpAddr>,
+    /// Its other end.
+    peer: Option<Peer>,
+}
+
+async fn connection<S>(stream: S, site: Site, timeouts: Timeouts, watcher: Watcher, activity: Arc<Activity>)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.max_buf_size(MAX_HEAD_BYTES).half_close(false);
     let calls = Arc::clone(&activity);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request = request.map(|body| {
-            if body.is_end_stream() { Body::empty() } else { Body::new(TimedBody::new(body, timeouts)) }
-        });
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(peer);
-        }
-        calls.begin();
+        let admitted = site.hosts.admit(&request, site.local);
+        let has_body = !request.body().is_end_stream();
+        calls.begin(has_body);
         let calls = Arc::clone(&calls);
-        router.clone().call(request).inspect(move |_| calls.end())
+        let answering = match admitted {
+            Ok(()) => {
+                let mut request = request.map(|body| {
+                    let timed = || TimedBody::new(body, timeouts, Arc::clone(&calls));
+                    if has_body { Body::new(timed()) } else { Body::empty() }
+                });
+                if let Some(peer) = site.peer {
+                    request.extensions_mut().insert(peer);
+                }
+                Either::Left(site.router.clone().call(request))
+            }
+            Err(refused) => Either::Right(ready(Ok(refused))),
+        };
+        answering.map(move |mut answer| {
+            if calls.end()
+                && let Ok(answer) = &mut answer
+            {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
+        })
     });
     let served = http.serve_connection(TokioIo::new(stream), service);
     tokio::select! {
@@ -195,6 +226,8 @@ struct Activity {
     sent_ms: AtomicU64,
     /// [`IDLE`], [`IN_CALL`] or [`ANSWERED`].
     state: AtomicU8,
+    /// Whether something of the request's body is still to come.
+    body_is_due: AtomicBool,
 }
 
 /// No request is there, or its answer is being sent.
@@ -208,15 +241,27 @@ const ANSWERED: u8 = 2;
 
 impl Activity {
     fn new() -> Self {
-        Self { opened: Instant::now(), sent_ms: AtomicU64::new(0), state: AtomicU8::new(IDLE) }
+        Self {
+            opened: Instant::now(),
+            sent_ms: AtomicU64::new(0),
+            state: AtomicU8::new(IDLE),
+            body_is_due: AtomicBool::new(false),
+        }
     }
 
-    fn begin(&self) {
+    fn begin(&self, has_body: bool) {
+        self.body_is_due.store(has_body, Ordering::Relaxed);
         self.state.store(IN_CALL, Ordering::Relaxed);
     }
 
-    fn end(&self) {
+    fn body_is_there(&self) {
+        self.body_is_due.store(false, Ordering::Relaxed);
+    }
+
+    /// True: what is left of the body will not be read, and so no other request can follow.
+    fn end(&self) -> bool {
         self.state.store(ANSWERED, Ordering::Relaxed);
+        self.body_is_due.load(Ordering::Relaxed)
     }
 
     fn sent(&self) {
@@ -250,11 +295,12 @@ struct TimedBody {
     until: Option<Instant>,
     /// Runs while a part is waited for.
     waiting: Option<Pin<Box<Sleep>>>,
+    activity: Arc<Activity>,
 }
 
 impl TimedBody {
-    fn new(inner: Incoming, timeouts: Timeouts) -> Self {
-        Self { inner, timeouts, until: None, waiting: None }
+    fn new(inner: Incoming, timeouts: Timeouts, activity: Arc<Activity>) -> Self {
+        Self { inner, timeouts, until: None, waiting: None, activity }
     }
 }
 
@@ -268,6 +314,9 @@ impl HttpBody for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
             self.waiting = None;
+            if frame.is_none() || self.inner.is_end_stream() {
+                self.activity.body_is_there();
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let timeouts = self.timeouts;

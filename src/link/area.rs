@@ -17,13 +17,16 @@ use geo::{
     unary_union,
 };
 
-use crate::model::area::{self, MAX_POSITIONS, geojson};
+use crate::model::area::{self, geojson};
 
 /// The union is computed on a grid of about 360° / 2^30; this many degrees, about 20 cm, are more than it may lose.
 const MARGIN_DEGREES: f64 = 2e-6;
 
 /// Positions up to which the union itself is computed: more of them take seconds.
 const MAX_UNION_POSITIONS: usize = 20_000;
+
+/// Most positions that are reported, those that close rings among them: no parent refuses so many.
+pub const MAX_POSITIONS: usize = 1_000;
 
 /// Cells along each side of the grids that are tried, finest first.
 const GRIDS: [usize; 5] = [40, 24, 14, 8, 4];
@@ -53,6 +56,7 @@ pub fn reported(areas: &[Arc<str>]) -> Reported {
         texts.into_iter().filter_map(|text| Some((text, area::parse(text).ok()?))).collect();
     if let [(text, only)] = parsed.as_slice()
         && only.0.len() == 1
+        && positions(&only.0[0]) <= MAX_POSITIONS
     {
         let text = Some(geojson_as_sent(text, only));
         return Reported { polygon: text.clone(), close: text };

@@ -4,11 +4,16 @@
 //! or has longitudes beyond ±180. Rings that cross themselves are refused, and so is an edge over 180° long, which
 //! is almost always a forgotten antimeridian; only the edge along the whole globe, with both ends on ±180, is meant.
 
-use geo::{Coord, LineString, MultiPolygon, Polygon, Validation};
+use geo::{
+    BoundingRect, Coord, Intersects as _, LineString, MultiPolygon, Polygon, Rect, Relate as _,
+    RemoveRepeatedPoints as _, Validation, coordinate_position::CoordPos, dimensions::Dimensions,
+};
 use geojson::{GeoJson, GeometryValue, Position};
 
-/// Most positions that an area may have.
-pub const MAX_POSITIONS: usize = 1_000;
+use super::{ring::is_simple, text};
+
+/// Most vertices that an area may have. The position that closes a ring is none.
+pub const MAX_VERTICES: usize = 1_000;
 
 /// Longest GeoJSON of an area, in bytes.
 pub const MAX_AREA_BYTES: usize = 128 * 1024;
@@ -33,8 +38,8 @@ pub enum AreaError {
     Kind(&'static str),
     #[error("the area is empty")]
     Empty,
-    #[error("the area has {found} positions, at most {max} are accepted")]
-    TooManyPositions { found: usize, max: usize },
+    #[error("the area has {found} vertices, at most {max} are accepted")]
+    TooManyVertices { found: usize, max: usize },
     #[error("a position has {0} numbers, longitude and latitude are needed")]
     Position(usize),
     #[error("longitude {0} is out of range")]
@@ -66,9 +71,9 @@ pub fn parse(text: &str) -> Result<MultiPolygon, AreaError> {
         }));
     };
     let polygons = polygons_of(geometry.value)?;
-    let positions: usize = polygons.iter().flatten().map(Vec::len).sum();
-    if positions > MAX_POSITIONS {
-        return Err(AreaError::TooManyPositions { found: positions, max: MAX_POSITIONS });
+    let found: usize = polygons.iter().flatten().map(|ring| ring.len().saturating_sub(1)).sum();
+    if found > MAX_VERTICES {
+        return Err(AreaError::TooManyVertices { found, max: MAX_VERTICES });
     }
     let polygons = polygons.iter().map(|rings| polygon(rings)).collect::<Result<Vec<_>, _>>()?;
     if polygons.is_empty() {
@@ -98,7 +103,7 @@ pub fn read_file(text: &str) -> Result<String, AreaError> {
     }
     let polygons = polygons.iter().map(|rings| polygon(rings)).collect::<Result<Vec<_>, _>>()?;
     for polygon in &polygons {
-        check_shape(polygon)?;
+        check_polygon(polygon)?;
     }
     // Features may overlap; an area may not.
     let whole = MultiPolygon::new(polygons);
@@ -139,8 +144,39 @@ pub fn geojson(area: &MultiPolygon) -> String {
 }
 
 /// Refuses rings that cross themselves or each other, holes outside, polygons that overlap.
-pub fn check_shape(shape: &impl Validation) -> Result<(), AreaError> {
-    shape.check_validation().map_err(|e| AreaError::Invalid(one_line(&e)))
+pub fn check_shape(area: &MultiPolygon) -> Result<(), AreaError> {
+    area.iter().try_for_each(check_polygon)?;
+    let boxes: Vec<Option<Rect>> = area.iter().map(BoundingRect::bounding_rect).collect();
+    let mut pairs = (0..area.0.len()).flat_map(|one| (one + 1..area.0.len()).map(move |two| (one, two)));
+    // What lies in boxes apart from each other can't meet, and of most pairs that is all that has to be known.
+    let near = |(one, two): &(usize, usize)| match (&boxes[*one], &boxes[*two]) {
+        (Some(one), Some(two)) => one.intersects(two),
+        _ => false,
+    };
+    let meet = pairs.by_ref().filter(near).find_map(|(one, two)| {
+        let how = area.0[one].relate(&area.0[two]);
+        if how.get(CoordPos::Inside, CoordPos::Inside) == Dimensions::TwoDimensional {
+            return Some(format!("polygons {one} and {two} overlap"));
+        }
+        let on_line = how.get(CoordPos::OnBoundary, CoordPos::OnBoundary) == Dimensions::OneDimensional;
+        on_line.then(|| format!("polygons {one} and {two} touch on a line"))
+    });
+    meet.map_or(Ok(()), |why| Err(AreaError::Invalid(why)))
+}
+
+/// The same for one polygon.
+pub fn check_polygon(polygon: &Polygon) -> Result<(), AreaError> {
+    if !is_simple(polygon.exterior()) {
+        return Err(AreaError::Invalid("a ring crosses itself".to_owned()));
+    }
+    if !polygon.interiors().is_empty() {
+        // Holes are rare: here the general check is good enough.
+        return polygon.check_validation().map_err(|error| AreaError::Invalid(one_line(&error)));
+    }
+    if polygon.exterior().remove_repeated_points().0.len() < 4 {
+        return Err(AreaError::Invalid("a ring has fewer than 3 distinct positions".to_owned()));
+    }
+    Ok(())
 }
 
 fn polygon(rings: &[Vec<Position>]) -> Result<Polygon, AreaError> {
@@ -185,6 +221,9 @@ pub fn coord(position: &[f64]) -> Result<Coord, AreaError> {
     Ok(Coord { x, y })
 }
 
+/// Longest reason that another library gives, in characters.
+const MAX_REASON_CHARS: usize = 200;
+
 fn one_line(error: &impl std::fmt::Display) -> String {
-    error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+    text::one_line(&error.to_string()).chars().take(MAX_REASON_CHARS).collect()
 }

@@ -78,6 +78,8 @@ pub enum Cordon {
 ///     Todo --> Failed: never fetched
 ///     Doing --> Done
 ///     Doing --> Failed
+///     Done --> Doing: untested, and rolled out when the others had passed (a new attempt)
+///     Done --> Todo: untested, and retried (a new attempt)
 ///     Failed --> Todo: retry (a new attempt)
 ///     Failed --> Doing: it was not lost after all (a new attempt)
 /// ```
@@ -136,6 +138,9 @@ pub enum Outcome {
     Lost,
     /// It confirmed that it runs the base version again.
     Undone,
+    /// A stage of it got no calls, or fewer than its minimum, for as long as `no_calls` allows. It runs the base version,
+    /// unless it was rolled out when the others had passed. Neither a failure nor a success.
+    Untested,
     Excluded(Exclusion),
 }
 
@@ -149,6 +154,7 @@ impl Outcome {
             Self::Unreachable => "unreachable",
             Self::Lost => "lost",
             Self::Undone => "undone",
+            Self::Untested => "untested",
             Self::Excluded(_) => "excluded",
         }
     }

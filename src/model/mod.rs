@@ -8,8 +8,10 @@ pub mod area;
 pub mod child;
 pub mod duration;
 pub mod id;
+mod ring;
 pub mod status;
 pub mod steps;
+pub mod text;
 pub mod time;
 
 pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, Outcome};

@@ -42,7 +42,9 @@ struct Webhook {
 /// Carries effects out as they come, until `stop` or until the engine is gone. What is not done then is left in
 /// the store for the next life.
 pub async fn run(engine: Engine, mut effects: mpsc::UnboundedReceiver<OutboxRow>, stop: CancellationToken) {
-    let client = match reqwest::Client::builder().timeout(CALL_TIMEOUT).build() {
+    // A redirect is not followed: what was told to one address is not for another that this one chooses.
+    let client = reqwest::Client::builder().timeout(CALL_TIMEOUT).redirect(reqwest::redirect::Policy::none());
+    let client = match client.build() {
         Ok(client) => client,
         Err(error) => {
             tracing::error!(%error, "webhooks can't be called; their calls stay in the store");

@@ -3,7 +3,7 @@
 use geo::{BooleanOps as _, MultiPolygon, Translate as _};
 
 use crate::{
-    model::area::{self, check_shape},
+    model::area::{self, check_polygon},
     strategy::{MAX_TARGET_POSITIONS, Target, TargetArea},
 };
 
@@ -18,7 +18,7 @@ pub fn clipped(target: &Target, child: &str) -> Target {
         let wanted = wanted.polygons();
         let parts = TURNS.iter().flat_map(|turn| wanted.translate(*turn, 0.0).intersection(&child));
         let parts: MultiPolygon = parts.collect();
-        parts.iter().try_for_each(check_shape).ok()?;
+        parts.iter().try_for_each(check_polygon).ok()?;
         let clipped = TargetArea::from(&parts);
         let positions: usize = clipped.0.iter().flatten().map(Vec::len).sum();
         (1..=MAX_TARGET_POSITIONS).contains(&positions).then_some(clipped)

@@ -23,7 +23,7 @@ pub struct Entry {
     bounds: [f32; 4],
     /// How many agents stand for it: 1 for an agent, its children for a release manager.
     pub agents: u32,
-    /// Square kilometres of its area; negative where there is no child.
+    /// Square kilometres of its area, 0 where it encloses nothing; negative where there is no child.
     km2: f32,
 }
 
@@ -32,6 +32,11 @@ const VACANT: Entry = Entry { bounds: [f32::NAN; 4], agents: 0, km2: -1.0 };
 impl Entry {
     pub fn km2(&self) -> f64 {
         f64::from(self.km2.max(0.0))
+    }
+
+    /// Whether an area is known that has no surface.
+    fn is_flat(&self) -> bool {
+        self.km2 == 0.0 && !self.bounds[0].is_nan()
     }
 
     fn is_vacant(&self) -> bool {
@@ -116,6 +121,11 @@ impl AreaIndex {
         known.map(|(at, entry)| (ChildKey(at as u32), entry))
     }
 
+    /// Those whose area has no surface: no target meets it.
+    pub fn without_surface(&self) -> impl Iterator<Item = ChildKey> {
+        self.iter().filter(|(_, entry)| entry.is_flat()).map(|(child, _)| child)
+    }
+
     /// A rectangle around all areas.
     pub fn bounds(&self) -> Bounds {
         steps::take(self.entries.len());
@@ -162,6 +172,10 @@ pub(super) fn place<'t>(
     area: &impl Fn(ChildKey) -> Option<&'t str>,
 ) -> Place {
     let Some(bounds) = entry.bounds() else { return Place::Unknown };
+    // What has no inside meets none.
+    if entry.is_flat() {
+        return Place::Outside;
+    }
     match cover.place(&bounds, || area(child).and_then(Shape::read)) {
         Lies::Inside => Place::Inside,
         Lies::Partly => Place::Partly,
@@ -175,7 +189,8 @@ fn entry(area: Option<&str>, agents: u32) -> Entry {
     };
     let Bounds { min, max } = *shape.bounds();
     let bounds = [down(min.x), down(min.y), up(max.x), up(max.y)];
-    Entry { bounds, agents, km2: shape.km2() as f32 }
+    let km2 = if shape.is_flat() { 0.0 } else { (shape.km2() as f32).max(f32::MIN_POSITIVE) };
+    Entry { bounds, agents, km2 }
 }
 
 /// The next smaller number of fewer digits.

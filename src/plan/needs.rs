@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clipped;
 use crate::{
-    model::area::check_shape,
+    model::area::check_polygon,
     strategy::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target},
 };
 
@@ -61,6 +61,6 @@ impl Needs {
         if area.0.iter().flatten().map(Vec::len).sum::<usize>() > MAX_TARGET_POSITIONS {
             return Err(format!("a target has at most {MAX_TARGET_POSITIONS} positions"));
         }
-        area.polygons().iter().try_for_each(check_shape).map_err(|error| error.to_string())
+        area.polygons().iter().try_for_each(check_polygon).map_err(|error| error.to_string())
     }
 }

@@ -54,6 +54,9 @@ impl Bounds {
     }
 }
 
+/// What encloses less than this part of the box around it encloses nothing.
+const FLAT: f64 = 1e-12;
+
 /// Polygons whose interiors don't overlap. Exteriors run counter-clockwise and holes clockwise, so that the inside is
 /// always on the left of an edge.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,6 +146,13 @@ impl Shape {
             .sum();
         // Counter-clockwise rings count what lies between them and the equator negatively.
         (-around * EARTH_RADIUS_KM * EARTH_RADIUS_KM).max(0.0)
+    }
+
+    /// Whether it encloses nothing, but for what rounding makes of a line there and back.
+    pub fn is_flat(&self) -> bool {
+        let twice: f64 = self.rings().map(|(ring, _)| signed_area(ring)).sum();
+        let Bounds { min, max } = self.bounds;
+        twice.abs() <= FLAT * (max.x - min.x) * (max.y - min.y)
     }
 
     pub fn polygons(&self) -> MultiPolygon {

@@ -30,7 +30,10 @@
 //!
 //! Deliberately not here: how questions wait and are handed out ([`crate::engine::questions`]).
 
+pub mod children;
+pub mod deployments;
 pub mod eligible;
+pub mod part;
 
 use std::time::Duration;
 
@@ -74,6 +77,9 @@ pub async fn answer(engine: &Engine, kind: &str, body: &str, within: Duration) -
     let asked = Asked::new(engine.clone(), within);
     let said = match kind {
         eligible::Eligible::NAME => run::<eligible::Eligible>(asked, body).await,
+        children::ChildrenOf::NAME => run::<children::ChildrenOf>(asked, body).await,
+        deployments::DeploymentsOf::NAME => run::<deployments::DeploymentsOf>(asked, body).await,
+        part::PartOf::NAME => run::<part::PartOf>(asked, body).await,
         unknown => Err(format!("questions of the kind {unknown:?} are not known here")),
     };
     said.map_err(|why| why.chars().filter(|c| !c.is_control()).take(MAX_REFUSAL_BYTES / 4).collect())

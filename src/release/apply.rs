@@ -73,6 +73,9 @@ impl State {
             Change::StageSkipped { release, stage, then, now } => {
                 self.fold(*release, Fact::StageSkipped { stage: *stage, then: *then }, *now);
             }
+            Change::UntestedRolledOut { release, now } => {
+                self.fold(*release, Fact::UntestedRolledOut, *now);
+            }
             Change::ReleaseAborted { release, why, end, now } => {
                 self.with(*release, |release| {
                     release.clock.resume(*now);

@@ -187,6 +187,10 @@ pub enum Step {
     },
     /// The signal to end the stage is given.
     Signalled,
+    /// So it is because the stage does not get the calls it needs.
+    SignalledIdle,
+    /// The stage ended without a call of the new version, and is offered again as a new attempt.
+    StageAgain,
     /// A stage ended at the child.
     Reported {
         slot: Slot,
@@ -278,6 +282,8 @@ pub enum Fact {
     StageEnded {
         stage: u8,
     },
+    /// Those that were left untested get the new version too: the others have passed.
+    UntestedRolledOut,
     /// An operator wants nobody to begin this stage any more: who would has this instead.
     StageSkipped {
         stage: u8,
@@ -321,6 +327,8 @@ pub struct Assignment {
     pub admitted: bool,
     /// Stages that it passed over when their offers may have been shown already.
     pub passed: StageSet,
+    /// `None`: its stage was tried once, and waits for no calls.
+    pub idle: Option<Box<Idle>>,
     /// When it was offered, fetched, or last reported.
     pub since: ReleaseMs,
     /// When the current stage began.
@@ -340,6 +348,16 @@ pub struct Assignment {
     pub facts: u16,
     /// `None` until something is reported.
     pub heard: Option<Box<Heard>>,
+}
+
+/// A stage that does not get the calls it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idle {
+    /// When it began for the first time.
+    pub since: ReleaseMs,
+    /// The child was told to end it for want of calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told: bool,
 }
 
 /// What was heard of a child.
@@ -389,6 +407,7 @@ impl Assignment {
             joined: None,
             admitted: false,
             passed: StageSet::default(),
+            idle: None,
             slot: Piece::FIRST.slot(),
             stage_status: StageStatus::Pending,
             since: at,
@@ -528,6 +547,7 @@ impl Assignment {
             Some(Outcome::Succeeded) => self.manager.as_deref().is_some_and(|m| m.reported.bad() > 0),
             // Where another child stands in for it, that one is retried.
             Some(Outcome::Lost) => self.successor.is_none(),
+            Some(Outcome::Untested) => self.is_left_untested(),
             _ => false,
         }
     }
@@ -561,6 +581,12 @@ impl Assignment {
                 self.stage_status = self.stage_status.max(StageStatus::ShouldEnd);
                 self.since = at;
             }
+            Step::SignalledIdle => {
+                self.stage_status = self.stage_status.max(StageStatus::ShouldEnd);
+                self.idle = Some(Box::new(Idle { since: self.stage_begun(), told: true }));
+                self.since = at;
+            }
+            Step::StageAgain => self.begin_again(at),
             Step::Reported { slot, status, digest, shows, .. } => {
                 self.report(*slot, *status, *digest, *shows, strategy, at);
             }
@@ -577,6 +603,7 @@ impl Assignment {
             Step::NextOffer { piece } => {
                 self.piece = self.fitting(*piece, strategy).unwrap_or(*piece);
                 self.fetched = false;
+                self.idle = None;
                 self.begin(self.piece.slot(), StageStatus::Pending, at);
             }
             Step::Lacks { functions } => {
@@ -597,7 +624,7 @@ impl Assignment {
                 self.status = *status;
                 self.outcome = Some(*outcome);
                 self.since = at;
-                if *outcome == Outcome::Succeeded {
+                if *status == ChildStatus::Done {
                     self.tainted = self.tainted.minus(self.rolled_out);
                 }
             }
@@ -679,6 +706,7 @@ impl Assignment {
                 }
             }
             Fact::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
+            Fact::UntestedRolledOut => self.roll_out_untested(dated.at),
             Fact::Aborted => self.abort(dated.at),
             Fact::Retried => {
                 if self.is_retryable() {
@@ -712,6 +740,44 @@ impl Assignment {
     pub fn is_in(&self, stage: usize) -> bool {
         let runs = matches!(self.stage_status, StageStatus::InProgress | StageStatus::SuccessWaiting);
         self.status == ChildStatus::Doing && self.slot.stage_index() == Some(stage) && runs
+    }
+
+    /// When the stage it is in began for the first time.
+    pub fn stage_begun(&self) -> ReleaseMs {
+        self.idle.as_ref().map_or(self.stage_since, |idle| idle.since)
+    }
+
+    /// Whether it was left untested, and nothing else was offered to it.
+    pub fn is_left_untested(&self) -> bool {
+        let is_left = self.status.is_over() && self.outcome == Some(Outcome::Untested);
+        is_left && self.manager.is_none() && self.successor.is_none() && self.may_run_new().is_empty()
+    }
+
+    /// The same stage, under the names of a new attempt.
+    fn begin_again(&mut self, at: ReleaseMs) {
+        self.idle = Some(Box::new(Idle { since: self.stage_begun(), told: false }));
+        self.try_anew(self.piece, at);
+    }
+
+    /// As a new attempt, which goes on where the one before was.
+    fn try_anew(&mut self, piece: Piece, at: ReleaseMs) {
+        self.attempt = self.attempt.saturating_add(1);
+        self.named = self.attempt;
+        self.piece = piece;
+        self.fetched = false;
+        self.polls = 0;
+        self.begin(piece.slot(), StageStatus::Pending, at);
+    }
+
+    /// It stays untested, whatever becomes of this.
+    fn roll_out_untested(&mut self, at: ReleaseMs) {
+        if !self.is_left_untested() {
+            return;
+        }
+        self.status = ChildStatus::Doing;
+        self.idle = None;
+        self.admitted = false;
+        self.try_anew(Piece::Rollout(0), at);
     }
 
     fn reinstate(&mut self, at: ReleaseMs) {
@@ -804,7 +870,9 @@ impl Assignment {
             undo.since = at;
             undo.asked = at;
             undo.polls = 0;
-        } else if self.status.is_over() && matches!(self.outcome, None | Some(Outcome::Succeeded)) {
+        } else if self.status.is_over()
+            && matches!(self.outcome, None | Some(Outcome::Succeeded | Outcome::Untested))
+        {
             // What went wrong first is what a person wants to know, and a new attempt has no outcome yet.
             self.outcome = Some(Outcome::Undone);
         }

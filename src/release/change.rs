@@ -187,6 +187,11 @@ pub enum Change {
         then: Piece,
         now: Now,
     },
+    /// Those that were left untested get the new version too: the others have passed.
+    UntestedRolledOut {
+        release: ReleaseKey,
+        now: Now,
+    },
     /// A child that was not there when the release started has a part in it now.
     ChildJoined {
         release: ReleaseKey,
@@ -394,6 +399,7 @@ impl Change {
             | Self::ReleaseRetried { release, .. }
             | Self::StageEnded { release, .. }
             | Self::StageSkipped { release, .. }
+            | Self::UntestedRolledOut { release, .. }
             | Self::ChildJoined { release, .. }
             | Self::GateReached { release, .. }
             | Self::GateLeft { release }

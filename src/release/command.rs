@@ -89,7 +89,7 @@ pub enum Command {
         release: String,
         child: String,
     },
-    /// Another attempt for every child that failed, timed out, was unreachable or lost.
+    /// Another attempt for every child that failed, timed out, was unreachable, lost or left untested.
     Retry {
         release: String,
     },

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     model::{ChildStatus, StageStatus},
-    strategy::Strategy,
+    strategy::{NoCalls, Strategy},
 };
 
 /// What a child failed to do in time.
@@ -19,6 +19,8 @@ pub enum Missed {
     SetUp,
     /// To end a stage.
     Stage,
+    /// To get the calls that its stage needs.
+    Calls,
     /// To confirm that it runs the base version again.
     Undo,
 }
@@ -62,6 +64,24 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
 }
 
+/// How long the stage that an agent is in may go without the calls it needs, from when it began for the first time; in
+/// milliseconds, `None` where that has no end of its own.
+pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64> {
+    let stage = assignment.slot.stage_index().and_then(|stage| strategy.stages.get(stage))?;
+    let led = assignment.manager.is_none() && !assignment.by_itself;
+    match strategy.no_calls() {
+        NoCalls::After(time) if led => Some((stage.min_duration + time).as_millis() as u64),
+        _ => None,
+    }
+}
+
+fn calls(assignment: &Assignment, strategy: &Strategy) -> Option<Deadline> {
+    let runs = assignment.fetched && assignment.stage_status == StageStatus::InProgress;
+    let longest = without_calls(assignment, strategy).filter(|_| runs)?;
+    let at = assignment.stage_begun().saturating_add(longest);
+    Some(Deadline { at, missed: Missed::Calls, silence_ms: None })
+}
+
 /// Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
 pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool {
     assignment.manager.is_none()
@@ -74,21 +94,21 @@ fn main(
     deadlines: Deadlines,
     strategy: &Strategy,
     gates: &Gates,
-) -> [Option<Deadline>; 2] {
+) -> [Option<Deadline>; 3] {
     let waits_for_fetch = match assignment.status {
         ChildStatus::Todo => true,
         ChildStatus::Doing => !assignment.fetched,
-        ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => return [None, None],
+        ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => return [None; 3],
     };
     if waits_for_fetch && gates.holds(assignment) {
         // It waits for the others, and each of them has a deadline.
-        return [None, None];
+        return [None; 3];
     }
     if waits_for_fetch {
         let at = assignment.since.saturating_add(deadlines.offer_ms);
         // Who waits for a place is not at fault as long as it calls.
         let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
-        return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None];
+        return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None, None];
     }
     let silent_by_nature = is_silent_by_nature(assignment, strategy);
     let in_charge = strategy.rollout.is_some();
@@ -109,5 +129,5 @@ fn main(
         missed: Missed::SetUp,
         silence_ms: Some(deadlines.setup_ms),
     };
-    [(!is_withheld).then_some(stage), (!silent_by_nature).then_some(silence)]
+    [(!is_withheld).then_some(stage), (!silent_by_nature).then_some(silence), calls(assignment, strategy)]
 }

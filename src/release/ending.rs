@@ -224,8 +224,9 @@ pub(super) fn noted_at_the_end(state: &State, release: &Release) -> Option<Chang
 
 /// What a manager said of its agents: `reported of its 9 agents 3 failed, 1 timed out`.
 fn below(agents: Agents) -> String {
-    let Agents { failed, timed_out, unreachable, .. } = agents;
-    let all = [(failed, "failed"), (timed_out, "timed out"), (unreachable, "unreachable")];
+    let Agents { failed, timed_out, unreachable, untested, .. } = agents;
+    let all =
+        [(failed, "failed"), (timed_out, "timed out"), (unreachable, "unreachable"), (untested, "untested")];
     let bad: Vec<String> =
         all.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     format!("reported of its {} agents {}", agents.participants, bad.join(", "))
@@ -236,6 +237,7 @@ const fn verb(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "was not heard of in time",
         Outcome::Lost => "lost its result",
         Outcome::Unreachable => "never fetched its offer",
+        Outcome::Untested => "was left untested",
         _ => "failed",
     }
 }

@@ -290,7 +290,10 @@ impl Gates {
         if self.levels.level_of(assignment) >= self.stand.level {
             return true;
         }
-        let is_ready = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
+        // Who was told to end for want of calls has come to nothing yet.
+        let is_idle = assignment.idle.as_ref().is_some_and(|idle| idle.told);
+        let waits = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
+        let is_ready = waits && !is_idle;
         is_ready && !self.may_end(assignment.slot)
     }
 }

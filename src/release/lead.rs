@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     model::{ChildKey, Now, Outcome},
-    strategy::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round},
+    strategy::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round, Untested},
 };
 
 impl Release {
@@ -87,6 +87,14 @@ impl Release {
                 approval.is_some_and(|approval| approval.of == ApprovalOf::Waves)
             }
         }
+    }
+
+    /// Whether those that were left untested get the new version now: nobody else is waited for, and somebody has passed.
+    pub(super) fn rolls_out_untested(&self) -> bool {
+        let wanted =
+            self.strategy.rollout.as_ref().is_some_and(|rollout| rollout.untested == Untested::Rollout);
+        let is_last = self.counts.awaited == 0 && self.is_running();
+        wanted && is_last && self.counts.left_untested > 0 && self.counts.agents.succeeded > 0
     }
 
     /// Whether something else than time or an approval opens a gate: a verdict, or the parent.
@@ -189,7 +197,7 @@ type Limit = (&'static str, Amount, fn(Bad) -> u32, fn(Outcome) -> bool);
 fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
     let planned = release.agents_planned();
     let (bad, accepted) = (release.counts.bad(), release.accepted);
-    let limits: [Limit; 3] = [
+    let limits: [Limit; 4] = [
         ("max_failed", rollout.max_failed, |bad| bad.failed, |outcome| outcome == Outcome::Failed),
         (
             "max_timed_out",
@@ -203,6 +211,7 @@ fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
             |bad| bad.unreachable,
             |outcome| outcome == Outcome::Unreachable,
         ),
+        ("max_untested", rollout.max_untested, |bad| bad.untested, |outcome| outcome == Outcome::Untested),
     ];
     limits.into_iter().find_map(|(key, limit, of, is_counted)| {
         let most = limit.of(planned, Round::Down);

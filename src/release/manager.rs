@@ -35,18 +35,27 @@ pub struct Agents {
     /// Not heard of in time, or their result was lost.
     pub timed_out: u32,
     pub unreachable: u32,
+    /// Neither failed nor succeeded, for want of calls. A manager that knows nothing of it says nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub untested: u32,
     /// They may run what was taken back.
     pub unconfirmed: u32,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Agents {
-    fn numbers(&mut self) -> [&mut u32; 6] {
+    fn numbers(&mut self) -> [&mut u32; 7] {
         [
             &mut self.participants,
             &mut self.succeeded,
             &mut self.failed,
             &mut self.timed_out,
             &mut self.unreachable,
+            &mut self.untested,
             &mut self.unconfirmed,
         ]
     }
@@ -164,6 +173,7 @@ impl Agents {
             Some(Outcome::Failed) => self.failed = agents,
             Some(Outcome::TimedOut | Outcome::Lost) => self.timed_out = agents,
             Some(Outcome::Unreachable) => self.unreachable = agents,
+            Some(Outcome::Untested) => self.untested = agents,
             None | Some(Outcome::Undone | Outcome::Excluded(_)) => {}
         }
     }
@@ -221,6 +231,10 @@ impl Release {
             max_failed: count(rollout.max_failed),
             max_timed_out: count(rollout.max_timed_out),
             max_unreachable: count(rollout.max_unreachable),
+            // Who is untested runs the base version: there is no hurry, and an earlier build doesn't know the key.
+            max_untested: Amount::WHOLE,
+            no_calls: rollout.no_calls,
+            untested: rollout.untested,
             on_failure: match rollout.on_failure {
                 OnLimit::Rollback => OnLimit::Rollback,
                 OnLimit::Pause | OnLimit::Continue => OnLimit::Continue,

@@ -1,6 +1,6 @@
 //! What an operator may set of the rules.
 
-use std::time::Duration;
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use crate::strategy::Strategy;
 
@@ -67,6 +67,9 @@ pub struct Settings {
     pub offer_jitter: Duration,
     pub max_children: usize,
     pub max_open_releases: usize,
+    /// Ids of children that prove by a token who they are. Each comes back under its own id, so nobody else is ever
+    /// taken for its successor, whatever area it names.
+    pub proven: Arc<HashSet<String>>,
     /// Ids that callers of one address brought along and that never took part in anything.
     pub max_adopted: usize,
 }
@@ -81,6 +84,7 @@ impl Default for Settings {
             offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
+            proven: Arc::default(),
             max_adopted: DEFAULT_MAX_ADOPTED,
         }
     }

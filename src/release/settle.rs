@@ -65,6 +65,9 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
     }
     let end = match release.state {
         ReleaseState::Running if release.awaits_last_verdict() => return Vec::new(),
+        ReleaseState::Running if release.rolls_out_untested() => {
+            return vec![Change::UntestedRolledOut { release: release.key, now }];
+        }
         ReleaseState::Running if release.counts.failures() > 0 || release.was_aborted_below() => {
             End::DoneWithFailures
         }

@@ -4,11 +4,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    hash::{BuildHasher as _, RandomState},
     net::IpAddr,
     ops::{Deref, DerefMut, RangeBounds},
     sync::Arc,
 };
 
+use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -98,13 +100,23 @@ impl Child {
     }
 }
 
+/// Makes room for so many, and for an eighth more of those that are there: doubling would leave half of the memory empty.
+pub(crate) fn make_room<T>(list: &mut Vec<T>, len: usize) {
+    if list.capacity() < len {
+        let more = (len - list.len()).max(list.len() / 8).max(64);
+        list.reserve_exact(more);
+    }
+}
+
 /// All children, by number and by id.
 #[derive(Debug, Default)]
 pub struct Children {
     slots: Vec<Option<Child>>,
     /// Numbers below this one were given, whether or not those who had them are still known.
     given: u32,
-    by_id: HashMap<ChildId, ChildKey>,
+    /// The ids themselves are in the slots.
+    by_id: HashTable<ChildKey>,
+    hasher: RandomState,
 }
 
 impl Children {
@@ -117,7 +129,8 @@ impl Children {
     }
 
     pub fn key(&self, id: &str) -> Option<ChildKey> {
-        self.by_id.get(id).copied()
+        let is_it = |key: &ChildKey| self.get(*key).is_some_and(|child| child.id.as_str() == id);
+        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
     }
 
     pub fn get(&self, key: ChildKey) -> Option<&Child> {
@@ -135,18 +148,36 @@ impl Children {
 
     pub(super) fn insert(&mut self, key: ChildKey, child: Child) {
         self.reserve(key);
+        self.remove(key);
+        // The id is this one's now.
+        self.let_go_of(child.id.as_str());
         let at = key.0 as usize;
         if self.slots.len() <= at {
+            make_room(&mut self.slots, at + 1);
             self.slots.resize_with(at + 1, || None);
         }
-        self.by_id.insert(child.id.clone(), key);
+        let hash = self.hasher.hash_one(child.id.as_str());
         self.slots[at] = Some(child);
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let id = |key: &ChildKey| {
+            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child| child.id.as_str())
+        };
+        self.by_id.insert_unique(hash, key, |key| hasher.hash_one(id(key).unwrap_or_default()));
     }
 
     pub(super) fn remove(&mut self, key: ChildKey) -> Option<Child> {
-        let child = self.slots.get_mut(key.0 as usize)?.take()?;
-        self.by_id.remove(&child.id);
-        Some(child)
+        let id = self.get(key)?.id.clone();
+        if self.key(id.as_str()) == Some(key) {
+            self.let_go_of(id.as_str());
+        }
+        self.slots.get_mut(key.0 as usize)?.take()
+    }
+
+    fn let_go_of(&mut self, id: &str) {
+        let Some(key) = self.key(id) else { return };
+        if let Ok(entry) = self.by_id.find_entry(self.hasher.hash_one(id), |other| *other == key) {
+            entry.remove();
+        }
     }
 
     /// In order of birth, only keys above `after`.
@@ -207,6 +238,7 @@ pub enum End {
 ///     Done --> RollingBack: the parent takes it back
 ///     Running --> DoneWithFailures
 ///     DoneWithFailures --> Running: retry
+///     Done --> Running: retry of those that were left untested
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state")]
@@ -295,7 +327,7 @@ impl ReleaseClock {
     }
 }
 
-/// Agents that ended badly, by what limits there are.
+/// Agents that did not end well, by what limits there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bad {
@@ -303,6 +335,7 @@ pub struct Bad {
     /// Not heard of in time, or their result was lost.
     pub timed_out: u32,
     pub unreachable: u32,
+    pub untested: u32,
 }
 
 /// How many children of a release are where.
@@ -320,6 +353,7 @@ pub struct Counts {
     pub unreachable: u32,
     pub lost: u32,
     pub undone: u32,
+    pub untested: u32,
     pub excluded: u32,
     /// Undos offered and not confirmed.
     pub undoing: u32,
@@ -342,13 +376,16 @@ pub struct Counts {
     /// Places of `max_in_progress` that are taken.
     #[serde(skip)]
     pub in_progress: u32,
+    /// Untested agents that the new version was not offered to.
+    #[serde(skip)]
+    pub left_untested: u32,
     /// Agents, those of managers below among them.
     #[serde(skip)]
     pub agents: Agents,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 10] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 11] {
         use crate::model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -365,6 +402,7 @@ impl Counts {
             Some(Outcome::Unreachable) => Some(&mut self.unreachable),
             Some(Outcome::Lost) => Some(&mut self.lost),
             Some(Outcome::Undone) => Some(&mut self.undone),
+            Some(Outcome::Untested) => Some(&mut self.untested),
             Some(Outcome::Excluded(_)) => Some(&mut self.excluded),
         };
         let undo = assignment.pending_undo();
@@ -379,6 +417,7 @@ impl Counts {
             gates.waits_for(assignment).then_some(&mut self.behind),
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
+            assignment.is_left_untested().then_some(&mut self.left_untested),
         ]
     }
 
@@ -395,10 +434,10 @@ impl Counts {
         self.agents.remove(assignment.agents());
     }
 
-    /// Agents that ended badly, as limits count them.
+    /// Agents that did not end well, as limits count them.
     pub const fn bad(&self) -> Bad {
-        let Agents { failed, timed_out, unreachable, .. } = self.agents;
-        Bad { failed, timed_out, unreachable }
+        let Agents { failed, timed_out, unreachable, untested, .. } = self.agents;
+        Bad { failed, timed_out, unreachable, untested }
     }
 
     /// Agents that ended badly.

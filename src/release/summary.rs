@@ -132,6 +132,19 @@ impl Summary {
         Kept { json, digest: u64::from_be_bytes(first) }
     }
 
+    /// Whether a failure is for want of calls: the new version got none. Times of -1 with errors are calls that failed.
+    pub fn has_no_calls(&self) -> bool {
+        let Times { median, minimum, maximum } = self.f2_times_summary;
+        let none = median < 0.0 && minimum < 0.0 && maximum < 0.0 && self.f2_err_rate <= 0.0;
+        none && self.f2_calls.unwrap_or_default() == 0
+    }
+
+    /// Whether so many calls are known to have been made.
+    pub fn has_calls(&self, least: u64) -> bool {
+        let calls = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
+        calls.is_some_and(|calls| calls >= least)
+    }
+
     /// Its stored form with what it said of the next stage, which is no part of what makes two reports the same.
     pub fn keep_with_next(&self, next: &str) -> Kept {
         let mut kept = self.keep();

@@ -155,7 +155,7 @@ impl Release {
 
     /// Everybody whose wave has begun is done, and the parent opens the next.
     fn is_between_waves(&self) -> bool {
-        self.waves_from_above() && self.counts.awaited_now == 0
+        self.waves_from_above() && self.counts.awaited_now == 0 && !self.rolls_out_untested()
     }
 }
 
@@ -261,8 +261,8 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         proxy_times: times(of, |s| s.proxy_times, |s| Some(s.f1_calls? + s.f2_calls?), None),
         f1_times_summary: times(of, |s| s.f1_times_summary, |s| s.f1_calls, f1_histogram.as_ref()),
         f2_times_summary: times(of, |s| s.f2_times_summary, |s| s.f2_calls, f2_histogram.as_ref()),
-        f1_err_rate: rate(of, |s| s.f1_err_rate, |s| s.f1_calls),
-        f2_err_rate: rate(of, |s| s.f2_err_rate, |s| s.f2_calls),
+        f1_err_rate: rate(of, |s| (s.f1_err_rate, s.f1_times_summary), |s| s.f1_calls),
+        f2_err_rate: rate(of, |s| (s.f2_err_rate, s.f2_times_summary), |s| s.f2_calls),
         f1_calls,
         f2_calls,
         f1_errors,
@@ -284,8 +284,13 @@ fn mean(values: &[(f64, Option<u64>)]) -> Option<f64> {
     (total > 0.0).then(|| sum / total)
 }
 
-fn rate(of: &[Summary], rate: fn(&Summary) -> f64, calls: fn(&Summary) -> Option<u64>) -> f64 {
-    let values: Vec<_> = of.iter().map(|summary| (rate(summary), calls(summary))).collect();
+fn rate(of: &[Summary], rate: fn(&Summary) -> (f64, Times), calls: fn(&Summary) -> Option<u64>) -> f64 {
+    // No error and no successful call: there was none, and that says nothing.
+    let said = of.iter().filter(|summary| {
+        let (rate, times) = rate(summary);
+        rate > 0.0 || times.minimum >= 0.0 || calls(summary).is_some()
+    });
+    let values: Vec<_> = said.map(|summary| (rate(summary).0, calls(summary))).collect();
     mean(&values).unwrap_or_default().clamp(0.0, 1.0)
 }
 

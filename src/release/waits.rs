@@ -20,6 +20,9 @@ use crate::model::{ChildKey, ChildStatus, Now, Outcome, StageStatus};
 #[derive(Debug, Clone, Copy)]
 pub struct Span(pub u64);
 
+/// So long after a download and its minimum duration, a stage that has not ended lacks calls, in milliseconds.
+const SURELY_SET_UP_MS: u64 = 60_000;
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1_000;
@@ -152,11 +155,32 @@ impl<S: Seen + ?Sized> Look<'_, S> {
                 format!("has ended {what} ({status}); its next call is awaited")
             }
             (_, Some(paused)) => format!("runs {what}; {paused}"),
-            (_, None) => format!("runs {what} for {}", self.ago(release, assignment.stage_since)),
+            (_, None) => {
+                let mut line = format!("runs {what} for {}", self.ago(release, assignment.stage_since));
+                line.extend(self.without_calls(release, assignment));
+                line
+            }
         };
         line.push_str(&self.called(key));
         self.gives_up(&mut line, release, key, assignment);
         line
+    }
+
+    /// What an agent lacks that could have ended its stage by now.
+    fn without_calls(&self, release: &Release, assignment: &Assignment) -> Option<String> {
+        let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage))?;
+        let is_led = assignment.manager.is_none() && !assignment.by_itself;
+        let minimum = stage.min_duration.as_millis() as u64;
+        let runs = release.at(self.now).saturating_sub(assignment.stage_since);
+        if !is_led || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
+            return None;
+        }
+        let ends =
+            deadline::without_calls(assignment, &release.strategy).map_or_else(String::new, |longest| {
+                let due = assignment.stage_begun().saturating_add(longest);
+                format!(", ends untested in {}", Span(due.saturating_sub(release.at(self.now))))
+            });
+        Some(format!(" without the calls that it needs{ends}"))
     }
 
     fn undo(&self, release: &Release, key: ChildKey, assignment: &Assignment, undo: &Undo) -> String {
@@ -186,6 +210,10 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             Some(Outcome::Unreachable) => "ended: never fetched what it was offered".to_owned(),
             Some(Outcome::Lost) => format!("ended: its result of {stage} was lost"),
             Some(Outcome::Undone) => "ended: runs the base version again".to_owned(),
+            Some(Outcome::Untested) if !assignment.rolled_out.is_empty() => {
+                "ended: rolled out untested, as the others had passed".to_owned()
+            }
+            Some(Outcome::Untested) => format!("ended: untested, {stage} did not get the calls it needs"),
             Some(Outcome::Excluded(why)) => format!("takes no part: {why}"),
         };
         let other = |line: &mut String, text: &str, other: Option<ChildKey>| {
@@ -229,6 +257,8 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         let deadlines = self.state.settings.deadlines(&release.strategy);
         let at = release.at(self.now);
         let due = deadline::of(assignment, deadlines, &release.strategy, &release.gates)
+            // Of this it is said why, too.
+            .filter(|deadline| deadline.missed != Missed::Calls)
             .map(|deadline| match (deadline.silence_ms, self.seen.last_call(key)) {
                 // Silence counts from the last call on.
                 (Some(silence), Some(called)) => {

@@ -45,9 +45,12 @@ pub const MAX_PAGE: u32 = 1_000;
 /// What can go wrong with a store. The text says what happened and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Passing: no connection, disk full, a timeout. The same call may be made again.
+    /// Passing: no connection, a timeout. The same call may be made again.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// Likewise: there is no space left.
+    #[error("the store has no space left: {0}")]
+    Full(String),
     /// Somebody else writes here now, or has written.
     #[error("the lease on the store is lost: {0}")]
     LeaseLost(String),
@@ -64,6 +67,13 @@ pub enum StoreError {
     /// The database refused what was asked for a reason that trying again won't cure.
     #[error("the store refused: {0}")]
     Refused(String),
+}
+
+impl StoreError {
+    /// Whether the same call may succeed another time.
+    pub const fn passes(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Full(_))
+    }
 }
 
 /// Receives what a store holds, table by table in the order of the methods, at start.
@@ -100,7 +110,7 @@ pub trait Writer: Send + fmt::Debug {
     /// Hands everything the engine needs to `loader`.
     fn load<'a>(&'a mut self, loader: &'a mut dyn Loader) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Commits a batch. After `Unavailable` the outcome is unknown: call again with the same batch. An
+    /// Commits a batch. After an error that passes the outcome is unknown: call again with the same batch. An
     /// implementation first looks whether `seq` says that the batch is already there.
     fn commit<'a>(&'a mut self, batch: &'a Batch) -> BoxFuture<'a, Result<(), StoreError>>;
 

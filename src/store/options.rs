@@ -9,7 +9,7 @@ pub struct OpenOptions {
     pub holder: Holder,
     /// As a standby: wait until the lease is free instead of failing with [`Held`](super::StoreError::Held).
     pub wait: bool,
-    /// SQLite: the file may not grow beyond this many bytes; a commit that would is `Unavailable`, as if the disk
+    /// SQLite: the file may not grow beyond this many bytes; a commit that would is `Full`, as if the disk
     /// were full. What is deleted makes room.
     pub max_bytes: Option<u64>,
 }

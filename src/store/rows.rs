@@ -79,7 +79,7 @@ pub struct AssignmentRow {
     pub child_key: u32,
     /// 0 `No`, 1 `Todo`, 2 `Doing`, 3 `Done`, 4 `Failed`.
     pub status: i16,
-    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `excluded`.
+    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `untested`, `excluded`.
     pub outcome: Option<String>,
     pub attempt: i16,
     /// Index of the current stage.

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::raw::At;
+use crate::model::text;
 
 /// Most diagnostics reported for one strategy; a text with more faults than this is not a strategy.
 pub const MAX_DIAGNOSTICS: usize = 200;
@@ -190,7 +191,7 @@ impl<'t> Findings<'t> {
 }
 
 fn shown(line: &str) -> String {
-    line.chars().take(MAX_SOURCE_LINE).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text::one_line(&line.chars().take(MAX_SOURCE_LINE).collect::<String>()).into_owned()
 }
 
 /// The developer's text for a message: quoted, escaped, and not longer than a line bears.

@@ -1,6 +1,6 @@
 //! The graph of stages: what follows what.
 
-use super::{Action, Metric, Stage, Statistic, Strategy};
+use super::{Action, Metric, NoCalls, Stage, Statistic, Strategy};
 
 impl Strategy {
     /// The stages from the first along `on_success`.
@@ -50,6 +50,11 @@ impl Strategy {
             }
         }
         Action::Rollback
+    }
+
+    /// When a stage ends that does not get the calls it needs.
+    pub fn no_calls(&self) -> NoCalls {
+        self.rollout.as_ref().map(|rollout| rollout.no_calls).unwrap_or_default()
     }
 
     /// What follows a stage.

@@ -37,7 +37,9 @@ pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Place, Severi
 pub use from_above::FromAbove;
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
-pub use rollout::{Approval, ApprovalOf, LateJoiners, MAX_WAVES, OnLimit, Order, Rollout};
+pub use rollout::{
+    Approval, ApprovalOf, LateJoiners, MAX_WAVES, NO_CALLS, NoCalls, OnLimit, Order, Rollout, Untested,
+};
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
 

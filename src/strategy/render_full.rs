@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    Action, Approval, ApprovalOf, Deadlines, FromAbove, LateJoiners, Metric, OnConflict, OnLimit, Order,
-    Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea,
+    Action, Amount, Approval, ApprovalOf, Deadlines, FromAbove, LateJoiners, Metric, NoCalls, OnConflict,
+    OnLimit, Order, Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea, Untested,
     render::{self, TAIL, head, push_function, quoted},
     scalar::{go_duration, sign},
 };
@@ -180,6 +180,7 @@ fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
         LateJoiners::Include => "include",
     };
     let _ = write!(text, "  on_failure: {on_failure}\n  late_joiners: {late_joiners}\n");
+    push_untested(text, rollout);
     if let Some(most) = rollout.max_in_progress {
         let _ = writeln!(text, "  max_in_progress: {most}");
     }
@@ -191,6 +192,23 @@ fn push_rollout(text: &mut String, strategy: &Strategy, rollout: &Rollout) {
     }
     if let Some(start) = rollout.start_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok()) {
         let _ = writeln!(text, "  start: {start}");
+    }
+}
+
+/// Only what is not usual: a manager of an earlier build knows nothing of it.
+fn push_untested(text: &mut String, rollout: &Rollout) {
+    if rollout.max_untested != Amount::WHOLE {
+        let _ = writeln!(text, "  max_untested: {}", rollout.max_untested);
+    }
+    match rollout.no_calls {
+        usual if usual == NoCalls::default() => {}
+        NoCalls::Never => text.push_str("  no_calls: never\n"),
+        NoCalls::After(time) => {
+            let _ = writeln!(text, "  no_calls: after {}", go_duration(time));
+        }
+    }
+    if rollout.untested == Untested::Rollout {
+        text.push_str("  untested: rollout\n");
     }
 }
 

@@ -29,6 +29,12 @@ pub struct Rollout {
     pub max_failed: Amount,
     pub max_timed_out: Amount,
     pub max_unreachable: Amount,
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub max_untested: Amount,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub no_calls: NoCalls,
+    #[serde(default, skip_serializing_if = "is_left")]
+    pub untested: Untested,
     /// What follows when a limit is passed.
     pub on_failure: OnLimit,
     /// Most agents that have an offer in hand at once; `None`: all.
@@ -54,6 +60,9 @@ impl Default for Rollout {
             max_failed: Amount::Count(0),
             max_timed_out: Amount::Count(0),
             max_unreachable: Amount::WHOLE,
+            max_untested: Amount::WHOLE,
+            no_calls: NoCalls::default(),
+            untested: Untested::default(),
             on_failure: OnLimit::Rollback,
             max_in_progress: None,
             soak: Duration::ZERO,
@@ -63,6 +72,55 @@ impl Default for Rollout {
             analysis: None,
         }
     }
+}
+
+const fn whole() -> Amount {
+    Amount::WHOLE
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_whole(limit: &Amount) -> bool {
+    *limit == Amount::WHOLE
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_usual(no_calls: &NoCalls) -> bool {
+    *no_calls == NoCalls::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_left(untested: &Untested) -> bool {
+    *untested == Untested::default()
+}
+
+/// How long a stage may go without the calls it needs, unless the strategy says otherwise.
+pub const NO_CALLS: Duration = Duration::from_hours(1);
+
+/// When a stage is ended that does not get the calls it needs. Until then one that ended without any call of the new
+/// version is offered again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoCalls {
+    /// Counted from when its minimum duration is over.
+    After(Duration),
+    /// It has as much time as any stage.
+    Never,
+}
+
+impl Default for NoCalls {
+    fn default() -> Self {
+        Self::After(NO_CALLS)
+    }
+}
+
+/// What agents get that were left untested, when the others have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Untested {
+    /// The base version stays.
+    #[default]
+    Leave,
+    Rollout,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,13 +179,16 @@ pub(super) struct Draft {
     pub analysis: Option<analysis::Draft>,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 17] = [
     "order",
     "start_at",
     "waves",
     "max_failed",
     "max_timed_out",
     "max_unreachable",
+    "max_untested",
+    "no_calls",
+    "untested",
     "on_failure",
     "max_in_progress",
     "soak",
@@ -160,6 +221,14 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draf
     limit("max_failed", &mut rollout.max_failed, findings);
     limit("max_timed_out", &mut rollout.max_timed_out, findings);
     limit("max_unreachable", &mut rollout.max_unreachable, findings);
+    limit("max_untested", &mut rollout.max_untested, findings);
+    if let Some(entry) = fields.filled("no_calls", "after 1h", findings) {
+        rollout.no_calls = parse::read(entry, "bad-duration", no_calls, findings).unwrap_or_default();
+    }
+    if let Some(entry) = fields.filled("untested", "leave", findings) {
+        let known = [("leave", Untested::Leave), ("rollout", Untested::Rollout)];
+        rollout.untested = parse::word(entry, "untested", &known, findings).unwrap_or_default();
+    }
     if let Some(entry) = fields.filled("on_failure", "rollback", findings) {
         let known =
             [("rollback", OnLimit::Rollback), ("pause", OnLimit::Pause), ("continue", OnLimit::Continue)];
@@ -377,6 +446,20 @@ fn at_once(text: &str) -> Result<u32, Fault> {
             format!("{} is no number of agents that may be at work at once", quoted(text)),
             "write a whole number from 1, as in 500",
         )),
+    }
+}
+
+fn no_calls(text: &str) -> Result<NoCalls, Fault> {
+    let wrong = || {
+        fault(
+            format!("{} does not say when a stage without calls ends", quoted(text)),
+            "write after and a duration, as in after 1h, or never",
+        )
+    };
+    match text.split_whitespace().collect::<Vec<_>>()[..] {
+        ["never"] => Ok(NoCalls::Never),
+        ["after", time] => scalar::duration(time).map(NoCalls::After),
+        _ => Err(wrong()),
     }
 }
 

@@ -127,6 +127,14 @@ pub struct RolloutForm {
     pub max_timed_out: Option<AmountForm>,
     /// Most agents that may never begin; `100%` if absent.
     pub max_unreachable: Option<AmountForm>,
+    /// Most agents that may be left untested, for want of calls; `100%` if absent.
+    pub max_untested: Option<AmountForm>,
+    /// How long a stage may go without the calls it needs, once its minimum duration is over; `after 1h` if absent. Then
+    /// it ends, and the agent is untested.
+    #[schemars(regex(pattern = r"^\s*(never|after\s+.+)\s*$"))]
+    pub no_calls: Option<String>,
+    /// What agents get whose stages had no calls, when the others have passed; `leave` if absent.
+    pub untested: Option<UntestedForm>,
     /// What follows when a limit is passed; `rollback` if absent.
     pub on_failure: Option<OnLimitForm>,
     /// Most agents at work at once.
@@ -143,6 +151,15 @@ pub struct RolloutForm {
     pub start: Option<String>,
     /// The manager judges the release while it runs.
     pub analysis: Option<AnalysisForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UntestedForm {
+    /// They keep the base version.
+    Leave,
+    /// They get the new version too.
+    Rollout,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

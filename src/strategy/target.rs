@@ -284,7 +284,7 @@ impl Reader {
         let mut rings = rings.into_iter();
         let Some(exterior) = rings.next() else { return };
         let polygon = Polygon::new(exterior, rings.collect());
-        match area::check_shape(&polygon) {
+        match area::check_polygon(&polygon) {
             Ok(()) => self.polygons.push(polygon),
             Err(error) => self.refused(&error, node.at, findings),
         }
@@ -297,7 +297,7 @@ impl Reader {
             return None;
         }
         let nodes = self.list(node, "a ring of positions", findings);
-        self.positions += nodes.len();
+        self.positions += nodes.len().saturating_sub(1);
         // Beyond the limit only the count is of interest.
         if nodes.is_empty() || self.positions > MAX_TARGET_POSITIONS {
             return None;
@@ -342,7 +342,7 @@ impl Reader {
     fn check_size(&mut self, at: At, findings: &mut Findings<'_>) {
         let found = self.positions;
         if found > MAX_TARGET_POSITIONS {
-            let error = AreaError::TooManyPositions { found, max: MAX_TARGET_POSITIONS };
+            let error = AreaError::TooManyVertices { found, max: MAX_TARGET_POSITIONS };
             self.fault(findings, at, error.to_string(), "draw it with fewer corners");
         } else if self.polygons.is_empty() && !self.faults {
             self.fault(findings, at, "the area is empty", "draw a Polygon, or leave area out");

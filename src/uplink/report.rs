@@ -20,7 +20,8 @@ use crate::{
 
 impl Caller {
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
-        let summaries = match &upward.release {
+        // What is said anew is the agents alone.
+        let summaries = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
             Some(_) => self.summaries(upward.release_key, upward.slot).await?,
             None => Vec::new(),
         };
@@ -82,6 +83,8 @@ fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>
         failed: count(|agents| agents.failed),
         timed_out: count(|agents| agents.timed_out),
         unreachable: count(|agents| agents.unreachable),
+        // Only where there are any: a parent of an earlier build doesn't know it.
+        untested: agents.map(|agents| agents.untested).filter(|untested| *untested > 0),
         unconfirmed: count(|agents| agents.unconfirmed),
         stage_name,
         proxy_times: times(summary.proxy_times),

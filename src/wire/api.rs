@@ -108,6 +108,9 @@ pub struct Agents {
     pub failed: u32,
     pub timed_out: u32,
     pub unreachable: u32,
+    /// Neither failed nor succeeded: a stage of theirs got no calls, or too few.
+    #[serde(default)]
+    pub untested: u32,
     /// They may run what was taken back.
     pub unconfirmed: u32,
 }
@@ -127,6 +130,8 @@ pub struct Counts {
     pub unreachable: u32,
     pub lost: u32,
     pub undone: u32,
+    /// A stage of theirs got no calls, or too few: neither failed nor succeeded.
+    pub untested: u32,
     pub excluded: u32,
     /// Undos offered and not confirmed yet.
     pub undoing: u32,
@@ -147,6 +152,22 @@ pub struct ReleaseDetail {
     pub excluded: BTreeMap<String, u32>,
     /// SHA-256 of the functions, hex.
     pub functions_digest: String,
+    /// How the parts of managers below stand, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<PartBelow>,
+}
+
+/// The part of a manager below, as it says now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PartBelow {
+    /// The ids of the managers that lead there, with a `/` between.
+    pub manager: String,
+    /// As that of a release; `None`: it was not heard.
+    pub state: Option<String>,
+    /// Why it is paused, taken back, or ended badly; or why it was not heard.
+    pub reason: Option<String>,
+    pub waits_for: Option<String>,
+    pub agents: Option<Agents>,
 }
 
 /// A stage, and how many children are where in it.
@@ -163,6 +184,9 @@ pub struct StageOverview {
     pub new_traffic: u8,
     /// Status → children whose current stage this is.
     pub children: BTreeMap<String, u32>,
+    /// The same of the agents below managers, if that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents_below: BTreeMap<String, u32>,
 }
 
 /// A block of analysis, and where its latest run stands.
@@ -222,7 +246,7 @@ pub struct ReleaseChild {
     pub name: Option<String>,
     /// `No`, `Todo`, `Doing`, `Done`, `Failed`.
     pub status: String,
-    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `excluded`.
+    /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `untested`, `excluded`.
     pub outcome: Option<String>,
     /// One line: what it waits for, or how it ended.
     pub waits_for: String,
@@ -334,8 +358,19 @@ pub struct Plan {
     pub children: Vec<PlannedChild>,
     /// To be sent as `after` for the page that follows.
     pub next: Option<String>,
+    /// Children whose areas have no surface, so that no target meets them. `None` where there are none, or no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_surface: Option<WithoutSurface>,
     /// Warnings of the strategy's check.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// Children that report an area without surface.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct WithoutSurface {
+    pub children: u32,
+    /// Names, or ids where they have none; the oldest ten.
+    pub names: Vec<String>,
 }
 
 /// Children of a plan. An agent counts as one, a child manager as many as it says.
@@ -429,8 +464,10 @@ pub struct AuditEntry {
 #[serde(default, deny_unknown_fields)]
 pub struct Note {
     /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub by: Option<String>,
     /// Why.
+    #[schema(max_length = 1000, pattern = r"^[^\u0000]*$")]
     pub note: Option<String>,
 }
 
@@ -438,8 +475,10 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelValue {
+    #[schema(max_length = 128, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     pub value: String,
     /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     #[serde(default)]
     pub by: Option<String>,
     /// Why.

@@ -304,6 +304,9 @@ pub struct StageSummary {
     pub timed_out: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<u32>,
+    /// Agents that neither failed nor succeeded, for want of calls; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untested: Option<u32>,
     /// Agents that may run what was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<u32>,
@@ -378,6 +381,7 @@ impl StageSummary {
             failed: None,
             timed_out: None,
             unreachable: None,
+            untested: None,
             unconfirmed: None,
             why: None,
             recount: None,

@@ -12,7 +12,9 @@ pub mod child;
 mod number;
 pub mod question;
 mod text;
+pub mod time;
 
+use crate::model::text::is_unprintable;
 pub use crate::model::{Capabilities, ChildKind};
 pub use child::{
     Buckets, EndStageAnswer, EndStageRequest, Histogram, PollAnswer, PollRequest, ResultRequest,
@@ -35,7 +37,7 @@ impl WireError {
             if line.len() + c.len_utf8() > MAX_ERROR_BYTES {
                 break;
             }
-            line.push(if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c });
+            line.push(if is_unprintable(c) { ' ' } else { c });
         }
         Self(line)
     }

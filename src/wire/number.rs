@@ -26,6 +26,13 @@ impl Visitor<'_> for Count {
         u32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
     }
 
+    /// Whole numbers are written as 3.0 by some.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<u32, E> {
+        whole(number)
+            .and_then(|whole| u32::try_from(whole).ok())
+            .ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+    }
+
     /// Null is what Go writes for nothing.
     fn visit_unit<E: Error>(self) -> Result<u32, E> {
         Ok(0)
@@ -34,6 +41,11 @@ impl Visitor<'_> for Count {
 
 pub fn number_of_children<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
     d.deserialize_any(Count)
+}
+
+/// The number, if it is one without a fraction that is counted with.
+fn whole(number: f64) -> Option<u64> {
+    (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then_some(number as u64)
 }
 
 struct Status;
@@ -47,6 +59,11 @@ impl Visitor<'_> for Status {
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<StageStatus, E> {
         StageStatus::from_wire(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<StageStatus, E> {
+        let status = whole(number).and_then(StageStatus::from_wire);
+        status.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<StageStatus, E> {

@@ -7,6 +7,7 @@ mod analysis;
 mod cli;
 mod config;
 mod crash;
+mod doors;
 mod engine;
 mod fleet;
 mod forward;

@@ -2,16 +2,14 @@
 
 mod samples;
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::{io::Write, path::PathBuf};
 
 use clap::ValueEnum;
 
 use self::samples::{Columns, read};
 use super::{
     failure::{Failure, USER},
+    printable::Printable,
     show,
 };
 use crate::analysis::{
@@ -153,7 +151,7 @@ fn strata(args: &Args) -> Result<Vec<Stratum>, Failure> {
     alone += canary.len();
     if alone > 0 {
         let strata = show::counted(alone as u64, "stratum is", "strata are");
-        writeln!(io::stderr(), "{strata} in one file only, and left out")?;
+        writeln!(Printable::stderr(false), "{strata} in one file only, and left out")?;
     }
     Ok(strata)
 }

@@ -226,6 +226,10 @@ pub fn summary(report: &FleetReport) -> String {
         totals.offers_run,
     );
     text.extend(report.last_error.iter().map(|why| format!("the last unanswered call: {why}\n")));
+    let without = report.without_service();
+    if without > 0.0 {
+        text.push_str(&format!("callers got errors or nothing for {without:.1} s of the children's time\n"));
+    }
     text + &exits(&report.agents)
 }
 

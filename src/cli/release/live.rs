@@ -163,6 +163,7 @@ fn coloured(line: &str) -> String {
         ("succeeded", Color::Green),
         ("timed out", Color::Red),
         ("unreachable", Color::Yellow),
+        ("untested", Color::Yellow),
         ("failed", Color::Red),
         ("lost", Color::Red),
     ];

@@ -45,6 +45,13 @@ enum Command {
     SkipStage(act::SkipStage),
 }
 
+impl Args {
+    /// Whether the command may draw in place.
+    pub(super) fn draws(&self) -> bool {
+        matches!(self.command, Command::Submit(_) | Command::Watch(_))
+    }
+}
+
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
         Command::Submit(args) => submit::run(&args, out).await,

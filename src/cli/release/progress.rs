@@ -28,6 +28,7 @@ pub fn outcomes(counts: &Counts) -> String {
         (counts.unreachable, "unreachable"),
         (counts.lost, "lost"),
         (counts.undone, "undone"),
+        (counts.untested, "untested"),
         (counts.undoing, "to confirm the undo"),
         (counts.excluded, "excluded"),
     ];
@@ -43,6 +44,7 @@ pub fn agents(agents: &Agents) -> String {
         (agents.failed, "failed"),
         (agents.timed_out, "timed out"),
         (agents.unreachable, "unreachable"),
+        (agents.untested, "untested"),
         (agents.unconfirmed, "did not confirm the undo"),
     ];
     let some = named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));

@@ -29,7 +29,7 @@ pub struct Args {
     /// Only children with this status: Todo, Doing, Done, Failed, No
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Only children with this outcome: succeeded, failed, timed_out, unreachable, lost, undone, excluded
+    /// Only children with this outcome: succeeded, failed, timed_out, unreachable, lost, undone, untested, excluded
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
     /// Only children whose current stage this is
@@ -62,7 +62,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     let path = ["api", "v1", "releases", &args.id];
-    let detail: ReleaseDetail = client.get(&path, &[]).await?;
+    let detail: ReleaseDetail = client.get(&path, &[("below", "true")]).await?;
     if args.strategy {
         out.write_all(detail.strategy.as_bytes())?;
         return Ok(0);
@@ -128,6 +128,8 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     let stages = detail.stages.iter().map(|stage| {
         let mut children: Vec<String> =
             stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();
+        let below = stage.agents_below.iter().map(|(status, count)| format!("{count} {status} below"));
+        children.extend(below);
         children.extend(stage.skipped.then(|| "skipped".to_owned()));
         vec![
             stage.name.clone(),
@@ -139,8 +141,26 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     });
     text.push('\n');
     text.push_str(&show::table(&["STAGE", "TYPE", "FUNCTION", "NEW", "CHILDREN"], stages));
+    text.push_str(&parts_below(detail));
     text.push_str(&analyses(&detail.analyses));
     text
+}
+
+/// How the parts of managers below stand; empty if there are none.
+fn parts_below(detail: &ReleaseDetail) -> String {
+    if detail.below.is_empty() {
+        return String::new();
+    }
+    let rows = detail.below.iter().map(|part| {
+        let line = part.waits_for.as_deref().or(part.reason.as_deref());
+        vec![
+            part.manager.clone(),
+            part.state.clone().unwrap_or_else(|| "not heard".to_owned()),
+            part.agents.as_ref().map_or("-".to_owned(), super::progress::agents),
+            show::one_line(line.unwrap_or_default()),
+        ]
+    });
+    format!("\n{}", show::table(&["MANAGER BELOW", "STATE", "AGENTS", "WAITS FOR"], rows))
 }
 
 /// What judges a release, and what that has found; empty if nothing does.

@@ -13,7 +13,9 @@ use crate::{
     cli::{
         client::{CallError, Client, Connection, Noted},
         failure::Failure,
-        outcome, show,
+        outcome,
+        printable::Printable,
+        show,
         source::{self, Functions, Source, Wanted},
     },
     wire::api::{Diagnostic, Submitted},
@@ -63,7 +65,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         Err(error) => return Err(refused(error, &source.file)),
     };
     for warning in &submitted.warnings {
-        writeln!(std::io::stderr(), "{}\n", rendered(warning, &source.file))?;
+        writeln!(Printable::stderr(false), "{}\n", rendered(warning, &source.file))?;
     }
     if args.json {
         // One document a line where a stream of them follows.

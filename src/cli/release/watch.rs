@@ -19,7 +19,9 @@ use crate::{
     cli::{
         client::{CallError, Client, Connection},
         failure::{self, Failure},
-        outcome, show,
+        outcome,
+        printable::Printable,
+        show,
     },
     wire::api::{ReleaseChild, ReleaseDetail},
 };
@@ -133,7 +135,7 @@ async fn look(
     id: &str,
     form: Form,
 ) -> Result<(ReleaseDetail, Vec<ReleaseChild>), CallError> {
-    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[]).await?;
+    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[("below", "true")]).await?;
     let mut children: Vec<ReleaseChild> = Vec::new();
     let rows = if form == Form::Table { rows_for_children(&detail) } else { 0 };
     for status in OF_INTEREST {
@@ -228,9 +230,9 @@ impl Shown {
     /// Something about the watching itself.
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         if let Some(live) = &mut self.live {
-            live.note(text, &mut io::stdout())?;
+            live.note(text, &mut Printable::stdout(true))?;
         } else {
-            writeln!(io::stderr(), "{text}")
+            writeln!(Printable::stderr(false), "{text}")
                 .map_err(|_| Failure { code: failure::OURS, text: String::new() })?;
         }
         Ok(())

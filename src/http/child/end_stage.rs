@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::{
     body::Bytes,
     extract::{State, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
     response::Response,
 };
 
 use super::{
-    Refused, check_token, expect_json, json, note_unknown,
+    JsonCall, Refused, check_token, heard_now, json, note_unknown,
     wait::{Wait, Waiting},
 };
 use crate::{
@@ -53,34 +53,32 @@ const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Wait(wait): Wait,
-    headers: HeaderMap,
+    JsonCall(headers): JsonCall,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
-    expect_json(&headers)?;
     let body = body?;
     let request = EndStageRequest::parse(&body)?;
     check_token(&ctx, &headers, &request.id)?;
     let view = ctx.view();
     Stats::count(&view.stats.end_stages);
-    let served_ms = ctx.served_ms();
     let quick = view.with_child(&request.id, |child| {
-        child.touch(served_ms);
-        from_view(&ctx, child, &request)
+        let end = from_view(&ctx, child, &request);
+        (end, heard_now(&ctx, child))
     });
-    if !ctx.is_serving() {
-        return Err(Refused::unavailable());
+    let (quick, is_serving) = quick.unwrap_or_else(|| (None, ctx.is_serving()));
+    if !is_serving {
+        return Err(Refused::unavailable(&ctx));
     }
-    let quick = quick.flatten();
     if let Some(end) = quick.filter(|end| *end || wait.is_none()) {
-        return Ok(json(if end { END } else { NOT_YET }.to_vec()));
+        return Ok(json(if end { END } else { NOT_YET }));
     }
     // In a box, so that calls that are answered at once carry nothing of it around.
     let answer = Box::pin(slowly(&ctx, &request, wait)).await?;
     Ok(json(match answer {
         EndStageAnswer { end_stage, then: None, skip } if skip.is_empty() => {
-            if end_stage { END } else { NOT_YET }.to_vec()
+            Bytes::from_static(if end_stage { END } else { NOT_YET })
         }
-        for_manager => written(&for_manager)?,
+        for_manager => written(&for_manager)?.into(),
     }))
 }
 
@@ -137,20 +135,23 @@ async fn until_end(
 /// The answer about the stage that the child has in hand. Everything else is the engine's to judge.
 fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -> Option<bool> {
     let turn: Published = child.turn();
-    if turn.mode != Mode::InHand || !ctx.view().is_offer(&request.strategy_id, turn.release, turn.name) {
+    if turn.mode != Mode::InHand {
         return None;
     }
-    match turn.name.kind {
-        OfferKind::Undo(_) => (request.stage_name == render::UNDO_STAGE).then_some(true),
-        OfferKind::Rollout(_) => (request.stage_name == render::ROLLOUT_STAGE).then_some(true),
-        OfferKind::First | OfferKind::Stage(_) => {
-            let current = ctx.view().with_release(turn.release, |release| {
-                let stage = turn.slot.stage_index().and_then(|index| release.strategy.stages.get(index));
-                stage.is_some_and(|stage| stage.name == request.stage_name)
-            });
-            (current == Some(true)).then_some(turn.stage_status >= StageStatus::ShouldEnd)
+    let end = ctx.view().with_release(turn.release, |release| {
+        if !release.offers(&request.strategy_id, turn.name) {
+            return None;
         }
-    }
+        match turn.name.kind {
+            OfferKind::Undo(_) => (request.stage_name == render::UNDO_STAGE).then_some(true),
+            OfferKind::Rollout(_) => (request.stage_name == render::ROLLOUT_STAGE).then_some(true),
+            OfferKind::First | OfferKind::Stage(_) => {
+                let stage = turn.slot.stage_index().and_then(|index| release.strategy.stages.get(index))?;
+                (stage.name == request.stage_name).then_some(turn.stage_status >= StageStatus::ShouldEnd)
+            }
+        }
+    });
+    end.flatten()
 }
 
 async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAnswer, Refused> {

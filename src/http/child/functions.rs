@@ -18,7 +18,10 @@ use serde::Deserialize;
 use super::{Refused, check_token};
 use crate::{
     engine::view::Resolved,
-    http::{Context, context::OFFER_PATIENCE},
+    http::{
+        Context,
+        context::{OFFER_PATIENCE, PATIENCE},
+    },
     store::StoreError,
 };
 
@@ -54,16 +57,45 @@ pub(super) async fn handle(
 ) -> Result<Response, Refused> {
     let Path(offer) = offer.map_err(|e| Refused::bad(e.body_text()))?;
     let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
-    let tokens = &ctx.settings.auth.children;
-    // Deployed agents don't say who they are here; anybody's token will do then.
-    let is_somebody = parameters.child.is_empty() && tokens.holder(&headers).is_some();
-    if !is_somebody {
-        check_token(&ctx, &headers, &parameters.child)?;
-    }
+    let child = caller(&ctx, &headers, &parameters.child)?;
     let unknown = || Refused::new(StatusCode::NOT_FOUND, format!("there is no release {offer}"));
     let resolved = resolve(&ctx, &offer).await?.ok_or_else(unknown)?;
+    if let Some(child) = child
+        && !has_part(&ctx, &child, &resolved).await?
+    {
+        // As if there were none: a token tells nothing of releases that are none of its business.
+        return Err(unknown());
+    }
     let (digest, bytes) = find(&ctx, &resolved, &offer).await?.ok_or_else(unknown)?;
     Ok(answer(&method, &headers, &digest, bytes))
+}
+
+/// The child that calls, where a token says so. Deployed agents say nothing of who they are here.
+fn caller(ctx: &Context, headers: &HeaderMap, named: &str) -> Result<Option<String>, Refused> {
+    let tokens = &ctx.settings.auth.children;
+    if tokens.is_open() {
+        return Ok(None);
+    }
+    let holder = tokens.holder(headers);
+    if !named.is_empty() || holder.is_none() {
+        check_token(ctx, headers, named)?;
+    }
+    Ok(holder.map(str::to_owned))
+}
+
+async fn has_part(ctx: &Context, child: &str, resolved: &Resolved) -> Result<bool, Refused> {
+    let asking = async {
+        loop {
+            match ctx.engine.takes_part(child, resolved.release, PATIENCE).await {
+                Err(error) if error.passes() => tokio::time::sleep(RETRY_EVERY).await,
+                answer => return answer,
+            }
+        }
+    };
+    tokio::time::timeout(OFFER_PATIENCE, asking)
+        .await
+        .map_err(|_| Refused::unavailable(ctx))?
+        .map_err(Refused::from)
 }
 
 /// Which release it is. That there is none can only be said while the lease is fresh: another manager may know it.
@@ -77,7 +109,7 @@ async fn resolve(ctx: &Context, offer: &str) -> Result<Option<Resolved>, Refused
             tokio::time::sleep(RETRY_EVERY).await;
         }
     };
-    tokio::time::timeout(OFFER_PATIENCE, looking).await.map_err(|_| Refused::unavailable())
+    tokio::time::timeout(OFFER_PATIENCE, looking).await.map_err(|_| Refused::unavailable(ctx))
 }
 
 async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<([u8; 32], Bytes)>, Refused> {
@@ -91,7 +123,7 @@ async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<
     let looking = async {
         loop {
             match look_up(ctx, offer, in_memory).await {
-                Err(StoreError::Unavailable(_)) => tokio::time::sleep(RETRY_EVERY).await,
+                Err(error) if error.passes() => tokio::time::sleep(RETRY_EVERY).await,
                 found => return found,
             }
         }
@@ -102,7 +134,7 @@ async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<
             tracing::error!(%error, offer, "the functions of a release could not be read");
             Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the functions could not be read"))
         }
-        Err(_) => Err(Refused::unavailable()),
+        Err(_) => Err(Refused::unavailable(ctx)),
     }
 }
 

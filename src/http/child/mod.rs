@@ -10,12 +10,13 @@ mod functions;
 mod poll;
 mod release;
 mod result;
+mod survey;
 mod wait;
 
 use axum::{
     body::Bytes,
-    extract::{DefaultBodyLimit, rejection::BytesRejection},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    extract::{DefaultBodyLimit, FromRequestParts, rejection::BytesRejection},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use utoipa_axum::{
@@ -30,7 +31,8 @@ use super::{
     problem::{self, RETRY_AFTER_S},
 };
 use crate::{
-    engine::EngineError,
+    engine::{EngineError, view::ChildEntry},
+    model::text,
     release::command::Refusal,
     wire::{
         WireError,
@@ -65,6 +67,11 @@ pub fn wrong_method(method: &Method) -> Response {
         .into_response()
 }
 
+/// The answer to a call of a child that is refused before anybody looks at what it wants.
+pub fn refusal(status: StatusCode, text: String) -> Response {
+    Refused::new(status, text).into_response()
+}
+
 /// A refusal to a child: a status and one line of text.
 #[derive(Debug)]
 struct Refused {
@@ -81,8 +88,10 @@ impl Refused {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
-    fn unavailable() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the manager is not serving at the moment; try again")
+    fn unavailable(ctx: &Context) -> Self {
+        let why = "the manager is not serving at the moment; try again";
+        let why = if ctx.view().is_store_full() { EngineError::Full.to_string() } else { why.to_owned() };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
     }
 }
 
@@ -117,7 +126,7 @@ impl From<EngineError> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let mut line: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut line = text::one_line(&self.text).into_owned();
         line.push('\n');
         let mut response = (self.status, line).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
@@ -146,6 +155,34 @@ fn expect_json(headers: &HeaderMap) -> Result<(), Refused> {
     Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"))
 }
 
+/// The headers by which a caller is known; empty where nobody is asked for a token, because copying all that a request
+/// brings would cost more than the rest of many an answer.
+#[derive(Debug)]
+struct Credentials(HeaderMap);
+
+impl FromRequestParts<Context> for Credentials {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, ctx: &Context) -> Result<Self, Refused> {
+        let is_open = ctx.settings.auth.children.is_open();
+        Ok(Self(if is_open { HeaderMap::new() } else { parts.headers.clone() }))
+    }
+}
+
+/// The same of a call whose body is JSON; one that says that it is something else is refused.
+#[derive(Debug)]
+struct JsonCall(HeaderMap);
+
+impl FromRequestParts<Context> for JsonCall {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, ctx: &Context) -> Result<Self, Refused> {
+        expect_json(&parts.headers)?;
+        let Credentials(headers) = Credentials::from_request_parts(parts, ctx).await?;
+        Ok(Self(headers))
+    }
+}
+
 /// Whether the caller may speak for `child`; everybody may where no tokens are configured.
 fn check_token(ctx: &Context, headers: &HeaderMap, child: &str) -> Result<(), Refused> {
     let tokens = &ctx.settings.auth.children;
@@ -155,9 +192,16 @@ fn check_token(ctx: &Context, headers: &HeaderMap, child: &str) -> Result<(), Re
     Ok(tokens.may_speak_for(child, headers)?)
 }
 
+/// Notes the call of a child, and tells whether it may be answered: to be asked after what the answer was read from.
+fn heard_now(ctx: &Context, child: &ChildEntry) -> bool {
+    let now = ctx.engine.clock().look();
+    child.touch(now.served_ms);
+    now.is_serving
+}
+
 /// A small JSON answer, ended by a line feed as deployed agents know it.
-fn json(body: Vec<u8>) -> Response {
-    let mut response = Response::new(Bytes::from(body).into());
+fn json(body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(body.into().into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
-    Refused, check_token, expect_json, json,
+    Refused, check_token, expect_json, json, survey,
     wait::{Wait, Waiting},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, address::Caller, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind, area},
+    model::{ChildId, ChildKey, ChildKind},
     release::{
         command::{Command, Poll, Reply},
         manager::FEATURE_RETRY,
@@ -94,7 +94,7 @@ pub(super) async fn handle(
         from_view(&ctx, child, &request, address)
     });
     if !ctx.is_serving() {
-        return Err(Refused::unavailable());
+        return Err(Refused::unavailable(&ctx));
     }
     let answered = if let Some(Some(answered)) = quick {
         answered
@@ -242,7 +242,11 @@ async fn ask(
     address: Option<IpAddr>,
     served_ms: u64,
 ) -> Result<Answered, Refused> {
-    let command = Command::Poll(read(request, address)?);
+    let area = match area_of(request) {
+        Some(area) => survey::checked(ctx, request.id(), area).await?,
+        None => None,
+    };
+    let command = Command::Poll(read(request, area, address)?);
     let view = ctx.view();
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
@@ -413,17 +417,10 @@ fn answer(id: &str, offer: &str) -> Vec<u8> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "an id that nobody can guess needs the system's randomness")]
-fn read(request: &PollRequest<'_>, address: Option<IpAddr>) -> Result<Poll, Refused> {
+fn read(request: &PollRequest<'_>, area: Option<Arc<str>>, address: Option<IpAddr>) -> Result<Poll, Refused> {
     let child = match request.id() {
         "" => None,
         id => Some(ChildId::parse(id).map_err(|e| Refused::bad(format!("`id`: {e}")))?),
-    };
-    let area = match area_of(request) {
-        None => None,
-        Some(text) => {
-            area::parse(text).map_err(|e| Refused::bad(format!("`geographic_area`: {e}")))?;
-            Some(Arc::from(text))
-        }
     };
     let plain = request.name.is_none() && request.kind.is_none() && request.capabilities.is_none();
     let profile = (!plain).then(|| Profile {

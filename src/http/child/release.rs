@@ -5,12 +5,12 @@
 use axum::{
     body::Bytes,
     extract::{Query, State, rejection::QueryRejection},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderValue, header},
     response::Response,
 };
 use serde::Deserialize;
 
-use super::{Refused, check_token, note_unknown};
+use super::{Credentials, Refused, check_token, heard_now, note_unknown};
 use crate::{
     engine::{
         By, EngineError,
@@ -44,13 +44,13 @@ pub(super) struct Parameters {
         ("releaseID" = String, Query, description = "What /poll named."),
     ),
     responses(
-        (status = 200, description = "A small strategy.", content_type = "application/x-yaml", body = String),
+        (status = 200, description = "A small strategy.", content_type = "application/x-yaml", body = Object),
         (status = 400, description = "A parameter is missing.", content_type = "text/plain", body = String),
         (status = 404, description = "Never offered to this child.", content_type = "text/plain", body = String),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    headers: HeaderMap,
+    Credentials(headers): Credentials,
     parameters: Result<Query<Parameters>, QueryRejection>,
 ) -> Result<Response, Refused> {
     let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
@@ -62,14 +62,15 @@ pub(super) async fn handle(
     check_token(&ctx, &headers, &parameters.child)?;
     let view = ctx.view();
     Stats::count(&view.stats.fetches);
-    let served_ms = ctx.served_ms();
     let repeated = view.with_child(&parameters.child, |child| {
-        child.touch(served_ms);
-        from_view(&ctx, child, &parameters.release)
+        let text = from_view(&ctx, child, &parameters.release);
+        text.filter(|_| heard_now(&ctx, child))
     });
-    if let Some(Some(text)) = repeated.filter(|_| ctx.is_serving()) {
+    if let Some(Some(text)) = repeated {
         return Ok(yaml(text));
     }
+    let served_ms = ctx.served_ms();
+    view.with_child(&parameters.child, |child| child.touch(served_ms));
     let id = parameters.release.clone();
     // In a box, so that repeats carry nothing of it around.
     let offer = Box::pin(ask(&ctx, parameters)).await?;
@@ -90,7 +91,7 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
             match ctx.engine.call(command, By::CHILD, PATIENCE).await {
                 Ok(Reply::Offer(offer)) => return Ok(offer),
                 Ok(_) => return Err(EngineError::Failed),
-                Err(EngineError::Busy) => tokio::task::yield_now().await,
+                Err(error) if error.passes() => tokio::task::yield_now().await,
                 Err(error) => return Err(error),
             }
         }
@@ -105,15 +106,15 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
 /// The same text again, for a child that has the offer in hand.
 fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
     let turn = child.turn();
-    if turn.mode != Mode::InHand || !ctx.view().is_offer(offer, turn.release, turn.name) {
-        return None;
-    }
     // Which function an undo is of, only the engine knows.
-    if matches!(turn.name.kind, OfferKind::Undo(_)) {
+    if turn.mode != Mode::InHand || matches!(turn.name.kind, OfferKind::Undo(_)) {
         return None;
     }
     ctx.view()
         .with_release(turn.release, |release| {
+            if !release.offers(offer, turn.name) {
+                return None;
+            }
             let piece = match turn.name.kind {
                 OfferKind::First => Piece::FIRST,
                 OfferKind::Stage(stage) => Piece::Stage(stage),

@@ -3,11 +3,11 @@
 use axum::{
     body::Bytes,
     extract::{State, rejection::BytesRejection},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderValue, header},
     response::Response,
 };
 
-use super::{Refused, check_token, expect_json, note_unknown};
+use super::{JsonCall, Refused, check_token, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
@@ -32,10 +32,9 @@ use crate::{
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    headers: HeaderMap,
+    JsonCall(headers): JsonCall,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
-    expect_json(&headers)?;
     let body = body?;
     let request = ResultRequest::parse(&body)?;
     check_token(&ctx, &headers, &request.id)?;
@@ -84,14 +83,21 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
 
 /// `None` if nothing is said of them.
 fn agents(sent: &StageSummary) -> Option<Agents> {
-    let numbers =
-        [sent.participants, sent.succeeded, sent.failed, sent.timed_out, sent.unreachable, sent.unconfirmed];
-    if numbers == [None; 6] {
+    let numbers = [
+        sent.participants,
+        sent.succeeded,
+        sent.failed,
+        sent.timed_out,
+        sent.unreachable,
+        sent.untested,
+        sent.unconfirmed,
+    ];
+    if numbers == [None; 7] {
         return None;
     }
-    let [participants, succeeded, failed, timed_out, unreachable, unconfirmed] =
+    let [participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed] =
         numbers.map(Option::unwrap_or_default);
-    Some(Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed })
+    Some(Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed })
 }
 
 fn times(sent: Times) -> summary::Times {

@@ -94,7 +94,7 @@ impl<'c> Waiting<'c> {
         }
         let served_ms = self.ctx.served_ms();
         if !self.ctx.is_serving() {
-            return Err(Refused::unavailable());
+            return Err(Refused::unavailable(self.ctx));
         }
         view.with_child(self.child, |entry| entry.touch(served_ms));
         Ok(true)

@@ -123,7 +123,12 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     }
     text.single("releases_known", Kind::Gauge, "Releases ever submitted to this store.", view.known_count());
     let served = seconds(ctx.served_ms().saturating_mul(1_000));
-    text.single("served_seconds", Kind::Counter, "Time that managers have served on this store.", served);
+    text.single(
+        "served_seconds_total",
+        Kind::Counter,
+        "Time that managers have served on this store.",
+        served,
+    );
     let help = "Always 1; the version is a label.";
     let mut family = text.family("build_info", Kind::Gauge, help);
     family.sample("", &[("version", env!("CARGO_PKG_VERSION"))], 1);

@@ -2,7 +2,12 @@
 
 use std::str::FromStr;
 
-use crate::http::problem::Problem;
+use axum::http::StatusCode;
+
+use crate::{
+    http::{Context, problem::Problem},
+    questions::children::MAX_PATH,
+};
 
 /// Items of a page, unless asked otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
@@ -31,4 +36,23 @@ pub fn after<T: FromStr>(asked: Option<&str>) -> Result<Option<T>, Problem> {
 
 pub fn bad_after() -> Problem {
     Problem::bad_request("`after` must be what `next` of the page before said")
+}
+
+/// The managers that lead to one below, the first of which is a child of this one; none: it is about this one.
+pub fn path_below(ctx: &Context, asked: Option<&str>) -> Result<Vec<String>, Problem> {
+    let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return Ok(Vec::new()) };
+    let path: Vec<String> = asked.split('/').map(str::to_owned).collect();
+    if path.len() > MAX_PATH || path.iter().any(String::is_empty) {
+        return Err(Problem::bad_request(format!("`below` is one to {MAX_PATH} ids with a / between")));
+    }
+    match path.first().filter(|first| ctx.view().child(first).is_none()) {
+        Some(unknown) => Err(Problem::unknown_child(unknown)),
+        None => Ok(path),
+    }
+}
+
+/// A manager below did not say what was asked.
+pub fn unheard(why: &str) -> Problem {
+    let detail = format!("the manager below was asked, and {why}");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-heard", detail)
 }

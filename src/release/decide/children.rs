@@ -59,9 +59,11 @@ pub(super) fn farewell(
         if let Some(newcomer) = newcomer {
             successor::replace(&mut walk, newcomer, now);
         }
-        if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() {
+        let is_left = walk.assignment.is_left_untested();
+        if !walk.assignment.status.is_over() || walk.assignment.outcome.is_none() || is_left {
             let status = match walk.assignment.status {
                 ChildStatus::Todo => ChildStatus::No,
+                ChildStatus::Done => ChildStatus::Done,
                 _ => ChildStatus::Failed,
             };
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });

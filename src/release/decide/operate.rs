@@ -157,6 +157,8 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
         ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
+        // Whoever was left untested may have calls by now.
+        ReleaseState::Over { end: End::Done, .. } if release.counts.left_untested > 0 => {}
         _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
     }
     if release.attempt >= MAX_ATTEMPT {

@@ -7,8 +7,9 @@ use crate::{
         assignment::{Assignment, FunctionSet, Shows, Slot, Step},
         change::{Change, Variant},
         command::{Decision, Refusal, Reply},
+        deadline,
         manager::Agents,
-        offer::{OfferKind, OfferName, Piece},
+        offer::{MAX_ATTEMPT, OfferKind, OfferName, Piece},
         state::State,
         summary::{Kept, Summary},
     },
@@ -405,6 +406,9 @@ fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
 }
 
 fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
+    if let Some(why) = untested(walk, slot, summary) {
+        return ended_untested(walk, slot, summary, kept, why);
+    }
     let strategy = walk.strategy();
     let piece = walk.assignment.piece;
     let stage = slot.stage_index().and_then(|index| strategy.stages.get(index));
@@ -442,6 +446,52 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
             walk.deployed_all(functions, Variant::Unknown);
         }
         walk.offer_undo();
+    }
+}
+
+/// Why a stage of an agent has tested nothing, if so.
+fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static str> {
+    let assignment = &walk.assignment;
+    let stage = slot.stage_index().and_then(|stage| walk.strategy().stages.get(stage))?;
+    if assignment.manager.is_some() || assignment.by_itself {
+        return None;
+    }
+    let told = assignment.idle.as_ref().is_some_and(|idle| idle.told);
+    match summary.status {
+        StageStatus::Failure if stage.new_traffic > 0 && summary.has_no_calls() => {
+            Some("the new version got no call")
+        }
+        StageStatus::Completed if told && !summary.has_calls(stage.min_calls.max(1)) => {
+            Some("it got fewer calls than its minimum")
+        }
+        _ => None,
+    }
+}
+
+/// Highest attempt that a stage without calls is offered again as: retries by hand need some, too.
+const MAX_IDLE_ATTEMPT: u16 = MAX_ATTEMPT - 100;
+
+/// Nothing failed, and nothing was tested. Who ended the stage by itself tries it again, as long as it may.
+fn ended_untested(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept, why: &str) {
+    let by_itself = walk.assignment.stage_status < StageStatus::ShouldEnd;
+    let settings = walk.state.settings.deadlines(walk.strategy());
+    let longest = deadline::without_calls(&walk.assignment, walk.strategy()).unwrap_or(settings.stage_ms);
+    let has_time = walk.at < walk.assignment.stage_begun().saturating_add(longest);
+    let functions = walk.assignment.current_functions(walk.strategy());
+    let (status, digest) = (summary.status, kept.digest);
+    let step = Step::Reported { slot, status, digest, shows: Shows::Base, why: Some(why.to_owned()) };
+    walk.step_with(step, Some(kept));
+    walk.deployed_all(functions, Variant::Base);
+    let piece = walk.assignment.piece;
+    match walk.release.instead_of(piece) {
+        skipped if skipped != piece => walk.step(Step::NextOffer { piece: skipped }),
+        _ if by_itself && has_time && walk.assignment.attempt < MAX_IDLE_ATTEMPT => {
+            walk.step(Step::StageAgain);
+        }
+        _ => {
+            walk.step(Step::Ended { status: ChildStatus::Done, outcome: Outcome::Untested });
+            drop_overtaken_undo(walk);
+        }
     }
 }
 
@@ -519,17 +569,24 @@ fn after_rollout(walk: &mut Walk<'_>, function: u8, success: bool) {
 }
 
 fn finish(walk: &mut Walk<'_>, success: bool, runs: Option<(usize, Variant)>) {
-    let (status, outcome) = if success {
-        (ChildStatus::Done, Outcome::Succeeded)
-    } else {
-        (ChildStatus::Failed, Outcome::Failed)
+    let (status, outcome) = match walk.assignment.outcome {
+        _ if !success => (ChildStatus::Failed, Outcome::Failed),
+        // The others have passed, and it has what they have.
+        Some(Outcome::Untested) => (ChildStatus::Done, Outcome::Untested),
+        _ => (ChildStatus::Done, Outcome::Succeeded),
     };
     if let Some((function, variant)) = runs {
         walk.deployed(function, variant);
     }
     walk.step(Step::Ended { status, outcome });
-    // An undo of what an earlier attempt may have left is overtaken by what this one has made of it.
-    if success && walk.assignment.pending_undo().is_some_and(|undo| !undo.fetched) {
+    if success {
+        drop_overtaken_undo(walk);
+    }
+}
+
+/// An undo of what an earlier attempt may have left is overtaken by what this one has made of it.
+fn drop_overtaken_undo(walk: &mut Walk<'_>) {
+    if walk.assignment.pending_undo().is_some_and(|undo| !undo.fetched) {
         walk.step(Step::UndoDropped);
     }
 }

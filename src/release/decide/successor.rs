@@ -56,6 +56,9 @@ pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: N
         let Some(before) = state.children.get(old).filter(|before| are_same(before, record)) else {
             continue;
         };
+        if proves_itself(state, before) {
+            continue;
+        }
         let is_older = old < newcomer && was_silent_since(seen, old, record.born.served_ms);
         // One after the other: what is handed over next depends on what was.
         let waits = had_parts && !before.open.is_empty();
@@ -132,7 +135,7 @@ pub(super) fn inherit(state: &State, seen: &dyn Seen, changes: &[Change], now: N
 
 /// Who has come back in the place of a child of which somebody says that it is gone.
 pub(super) fn now_there(state: &State, old: ChildKey) -> Option<ChildKey> {
-    let record = state.children.get(old)?;
+    let record = state.children.get(old).filter(|record| !proves_itself(state, record))?;
     if let Some(heir) = heir(state, old) {
         return Some(heir);
     }
@@ -160,12 +163,18 @@ pub(super) fn heir(state: &State, old: ChildKey) -> Option<ChildKey> {
 
 /// The only one who calls from the place of a silent child, if that one came later.
 fn alone_at_place_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
-    let record = state.children.get(old)?;
+    let record = state.children.get(old).filter(|record| !proves_itself(state, record))?;
     let others = state.places.at(places::place(record)?).filter(|child| *child != old);
     let mut live = others.filter(|child| is_live(state, seen, *child, now));
     let newcomer = live.next().filter(|_| live.next().is_none()).filter(|newcomer| *newcomer > old)?;
     let other = state.children.get(newcomer).filter(|_| is_free(state, newcomer))?;
     are_same(record, other).then_some(newcomer)
+}
+
+/// Whether a child has a token of its own: it comes back under its own id, so whoever calls from its place without the
+/// token is somebody else, silent as it may be.
+fn proves_itself(state: &State, child: &Child) -> bool {
+    state.settings.proven.contains(child.id.as_str())
 }
 
 /// For how long nothing was heard of a child, in milliseconds of serving time.

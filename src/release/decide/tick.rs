@@ -192,6 +192,7 @@ fn miss(walk: &mut Walk<'_>, missed: Missed) {
             walk.offer_undo();
         }
         Missed::SetUp | Missed::Stage => walk.give_up(Outcome::TimedOut),
+        Missed::Calls => walk.step(Step::SignalledIdle),
         Missed::Undo if walk.state.children.get(walk.child).is_none() => walk.step(Step::UndoDropped),
         Missed::Undo => walk.step(Step::UndoOverdue),
     }

@@ -20,7 +20,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
             let state = error.code().unwrap_or_default().into_owned();
             let text = error.message().to_owned();
             if state == DISK_FULL {
-                StoreError::Unavailable(format!("no space is left ({text}): make room on the server's disk"))
+                StoreError::Full(format!("{text}: make room on the server's disk"))
             } else if PASSING_CLASSES.iter().any(|class| state.starts_with(class))
                 || PASSING_STATES.contains(&state.as_str())
             {

@@ -171,7 +171,7 @@ impl PgWriter {
             tokio::time::sleep(LEASE_RENEWAL).await;
             match Writer::renew(self, 0).await {
                 Ok(()) => {}
-                Err(StoreError::Unavailable(why)) => tracing::warn!(%why, "the lease can't be renewed"),
+                Err(error) if error.passes() => tracing::warn!(%error, "the lease can't be renewed"),
                 Err(lost) => return lost,
             }
         }

@@ -16,7 +16,9 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
             let code = error.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0) & 0xff;
             let text = error.message().to_owned();
             if code == FULL {
-                StoreError::Unavailable(format!("no space is left ({text}): make room on the disk"))
+                StoreError::Full(format!(
+                    "{text}: make room on the disk, or raise store.max_size if it is set"
+                ))
             } else if PASSING.contains(&code) {
                 StoreError::Unavailable(text)
             } else {

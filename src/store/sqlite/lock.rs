@@ -3,11 +3,19 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use crate::store::{StoreError, holder::Holder};
+
+/// What the store holds (areas, strategies, functions) is for whoever runs the manager.
+const OWNERS_FILE: u32 = 0o600;
+const OWNERS_FOLDER: u32 = 0o700;
+
+/// The rights of everybody else.
+const OTHERS: u32 = 0o077;
 
 /// A standby looks this often whether the lock is free.
 const LOCK_POLL: Duration = Duration::from_millis(200);
@@ -42,13 +50,7 @@ impl FileLock {
 
     fn try_take(path: &Path, holder: &Holder) -> Result<Self, StoreError> {
         let failed = |error| unavailable(path, &error);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed)?;
+        let mut file = private(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
                 // For people, and for the message another manager gets.
@@ -67,6 +69,42 @@ impl FileLock {
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
+}
+
+/// A file that is its owner's alone, made if it isn't there.
+fn private(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(OWNERS_FILE)
+        .open(path)?;
+    keep_private(&file)?;
+    Ok(file)
+}
+
+/// Takes from others what they may do with a file of an earlier build.
+fn keep_private(file: &File) -> std::io::Result<()> {
+    let mut permissions = file.metadata()?.permissions();
+    if permissions.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    permissions.set_mode(permissions.mode() & !OTHERS);
+    file.set_permissions(permissions)
+}
+
+/// Makes the store's file its owner's alone before anything is in it; what SQLite puts beside it has the same rights.
+pub(super) fn make_private(path: &Path) -> Result<(), StoreError> {
+    private(path).map_err(|error| unavailable(path, &error))?;
+    for name in ["-wal", "-shm"] {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(name);
+        if let Ok(file) = File::open(&beside) {
+            keep_private(&file).map_err(|error| unavailable(Path::new(&beside), &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// `<file>.lock`.
@@ -96,13 +134,19 @@ pub(super) async fn canonical(path: &Path) -> Result<PathBuf, StoreError> {
     Ok(tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_owned()).join(name))
 }
 
-/// Makes the folder of the store if it isn't there.
+/// Makes the folder of the store if it isn't there, for its owner alone. One that is there is left as it is.
 pub(super) async fn make_folder(path: &Path) -> Result<(), StoreError> {
     let Some(folder) = path.parent() else { return Ok(()) };
     if folder.is_dir() {
         return Ok(());
     }
-    tokio::fs::create_dir_all(folder).await.map_err(|error| unavailable(folder, &error))?;
+    let mut builder = tokio::fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(OWNERS_FOLDER)
+        .create(folder)
+        .await
+        .map_err(|error| unavailable(folder, &error))?;
     sync_folder(folder).await
 }
 

@@ -117,6 +117,7 @@ impl SqliteWriter {
         let lock = FileLock::take(&path, &options.holder, options.wait).await?;
         // A standby may have waited for days: whoever it waited for may have been newer.
         schema::check(&path).await?;
+        lock::make_private(&path)?;
         let mut conn = connect(&path, options.max_bytes).await?;
         schema::migrate(&mut conn).await?;
         lock::sync_folder(&path).await?;

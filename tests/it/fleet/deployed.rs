@@ -156,6 +156,7 @@ async fn point_3_after_a_roll_back_it_runs_the_next_stage_against_deleted_functi
         assert_eq!(second[times], json!({"median": -1.0, "minimum": -1.0, "maximum": -1.0}));
     }
     assert_eq!(live(&report.agents[0]), Some(&base_version()));
+    assert!(report.without_service() >= 10.0, "for the minimum duration: {:?}", report.agents[0]);
 }
 
 #[tokio::test]
@@ -216,6 +217,7 @@ async fn point_4_its_proxy_stays_behind_when_it_exits_in_the_middle() {
     let (report, _) = manager.run_until(manager.config(), |_| false).await;
     assert_eq!(report.agents[0].exit, Some(Exit::UnknownFunction("sleve".into())));
     assert_eq!(live(&report.agents[0]), Some(&Live::OrphanedProxy));
+    assert!(report.without_service() > 0.0, "{:?}", report.agents[0]);
 }
 
 fn without_minima(yaml: &str) -> String {

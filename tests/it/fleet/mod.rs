@@ -6,4 +6,5 @@ mod manager;
 mod modern;
 mod numbers;
 mod places;
+mod stories;
 mod whole;

@@ -158,7 +158,7 @@ async fn children_with_a_token_must_send_their_own() {
     assert_eq!(with_token(&world, "GET", fetch, "sis-secret").await.status, 401);
     assert_eq!(with_token(&world, "GET", fetch, "kids-secret").await.status, 200);
     assert_eq!(world.get("/release/functions/a").await.status, 401);
-    assert_eq!(with_token(&world, "GET", "/release/functions/a", "sis-secret").await.status, 200);
+    assert_eq!(with_token(&world, "GET", "/release/functions/a", "kids-secret").await.status, 200);
     assert_eq!(world.report("kid", "a", "x", 4).await.status, 401);
     assert_eq!(world.end_stage("kid", "a", "x").await.status, 401);
     world.stop().await;

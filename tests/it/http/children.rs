@@ -92,10 +92,10 @@ async fn bad_actions_are_refused() {
     400 about:blank: a label's value has at most 128 bytes and no control characters
     400 about:blank: a label's value has at most 128 bytes and no control characters
     400 about:blank: the body can't be read: unknown field `nota`, expected one of `value`, `by`, `note` at line 1 column 7
-    400 about:blank: `by` has 1 to 64 bytes and no control characters
-    400 about:blank: `by` has 1 to 64 bytes and no control characters
-    400 about:blank: `note` has at most 1000 bytes and no NUL
-    400 about:blank: `note` has at most 1000 bytes and no NUL
+    400 about:blank: `by` has 1 to 64 characters, none of them a control character
+    400 about:blank: `by` has 1 to 64 characters, none of them a control character
+    400 about:blank: `note` has at most 1000 characters and no NUL
+    400 about:blank: `note` has at most 1000 characters and no NUL
     413 about:blank: the body is larger than this call accepts
     400 about:blank: the body must be a JSON object
     400 about:blank: the body must be JSON: {"value": "edge"}

@@ -89,7 +89,7 @@ async fn what_can_not_be_read_is_a_400_and_one_line() {
     poll 400 the body can't be read: invalid value: integer `-1`, expected `number_of_children` as a whole number from 0 to 4294967295 at line 1 column 157
     poll 400 `name` has a control character in it
     poll 400 `geographic_area`: an area is a Polygon or a MultiPolygon, not a Point
-    poll 400 `geographic_area`: the area is not valid: polygon at index 0 is invalid: exterior ring has a self-intersection
+    poll 400 `geographic_area`: the area is not valid: a ring crosses itself
     poll 400 `geographic_area`: a ring has 3 positions, at least 4 are needed
     poll 400 `geographic_area`: a ring does not end where it begins
     poll 400 `geographic_area`: longitude 1000 is out of range

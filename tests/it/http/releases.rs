@@ -203,7 +203,7 @@ async fn lists_come_in_pages_and_filters_are_checked() {
     400 about:blank: `after` must be what `next` of the page before said
     400 about:blank: Failed to deserialize query string: duplicate field `limit`
     400 about:blank: `status` "done" is none
-    400 about:blank: `outcome` "x" is none of succeeded, failed, timed_out, unreachable, lost, undone, excluded
+    400 about:blank: `outcome` "x" is none of succeeded, failed, timed_out, unreachable, lost, undone, untested, excluded
     400 about:blank: `kind` is one of agent, rm
     400 about:blank: `cordon` is one of open, cordoned, drained
     400 about:blank: `label` looks like tier:edge

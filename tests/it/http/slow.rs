@@ -59,7 +59,7 @@ async fn a_body_that_does_not_end_is_cut() {
     for path in ["/poll", "/result", "/release", "/api/v1/releases/a/pause"] {
         let mut stream = connect(&world).await;
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{"
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{"
         );
         stream
             .write_all(head.replace("json", if path == "/release" { "yaml" } else { "json" }).as_bytes())

@@ -143,7 +143,7 @@ async fn what_is_no_submission_is_refused_with_the_reason() {
     cut off: 400 about:blank: the parts can't be read: incomplete multipart stream
     query: 400 about:blank: Failed to deserialize query string: dryrun: unknown field `dryrun`, expected one of `dry_run`, `start`, `by`, `note`
     dry_run: 400 about:blank: Failed to deserialize query string: dry_run: provided string was not `true` or `false`
-    by: 400 about:blank: `by` has 1 to 64 bytes and no control characters
+    by: 400 about:blank: `by` has 1 to 64 characters, none of them a control character
     empty: 422 /problems/invalid-strategy: the strategy has a fault: there is no strategy here
     NUL: 400 about:blank: the strategy has the character NUL in it, which no store can keep
     part: 400 about:blank: the part "strategie" is not known; the parts are strategy and functions

@@ -1,6 +1,11 @@
 //! Health, readiness, metrics, and what is answered where nothing is.
 
-use crate::world::{STAGE, World, strategy};
+use std::{io::Write as _, process::Stdio};
+
+use crate::{
+    provider::real::{missing, program},
+    world::{STAGE, World, strategy},
+};
 
 #[tokio::test]
 async fn a_manager_is_alive_and_ready_until_it_drains() {
@@ -12,6 +17,23 @@ async fn a_manager_is_alive_and_ready_until_it_drains() {
     assert_eq!(unready.problem(), "503 /problems/not-ready: the manager is stopping");
     assert_eq!(unready.header("retry-after"), "2");
     assert_eq!(world.get("/healthz").await.status, 200);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn promtool_finds_nothing_in_the_metrics() {
+    let world = World::start().await;
+    let child = world.child().await;
+    world.submit(&strategy("a")).await.ok();
+    world.run(&child, "a").await;
+    let metrics = world.get("/metrics").await.ok().body;
+    let mut command = program("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap_or_else(|error| missing(&error));
+    process.stdin.take().unwrap().write_all(&metrics).unwrap();
+    let said = process.wait_with_output().unwrap();
+    let text = [said.stdout, said.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(said.status.success() && text.is_empty(), "{text}");
     world.stop().await;
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use choirmaster::{
-    link::area::{Reported, reported},
-    model::area::{self, MAX_POSITIONS},
+    link::area::{MAX_POSITIONS, Reported, reported},
+    model::area,
 };
 use geo::{Contains as _, CoordsIter as _, MultiPolygon, PreparedGeometry, Relate as _};
 use proptest::prelude::*;

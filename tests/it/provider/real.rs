@@ -76,14 +76,15 @@ fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn program(name: &str) -> Command {
+/// A program of Prometheus.
+pub fn program(name: &str) -> Command {
     match std::env::var_os("CHOIRMASTER_TEST_PROMETHEUS") {
         Some(folder) => Command::new(Path::new(&folder).join(name)),
         None => Command::new(name),
     }
 }
 
-fn missing(error: &std::io::Error) -> ! {
+pub fn missing(error: &std::io::Error) -> ! {
     panic!("there is no Prometheus ({error}): run the tests with tests/run, which gets one, or install it")
 }
 

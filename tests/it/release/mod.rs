@@ -19,5 +19,6 @@ mod skip;
 mod steps;
 mod strata;
 mod succession;
+mod untested;
 mod upstream;
 pub mod world;

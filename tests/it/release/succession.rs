@@ -1,6 +1,6 @@
 //! Machines that come back under new ids, and ids that nobody has any more.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use choirmaster::{
     model::{ChildStatus, Exclusion, Outcome, StageStatus},
@@ -56,6 +56,17 @@ fn address(last: u8) -> Option<IpAddr> {
 }
 
 // --- who is a successor
+
+/// It comes back under its own id, so whoever calls from its place without its token is somebody else, silent as it may be.
+#[test]
+fn nobody_takes_the_place_of_a_child_that_proves_who_it_is() {
+    let (mut world, old) = world_with(&strict("7"));
+    world.state.settings.proven = Arc::new([old.clone()].into());
+    begin(&mut world, &old, "7");
+    let (_, offer) = world.comes_back("north", "");
+    assert_eq!(offer, "");
+    assert_ne!(world.assignment("7", &old).outcome, REPLACED);
+}
 
 #[test]
 fn a_machine_that_comes_back_takes_back_what_it_left_and_goes_on() {

@@ -9,7 +9,7 @@ use choirmaster::{
     model::{ChildId, ReleaseKey, StageStatus},
     release::{
         command::{Command, Form, Offer, Poll, Reply},
-        summary::Summary,
+        summary::{Summary, Times},
     },
     strategy::{Action, Stage, StageKind, Strategy, render},
 };
@@ -63,6 +63,12 @@ pub enum What {
     Ended(StageStatus),
     /// What it was shown was refused.
     Refused,
+    /// It tested versions that were gone, so that callers got errors for so long, in milliseconds.
+    WithoutService(u64),
+    /// It exits with stages left.
+    Exited,
+    /// It was told to end a stage whose minima it has not met.
+    ToldEarly,
 }
 
 /// What it does next.
@@ -121,12 +127,28 @@ enum Luck {
     Turns,
     /// Nobody calls.
     NoCalls,
+    /// Nobody calls the new version until its minima are met.
+    NoneOfNew,
+}
+
+/// How many calls a result speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    None,
+    NoneOfNew,
+    /// Fewer than any minimum.
+    Few,
+    Some,
+    Unsaid,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Run {
     luck: Luck,
+    began_at: u64,
     meets_minima_at: u64,
+    /// It has sent `SuccessWaiting`.
+    is_ready: bool,
     announced: bool,
 }
 
@@ -267,8 +289,9 @@ impl Agent {
             (Step::Asking(work, run), Input::Answered(response)) => {
                 let told = matches!(&response, Response::Heart(answer) if matches!(**answer, Ok(Reply::EndStage { end: true, .. })));
                 if told {
-                    deeds.push(self.deed(&work, What::ToldToEnd));
-                    return self.judge(work, run, dice, deeds);
+                    let early = !run.is_ready && work.parts[work.at].is_conditional;
+                    deeds.push(self.deed(&work, if early { What::ToldEarly } else { What::ToldToEnd }));
+                    return self.judge(work, run, at, dice, deeds);
                 }
                 self.step = Step::Testing(work, run);
                 Next::Sleep(TICK_MS)
@@ -280,6 +303,7 @@ impl Agent {
                     return Next::Sleep(POLL_MS);
                 }
                 if work.was_rolled_back && dice.chance(0.3) {
+                    deeds.push(self.deed(&work, What::Exited));
                     return Next::Exit;
                 }
                 self.begin(work, at, dice, deeds)
@@ -345,14 +369,16 @@ impl Agent {
             // 3. The functions are deleted: every call fails.
             if part.needs_call { Luck::Bad } else { Luck::Good }
         } else if dice.chance(self.mishap) {
-            dice.pick(&[Luck::Bad, Luck::Bad, Luck::Turns, Luck::NoCalls])
+            dice.pick(&[Luck::Bad, Luck::Bad, Luck::Turns, Luck::NoCalls, Luck::NoneOfNew])
         } else {
             Luck::Good
         };
         let longest = if part.is_conditional { LONGEST_TEST_MS } else { 0 };
         let run = Run {
             luck,
+            began_at: at,
             meets_minima_at: at + dice.between(part.shortest_ms, part.shortest_ms.max(longest)),
+            is_ready: false,
             announced: false,
         };
         self.live.insert(work.function.clone(), Live::Proxy(work.offer.release));
@@ -367,21 +393,30 @@ impl Agent {
         Next::Sleep(silence)
     }
 
-    fn look(&mut self, work: Box<Work>, run: Run, at: u64, dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+    fn look(
+        &mut self,
+        work: Box<Work>,
+        mut run: Run,
+        at: u64,
+        dice: &mut Dice,
+        deeds: &mut Vec<Deed>,
+    ) -> Next {
         let part = &work.parts[work.at];
         if part.kind == StageKind::AB {
-            return self.judge(work, run, dice, deeds);
+            return self.judge(work, run, at, dice, deeds);
         }
         let met = at >= run.meets_minima_at && run.luck != Luck::NoCalls;
         if !met || run.announced {
             return self.ask(work, run);
         }
-        if run.luck == Luck::Bad {
+        let fails = run.luck == Luck::Bad || (run.luck == Luck::NoneOfNew && part.needs_call);
+        if fails {
             // 1. It fails without waiting for any signal.
-            return self.judge(work, run, dice, deeds);
+            return self.judge(work, run, at, dice, deeds);
         }
+        run.is_ready = true;
         deeds.push(self.deed(&work, What::Ready));
-        let next = self.result(&work, StageStatus::SuccessWaiting);
+        let next = self.result(&work, StageStatus::SuccessWaiting, Calls::Some);
         self.step = Step::Announcing(work, run);
         next
     }
@@ -394,13 +429,23 @@ impl Agent {
     }
 
     /// 2. It acts, then it reports.
-    fn judge(&mut self, mut work: Box<Work>, run: Run, _dice: &mut Dice, deeds: &mut Vec<Deed>) -> Next {
+    fn judge(
+        &mut self,
+        mut work: Box<Work>,
+        run: Run,
+        at: u64,
+        dice: &mut Dice,
+        deeds: &mut Vec<Deed>,
+    ) -> Next {
+        if work.was_rolled_back {
+            deeds.push(self.deed(&work, What::WithoutService(at - run.began_at)));
+        }
         let part = &work.parts[work.at];
         let good = match run.luck {
             Luck::Good => true,
             Luck::Bad | Luck::Turns => false,
             // 5. Where the new version gets no traffic, missing calls pass.
-            Luck::NoCalls => !part.needs_call,
+            Luck::NoCalls | Luck::NoneOfNew => !part.needs_call,
         };
         let action = if good { part.on_success } else { Then::Rollback };
         let what = match action {
@@ -419,19 +464,37 @@ impl Agent {
         let status = if good { StageStatus::Completed } else { StageStatus::Failure };
         deeds.extend(what.map(|what| self.deed(&work, what)));
         deeds.push(self.deed(&work, What::Ended(status)));
-        let next = self.result(&work, status);
+        let calls = match run.luck {
+            Luck::NoCalls => Calls::None,
+            Luck::NoneOfNew => Calls::NoneOfNew,
+            _ if part.is_conditional && at < run.meets_minima_at => Calls::Few,
+            // Deployed agents say nothing of how many.
+            _ if dice.chance(0.2) => Calls::Unsaid,
+            _ => Calls::Some,
+        };
+        let next = self.result(&work, status, calls);
         self.step = Step::Reporting(work);
         next
     }
 
-    fn result(&mut self, work: &Work, status: StageStatus) -> Next {
+    fn result(&mut self, work: &Work, status: StageStatus, calls: Calls) -> Next {
         self.results += 1;
-        let calls = Some(10 + u64::from(self.results));
-        let summary = Summary {
-            f1_calls: calls,
-            f2_calls: calls,
+        let many = 10 + u64::from(self.results);
+        let [f1_calls, f2_calls] = match calls {
+            Calls::None => [Some(0); 2],
+            Calls::NoneOfNew => [Some(many), Some(0)],
+            Calls::Few => [Some(2), Some(1)],
+            Calls::Some => [Some(many); 2],
+            Calls::Unsaid => [None; 2],
+        };
+        let mut summary = Summary {
+            f1_calls,
+            f2_calls,
             ..numbered(&work.parts[work.at].name, status, f64::from(self.results))
         };
+        if f2_calls == Some(0) {
+            summary.f2_times_summary = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
+        }
         heart(Command::Result { child: self.id.clone(), offer: work.id.clone(), summaries: vec![summary] })
     }
 

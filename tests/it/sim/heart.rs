@@ -36,6 +36,8 @@ pub enum Flaw {
     AppliesTwice,
     /// Invariant 10: a stage that goes well rolls out.
     RollsOutAtOnce,
+    /// Invariant 12: an agent that is on its own is handed all stages at once.
+    HandsOutWhole,
     /// An offer that was shown and withdrawn is refused.
     RefusesWithdrawn,
     /// Invariant 3: a barrier below opens without the signal from above.
@@ -195,6 +197,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::KeepsWhatWasSent
         | Flaw::NoTick
         | Flaw::RollsOutAtOnce
+        | Flaw::HandsOutWhole
         | Flaw::RefusesWithdrawn
         | Flaw::ForgetsUndoFromAbove
         | Flaw::SumsOneShort => {}
@@ -206,6 +209,12 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, Refusal>) -> Result<Reply, Refu
         (Flaw::RollsOutAtOnce, Ok(Reply::Offer(mut offer))) => {
             if let Form::Stage { stage } = offer.form {
                 offer.form = Form::StageByItself { stage, rollout: true };
+            }
+            Ok(Reply::Offer(offer))
+        }
+        (Flaw::HandsOutWhole, Ok(Reply::Offer(mut offer))) => {
+            if offer.strategy.rollout.is_none() && offer.form == (Form::Stage { stage: 0 }) {
+                offer.form = Form::Whole;
             }
             Ok(Reply::Offer(offer))
         }

@@ -299,7 +299,8 @@ impl World {
                 let sent = upward.map(|upward| {
                     let status = upward.status;
                     let key = ReleaseKey(upward.release_key);
-                    let about = upward.release.as_ref().map(|_| (key, Slot(upward.slot)));
+                    let measured = upward.release.as_ref().filter(|_| upward.recount.is_none());
+                    let about = measured.map(|_| (key, Slot(upward.slot)));
                     let sum = self.sum_up(manager, about, status, upward.stage);
                     let summary = Summary {
                         agents: Some(upward.agents),

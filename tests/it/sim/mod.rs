@@ -11,6 +11,9 @@
 //! [`witness`] for each manager looks at every commit and every answer, and the [`overseer`] at what agents do anywhere
 //! in the tree, by the text that was posted at the root. In the end the network heals, everybody calls again, and what is left must come to rest.
 //!
+//! No agent ever exits with stages left, and no caller is without service but while an agent sets up or ends a test: that is
+//! counted as invariant 12.
+//!
 //! A failing seed prints how to run it again. `CHOIRMASTER_SIM_SEEDS` says how many seeds are run, `CHOIRMASTER_SIM_SEED`
 //! runs one. Each invariant has a flaw ([`heart::Flaw`]) with which the simulation must fail.
 //!
@@ -165,6 +168,11 @@ fn a_duplicate_that_counts_twice_is_noticed() {
 #[test]
 fn a_roll_out_before_its_time_is_noticed() {
     assert_caught(Flaw::RollsOutAtOnce, &[10]);
+}
+
+#[test]
+fn a_strategy_that_is_handed_out_whole_is_noticed() {
+    assert_caught(Flaw::HandsOutWhole, &[12]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use super::{
     links::Uplink,
     manager::{Manager, Pending},
     plans::{NAMES, Planned},
-    witness::{Violation, Witness},
+    witness::{Violation, Witness, harm, is_last_of_untested, wants_untested},
 };
 
 /// Effects for the parent that a manager at rest may have.
@@ -123,7 +123,10 @@ impl Overseer {
             return;
         };
         for summary in summaries {
-            let Some(stage) = &summary.stage_name else { continue };
+            // What is said anew of agents measures nothing.
+            let Some(stage) = summary.stage_name.as_ref().filter(|_| summary.recount.is_none()) else {
+                continue;
+            };
             let said =
                 Said { attempt: name.attempt, is_over: summary.status.is_over(), calls: summary.f2_calls };
             let of_stage = self.said.entry((at, key, stage.clone())).or_default();
@@ -166,6 +169,9 @@ impl Overseer {
             }
             return;
         }
+        if let Some(harm) = harm(deed) {
+            return self.wrong(12, harm);
+        }
         let Some(release) = view.managers[manager].release(deed.release) else {
             return self.wrong(1, format!("{deed:?}: there is no such release"));
         };
@@ -206,7 +212,12 @@ impl Overseer {
                     self.wrong(10, text);
                 }
             }
-            What::Began | What::RolledBack | What::Refused => {}
+            What::ToldEarly
+            | What::WithoutService(_)
+            | What::Exited
+            | What::Began
+            | What::RolledBack
+            | What::Refused => {}
         }
     }
 
@@ -234,7 +245,10 @@ impl Overseer {
             (Form::Rollout { .. }, _) => {
                 self.check_barrier(view, child, planned, planned.stages, at);
                 let has_run = |stage| self.completed.contains(&(child.clone(), planned.id.clone(), stage));
-                if planned.is_straight && !(0..planned.stages).all(has_run) {
+                let is_excused = view.managers[child.0].release(deed.release).is_some_and(|release| {
+                    is_last_of_untested(release, view.managers[child.0].state.children.key(&child.1))
+                });
+                if planned.is_straight && !is_excused && !(0..planned.stages).all(has_run) {
                     self.wrong(10, format!("{child:?} rolls {} out untested", deed.offer));
                 }
             }
@@ -386,7 +400,8 @@ impl Overseer {
             let at = &view.managers[child.0];
             let part = at.state.children.key(&child.1).and_then(|c| at.release(key)?.assignments.get(&c));
             let outcome = part.and_then(|part| part.outcome);
-            if outcome != Some(Outcome::Succeeded) {
+            let untested = outcome == Some(Outcome::Untested) && at.release(key).is_some_and(wants_untested);
+            if outcome != Some(Outcome::Succeeded) && !untested {
                 return self.wrong(10, what(&format!("{child:?} is {part:?}")));
             }
             let Some((parent, above)) = self.origin(view.managers, child.0, key).and_then(|o| o.above) else {

@@ -21,11 +21,20 @@ pub struct Planned {
     pub stages: usize,
 }
 
+impl Planned {
+    /// Whether a stage may be ended before its minima are met, for want of calls.
+    pub fn may_end_early(&self) -> bool {
+        self.led.as_ref().is_some_and(|led| led.may_end_early)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Led {
     pub order: &'static str,
     pub soak_ms: u64,
     pub approval: Option<&'static str>,
+    /// A stage without calls is ended before all others of its time are over.
+    pub may_end_early: bool,
     /// For `waves`: the size of each, growing; the last is everybody.
     pub waves: Vec<Size>,
 }
@@ -81,7 +90,7 @@ pub fn draw(dice: &mut Dice, number: usize, places: usize) -> Planned {
 
 fn draw_led(dice: &mut Dice, extra: &mut String) -> Led {
     let order = dice.pick(&["parallel", "location_sequential", "global_incremental", "waves"]);
-    let mut led = Led { order, soak_ms: 0, approval: None, waves: Vec::new() };
+    let mut led = Led { order, soak_ms: 0, approval: None, waves: Vec::new(), may_end_early: false };
     let _ = write!(extra, "rollout: {{order: {order}");
     match order {
         "location_sequential" => extra.push_str(", start_at: [0.0, 0.5]"),
@@ -116,6 +125,14 @@ fn draw_led(dice: &mut Dice, extra: &mut String) -> Led {
     let limit = dice.pick(&["0", "1", "50%", "100%"]);
     let late = dice.pick(&["0", "1", "100%"]);
     let then = dice.pick(&["rollback", "rollback", "pause", "continue"]);
-    let _ = writeln!(extra, ", max_failed: {limit}, max_timed_out: {late}, on_failure: {then}}}");
+    let _ = write!(extra, ", max_failed: {limit}, max_timed_out: {late}, on_failure: {then}");
+    if dice.chance(0.7) {
+        let no_calls = dice.pick(&["after 5s", "after 20s", "after 1m", "never"]);
+        let untested = dice.pick(&["leave", "rollout"]);
+        let most = dice.pick(&["0", "1", "100%", "100%"]);
+        let _ = write!(extra, ", no_calls: {no_calls}, untested: {untested}, max_untested: {most}");
+        led.may_end_early = no_calls != "never";
+    }
+    extra.push_str("}\n");
     led
 }

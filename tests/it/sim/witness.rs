@@ -14,6 +14,7 @@ use choirmaster::{
         offer::OfferName,
         state::{End, Release, ReleaseState},
     },
+    strategy::Untested,
 };
 
 use super::{
@@ -125,7 +126,10 @@ impl Witness {
             }
             (Command::Result { child, offer, summaries }, Reply::Stored) => {
                 if let (Some(child), Some((release, _))) = (key(child), named(offer)) {
-                    let ended = summaries.iter().filter(|summary| summary.status.is_over());
+                    // What is said anew of agents is kept with the child, and counts once.
+                    let ended = summaries
+                        .iter()
+                        .filter(|summary| summary.status.is_over() && summary.recount.is_none());
                     self.promises.extend(ended.map(|summary| Promise::Result {
                         release,
                         child,
@@ -276,6 +280,9 @@ impl Witness {
             }
             return;
         }
+        if let Some(harm) = harm(deed) {
+            return self.wrong(12, harm);
+        }
         let Some(release) = manager.release(deed.release) else {
             return self.wrong(1, format!("{deed:?}: there is no such release"));
         };
@@ -298,7 +305,10 @@ impl Witness {
                     Form::Rollout { .. } => {
                         self.check_barrier(manager, release, &planned, deed, planned.stages, at);
                         let own = (0..planned.stages).all(|s| self.completed.contains(&stage(s)));
-                        if planned.is_straight && !own {
+                        if planned.is_straight
+                            && !own
+                            && !is_last_of_untested(release, manager.state.children.key(&deed.child))
+                        {
                             self.wrong(10, format!("{} rolls {} out untested", deed.child, deed.offer));
                         }
                     }
@@ -338,7 +348,27 @@ impl Witness {
                     );
                 }
             }
-            What::Took | What::Began | What::RolledBack | What::Refused => {}
+            What::ToldEarly => {
+                if let Some(s) = deed.stage.filter(|_| !planned.may_end_early())
+                    && let Form::Stage { .. } = deed.form
+                {
+                    let name = release.strategy.stages[s].name.clone();
+                    let by_hand = self.cut.contains(&(release.id.as_str().to_owned(), name));
+                    let gone = self.over.contains_key(&(deed.release, deed.child.clone()));
+                    if !by_hand && !gone && release.is_under_way() {
+                        self.wrong(
+                            3,
+                            format!("{} is told to end {} before its minima", deed.child, deed.offer),
+                        );
+                    }
+                }
+            }
+            What::WithoutService(_)
+            | What::Exited
+            | What::Took
+            | What::Began
+            | What::RolledBack
+            | What::Refused => {}
         }
     }
 
@@ -492,8 +522,8 @@ impl Witness {
             );
             self.wrong(6, text);
         } else if found.state.is_over() && !taken_back && found.strategy.rollout.is_some() {
-            let kept = matches!(outcome, Some(Outcome::Succeeded));
-            if !kept {
+            let untested = outcome == Some(Outcome::Untested) && wants_untested(found);
+            if outcome != Some(Outcome::Succeeded) && !untested {
                 self.wrong(
                     10,
                     format!("{} is over and {id}, now {now}, keeps its {function}: {part:?}", found.id),
@@ -501,4 +531,28 @@ impl Witness {
             }
         }
     }
+}
+
+/// What an agent did to its callers, if it did.
+pub fn harm(deed: &Deed) -> Option<String> {
+    match deed.what {
+        What::Exited => Some(format!("{} exits in the middle of {}", deed.child, deed.offer)),
+        What::WithoutService(ms) => {
+            let seconds = ms as f64 / 1_000.0;
+            Some(format!("{} tests {} with nothing behind its proxy for {seconds} s", deed.child, deed.offer))
+        }
+        _ => None,
+    }
+}
+
+/// Whether those that were left untested get the new version at the end.
+pub fn wants_untested(release: &Release) -> bool {
+    release.strategy.rollout.as_ref().is_some_and(|rollout| rollout.untested == Untested::Rollout)
+}
+
+/// Whether a child that was left untested rolls out at the end, since others have passed.
+pub fn is_last_of_untested(release: &Release, child: Option<ChildKey>) -> bool {
+    let part = child.and_then(|child| release.assignments.get(&child));
+    let was_untested = part.is_some_and(|part| part.outcome == Some(Outcome::Untested));
+    was_untested && wants_untested(release) && release.counts.agents.succeeded > 0
 }

@@ -335,10 +335,10 @@ async fn a_full_disk_refuses_a_commit_and_lets_the_same_one_through_once_there_i
                 Err(error) => break error,
             }
         };
-        assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("no space")), "{error:?}");
+        assert!(matches!(&error, StoreError::Full(why) if why.contains("room")), "{error:?}");
         assert!(seq > 5, "only {seq} commits fitted");
         assert_eq!(reader.audit_end().await.unwrap(), Some((seq, 0)));
-        assert!(matches!(writer.commit(&large(seq)).await, Err(StoreError::Unavailable(_))));
+        assert!(matches!(writer.commit(&large(seq)).await, Err(StoreError::Full(_))));
         assert_eq!(writer.prune_audit(pruning(1_000)).await.unwrap(), 3);
         writer.commit(&large(seq)).await.unwrap();
         assert_eq!(reader.audit_end().await.unwrap(), Some((seq + 1, 0)));

@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, time::Duration};
 
 use choirmaster::strategy::{
-    Amount, Approval, ApprovalOf, LateJoiners, OnLimit, Order, Partial, Rollout, Round, check,
-    check_submission,
+    Amount, Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, Partial, Rollout, Round, Untested,
+    check, check_submission,
 };
 
 use super::{REFERENCE, load, rendered};
@@ -26,6 +26,8 @@ fn an_empty_rollout_has_the_documented_defaults() {
     assert_eq!(found.order, Order::Parallel);
     assert_eq!((found.max_failed, found.max_timed_out), (Amount::Count(0), Amount::Count(0)));
     assert_eq!((found.max_unreachable, found.on_failure), (Amount::WHOLE, OnLimit::Rollback));
+    assert_eq!((found.max_untested, found.untested), (Amount::WHOLE, Untested::Leave));
+    assert_eq!(found.no_calls, NoCalls::After(Duration::from_hours(1)));
     assert_eq!((found.late_joiners, found.approval, found.start_ms), (LateJoiners::Exclude, None, None));
 }
 
@@ -33,7 +35,7 @@ fn an_empty_rollout_has_the_documented_defaults() {
 fn every_key_of_rollout_is_understood() {
     let found = rollout(
         "order: waves, waves: [1, 0.5%, 10%, 500, 100%], max_failed: 2.5%, max_timed_out: 3, max_unreachable: 10%, \
-         on_failure: pause, max_in_progress: 500, soak: 10m, approval: before_each_wave, approval_timeout: 1h, \
+         max_untested: 2, no_calls: after 1h30m, untested: rollout, on_failure: pause, max_in_progress: 500, soak: 10m, approval: before_each_wave, approval_timeout: 1h, \
          late_joiners: include, start: 2026-03-01T07:00:00+01:00",
     );
     let expected = Rollout {
@@ -47,6 +49,9 @@ fn every_key_of_rollout_is_understood() {
         max_failed: Amount::Share(25_000),
         max_timed_out: Amount::Count(3),
         max_unreachable: Amount::Share(100_000),
+        max_untested: Amount::Count(2),
+        no_calls: NoCalls::After(Duration::from_mins(90)),
+        untested: Untested::Rollout,
         on_failure: OnLimit::Pause,
         max_in_progress: Some(500),
         soak: Duration::from_mins(10),
@@ -61,6 +66,7 @@ fn every_key_of_rollout_is_understood() {
         Order::LocationSequential { start_at: [13.4, 52.52] }
     );
     assert_eq!(rollout("order: global_incremental, soak: 1h").order, Order::GlobalIncremental);
+    assert_eq!(rollout("no_calls: never").no_calls, NoCalls::Never);
     let stages = rollout("approval: {stages: [Canary 5 Percent]}").approval.unwrap();
     assert_eq!(stages, Approval { of: ApprovalOf::Stages(vec![0]), timeout: Duration::from_hours(6) });
 }
@@ -172,6 +178,8 @@ fn every_fault_of_the_blocks_says_what_to_write() {
         ("five decimals", keys("order: waves, waves: [0.00001%, 100%]")),
         ("a negative limit", keys("max_failed: -1")),
         ("a limit over 100 %", keys("max_failed: 101%, max_timed_out: 1.5, max_unreachable: many")),
+        ("calls that never end", keys("no_calls: 1h, max_untested: some, untested: leaf")),
+        ("no time without calls", keys("no_calls: after a while")),
         ("nowhere to start", keys("order: location_sequential")),
         ("a start elsewhere", keys("order: location_sequential, start_at: [52.52, 113.4]")),
         ("a start of another order", keys("start_at: [13.4, 52.5]")),
@@ -253,7 +261,7 @@ fn every_fault_of_the_blocks_says_what_to_write() {
     ## over the antimeridian
     1:46 bad-area: an edge spans 340° of longitude: across the antimeridian use two polygons or longitudes beyond ±180 => cut it in two at ±180, or go on beyond ±180, as in [190, 10]
     ## a bow tie
-    1:45 bad-area: the area is not valid: exterior ring has a self-intersection => rings must not cross themselves or each other, and holes lie inside
+    1:45 bad-area: the area is not valid: a ring crosses itself => rings must not cross themselves or each other, and holes lie inside
     ## a hole outside
     1:45 bad-area: the area is not valid: interior ring at index 0 is not contained within the polygon's exterior => rings must not cross themselves or each other, and holes lie inside
     ## an unknown order
@@ -287,6 +295,12 @@ fn every_fault_of_the_blocks_says_what_to_write() {
     1:23 bad-amount: "101%" is more than all => write at most 100%
     1:44 bad-amount: "1.5" is neither a count nor a percentage => write a whole number, as in 10, or a percentage with at most four decimals, as in 2.5%
     1:66 bad-amount: "many" is neither a count nor a percentage => write a whole number, as in 10, or a percentage with at most four decimals, as in 2.5%
+    ## calls that never end
+    1:21 bad-duration: "1h" does not say when a stage without calls ends => write after and a duration, as in after 1h, or never
+    1:39 bad-amount: "some" is neither a count nor a percentage => write a whole number, as in 10, or a percentage with at most four decimals, as in 2.5%
+    1:55 unknown-value: there is no untested "leaf" => did you mean leave?
+    ## no time without calls
+    1:21 bad-duration: "after a while" does not say when a stage without calls ends => write after and a duration, as in after 1h, or never
     ## nowhere to start
     1:10 missing-key: rollout lacks start_at => write start_at: [13.40, 52.52]
     ## a start elsewhere
@@ -359,5 +373,5 @@ fn a_target_has_a_limit_of_positions() {
         with_block(&format!("target: {{area: {{type: Polygon, coordinates: [[{}]]}}}}\n", ring.join(",")));
     let found = check(&text);
     assert_eq!(found.diagnostics.len(), 1);
-    assert_eq!(found.diagnostics[0].message, "the area has 5100 positions, at most 5000 are accepted");
+    assert_eq!(found.diagnostics[0].message, "the area has 5099 vertices, at most 5000 are accepted");
 }

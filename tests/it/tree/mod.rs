@@ -8,3 +8,4 @@ mod processes;
 mod questions;
 mod rough;
 mod service_area;
+mod shown;

@@ -118,7 +118,7 @@ fn poll(id: &str, features: &[&str]) -> Value {
 /// A manager that is played by the test, and its number.
 async fn played(world: &World, features: &[&str]) -> (String, ChildKey) {
     let first = world.post("/poll", &poll("", features)).await.ok().json();
-    assert_eq!(first["features"], json!(["questions"]), "{first}");
+    assert!(first["features"].as_array().unwrap().contains(&json!("questions")), "{first}");
     let id = first["id"].as_str().unwrap().to_owned();
     world.post("/poll", &poll(&id, features)).await.ok();
     let key = world.manager.engine.view().child(&id).unwrap().key;

@@ -365,7 +365,7 @@ fn malformed_polls_are_refused_in_one_line() {
     the body must be a JSON object
     the body can't be read: invalid value: integer `-1`, expected `number_of_children` as a whole number from 0 to 4294967295 at line 1 column 24
     the body can't be read: expected value at line 1 column 23
-    the body can't be read: invalid type: floating point `1.5`, expected `number_of_children` as a whole number from 0 to 4294967295 at line 1 column 25
+    the body can't be read: invalid value: floating point `1.5`, expected `number_of_children` as a whole number from 0 to 4294967295 at line 1 column 25
     the body can't be read: invalid type: string "1", expected `number_of_children` as a whole number from 0 to 4294967295 at line 1 column 25
     the body can't be read: invalid value: integer `4294967296`, expected `number_of_children` as a whole number from 0 to 4294967295 at line 1 column 32
     the body can't be read: `id` must be a string or a number at line 1 column 11

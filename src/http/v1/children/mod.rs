@@ -4,7 +4,6 @@ mod act;
 mod cordon;
 mod drain;
 mod forget;
-mod form;
 mod label;
 mod list;
 mod show;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 
-use super::form;
 use crate::{
     http::{Context, context::PATIENCE, extract::Path, problem::Problem},
+    questions,
     release::waits::Look,
     wire::api::Child,
 };
@@ -29,7 +29,7 @@ pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
     let found = ctx.engine.query(PATIENCE, move |state| {
         let (key, record) = state.children.by_id(&wanted)?;
         let look = Look { state, seen: view.as_ref(), now, since: view.listening_since() };
-        Some((form::child(&look, key, record), record.area.clone()))
+        Some((questions::children::child(&look, key, record), record.area.clone()))
     });
     let (mut child, area) = found.await?.ok_or_else(|| Problem::unknown_child(id))?;
     // Read outside the engine: an area may have a thousand positions.

@@ -1,22 +1,18 @@
 //! `GET /api/v1/deployments`.
 
-use std::collections::HashMap;
-
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
-    engine::EngineError,
     http::{
         Context,
-        context::PATIENCE,
         extract::Query,
         problem::Problem,
-        v1::{page, time::rfc3339},
+        v1::page::{self, path_below, unheard},
     },
-    model::{ChildKey, ReleaseKey},
-    store::{DeploymentFilter, rows::DeploymentRow},
+    questions::deployments::{self, PageError, Wanted},
+    store::DeploymentFilter,
     wire::api::{Deployment, Page},
 };
 
@@ -26,8 +22,10 @@ use crate::{
 pub(super) struct Parameters {
     /// Only this function.
     function: Option<String>,
-    /// Only this child.
+    /// Only this child of this manager.
     child: Option<String>,
+    /// What runs below a manager below: the ids that lead to it, with a `/` between. It is asked now, and nothing of it is kept.
+    below: Option<String>,
     /// `next` of the page before.
     after: Option<String>,
     /// Items of a page, 1 to 1,000; 100 if not given.
@@ -42,6 +40,17 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<Deployment>>, Problem> {
     let limit = page::limit(parameters.limit)?;
+    let after = parameters.after.as_deref().map(read_after).transpose()?;
+    let path = path_below(&ctx, parameters.below.as_deref())?;
+    if !path.is_empty() {
+        if parameters.child.is_some() {
+            return Err(Problem::bad_request("`child` is one of this manager; with `below` it names nobody"));
+        }
+        let after = after.map(|(function, child)| (child, function));
+        let wanted = Wanted { path, function: parameters.function, after, limit };
+        let page = deployments::below(&ctx.engine, wanted).await;
+        return page.map(Json).map_err(|why| unheard(&why));
+    }
     let child_key = match parameters.child {
         None => None,
         Some(id) => {
@@ -49,51 +58,14 @@ pub(super) async fn handle(
             Some(known.ok_or_else(|| Problem::unknown_child(&id))?)
         }
     };
-    let filter = DeploymentFilter {
-        function: parameters.function,
-        child_key,
-        after: parameters.after.as_deref().map(read_after).transpose()?,
-        limit,
-    };
-    let rows = ctx.engine.reader().deployments(&filter).await?;
-    let next = rows
-        .last()
-        .filter(|_| rows.len() == limit as usize)
-        .map(|row| format!("{}:{}", row.child_key, row.function));
-    Ok(Json(Page { items: name(&ctx, rows).await?, next }))
+    let filter = DeploymentFilter { function: parameters.function, child_key, after, limit };
+    deployments::page(&ctx.engine, &filter).await.map(Json).map_err(|error| match error {
+        PageError::Store(error) => error.into(),
+        PageError::Engine(error) => error.into(),
+    })
 }
 
 fn read_after(text: &str) -> Result<(String, u32), Problem> {
     let (child, function) = text.split_once(':').ok_or_else(page::bad_after)?;
     Ok((function.to_owned(), child.parse().map_err(|_| page::bad_after())?))
-}
-
-/// Puts ids in place of numbers.
-async fn name(ctx: &Context, rows: Vec<DeploymentRow>) -> Result<Vec<Deployment>, EngineError> {
-    ctx.engine
-        .query(PATIENCE, move |state| {
-            // Few releases stand behind many rows.
-            let wanted: HashMap<ReleaseKey, String> = {
-                let keys: std::collections::HashSet<u32> = rows.iter().map(|row| row.release_key).collect();
-                let known = state.known.iter().filter(|(_, known)| keys.contains(&known.key.0));
-                known.map(|(id, known)| (known.key, id.to_string())).collect()
-            };
-            rows.into_iter()
-                .map(|row| {
-                    let child = state.children.get(ChildKey(row.child_key));
-                    Deployment {
-                        child: child.map_or_else(
-                            || format!("forgotten child {}", row.child_key),
-                            |child| child.id.to_string(),
-                        ),
-                        function: row.function,
-                        release: wanted.get(&ReleaseKey(row.release_key)).cloned().unwrap_or_default(),
-                        variant: row.variant,
-                        path: row.path,
-                        since: rfc3339(row.at_ms),
-                    }
-                })
-                .collect()
-        })
-        .await
 }

@@ -7,11 +7,16 @@ use crate::{
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::state::{Child, State},
     strategy::{Order, Strategy},
-    wire::api::{self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave},
+    wire::api::{
+        self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
+    },
 };
 
 /// Most areas that are clipped at the target's border to tell how much of them lies inside: about a second of work.
 const MAX_CLIPPED: usize = 20_000;
+
+/// Children without surface that are named.
+const MAX_NAMED: usize = 10;
 
 /// Which children are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +107,7 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
             .collect(),
         children,
         next,
+        without_surface: without_surface(state, strategy),
         warnings: Vec::new(),
     };
     Planned { form, partly, bounds: state.areas.bounds() }
@@ -109,6 +115,22 @@ pub fn plan(state: &State, strategy: &Strategy, asked: &Asked, now: Now) -> Plan
 
 fn partial(strategy: &Strategy, plan: &Plan) -> u32 {
     plan.parts.iter().filter(|part| plan::Part(**part).lacks(strategy) > 0).count() as u32
+}
+
+/// Who takes no part for a reason that nobody would look for.
+fn without_surface(state: &State, strategy: &Strategy) -> Option<WithoutSurface> {
+    strategy.target.as_ref()?.area.as_ref()?;
+    let mut found = WithoutSurface::default();
+    for child in state.areas.without_surface() {
+        found.children += 1;
+        if found.names.len() < MAX_NAMED
+            && let Some(record) = state.children.get(child)
+        {
+            let name = record.profile.as_ref().and_then(|profile| profile.name.clone());
+            found.names.push(name.unwrap_or_else(|| record.id.to_string()));
+        }
+    }
+    (found.children > 0).then_some(found)
 }
 
 fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {

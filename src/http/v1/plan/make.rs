@@ -11,7 +11,6 @@ use utoipa::IntoParams;
 
 use super::form::{self, Asked, Children};
 use crate::{
-    engine::EngineError,
     http::{
         Context,
         context::PATIENCE,
@@ -86,25 +85,23 @@ pub(super) async fn handle(
     };
     // Clipping polygons is slow, and needs nothing of the state any more.
     let above = ctx.clone();
-    let mut plan = blocking(move || {
+    let measure = move || {
         let mut plan = planned.measured(&strategy);
         let up = above.above.of(&strategy)?;
         plan.forwards_to = up.map(|(forward, _)| forward.url().to_owned());
         plan.beyond_km2 = up.map(|(_, km2)| km2);
         Ok::<_, Problem>(plan)
-    })
-    .await??;
+    };
+    let mut plan = ctx.in_turn(measure).await??;
     plan.warnings = warnings.iter().map(problem::diagnostic).collect();
     Ok(Json(plan))
 }
 
 /// All that a submission would have to pass, and what is odd about it.
 async fn check(ctx: &Context, request: Request) -> Result<(Arc<Strategy>, Vec<Diagnostic>), Problem> {
-    let turn = ctx.submissions.acquire().await;
     let upload = upload::read(ctx, request).await?;
     let preparing = ctx.clone();
-    let prepared = blocking(move || submit::prepare(&upload, &preparing)).await??;
-    drop(turn);
+    let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing)).await??;
     let Prepared { submission, mut warnings, places, .. } = prepared;
     warnings.extend(advice::ask(ctx, &submission.strategy, &places).await?);
     Ok((submission.strategy, warnings))
@@ -114,13 +111,7 @@ async fn check(ctx: &Context, request: Request) -> Result<(Arc<Strategy>, Vec<Di
 async fn look(ctx: &Context, request: Request) -> Result<Arc<Strategy>, Problem> {
     let upload = upload::read(ctx, request).await?;
     let settings = Arc::clone(&ctx.settings);
-    let checked = blocking(move || strategy::check_submission_at(&upload.strategy, &settings.site)).await?;
+    let checked =
+        ctx.in_turn(move || strategy::check_submission_at(&upload.strategy, &settings.site)).await?;
     checked.strategy.map(Arc::new).ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "a plan could not be made");
-        EngineError::Failed.into()
-    })
 }

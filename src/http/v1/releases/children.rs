@@ -33,7 +33,8 @@ use crate::{
 pub(super) struct Parameters {
     /// Only children of this status: `No`, `Todo`, `Doing`, `Done`, `Failed`.
     status: Option<String>,
-    /// Only children of this outcome: `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `excluded`.
+    /// Only children of this outcome: `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`,
+    /// `untested`, `excluded`.
     outcome: Option<String>,
     /// Only children whose current stage this is.
     stage: Option<String>,
@@ -81,7 +82,8 @@ impl Filter {
 }
 
 /// As in [`crate::model::Outcome::name`].
-const OUTCOMES: [&str; 7] = ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "excluded"];
+pub(in crate::http) const OUTCOMES: [&str; 8] =
+    ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "untested", "excluded"];
 
 /// Lists the children of a release, with what each waits for and what it reported.
 #[utoipa::path(get, path = "/api/v1/releases/{id}/children", operation_id = "list_release_children",

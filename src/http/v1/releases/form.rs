@@ -7,6 +7,7 @@ use crate::{
     engine::{self, ReleaseDetail as StoredDetail},
     http::{problem::Problem, v1::time::rfc3339},
     model::{Exclusion, Now},
+    questions::part::Below,
     release::{
         assignment::{Dated, Fact},
         ending::Ending,
@@ -56,6 +57,7 @@ pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
         analyses: analysis::overviews(&found.strategy, &found.runs),
         excluded: excluded(&found.excluded),
         functions_digest: hex(&found.archive),
+        below: Vec::new(),
     }
 }
 
@@ -85,6 +87,7 @@ pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api:
         analyses,
         excluded: excluded(&detail.excluded),
         functions_digest: hex(&row.archive),
+        below: Vec::new(),
     })
 }
 
@@ -163,14 +166,27 @@ fn counts(counts: &Counts, participants: u32) -> api::Counts {
         unreachable: counts.unreachable,
         lost: counts.lost,
         undone: counts.undone,
+        untested: counts.untested,
         excluded: counts.excluded,
         undoing: counts.undoing,
     }
 }
 
+pub(super) fn part_below(below: Below) -> api::PartBelow {
+    let Below { path, state, reason, waits_for, agents, unheard } = below;
+    let is_heard = unheard.is_none();
+    api::PartBelow {
+        manager: path,
+        state: is_heard.then_some(state),
+        reason: unheard.or(reason),
+        waits_for,
+        agents: is_heard.then(|| self::agents(agents)),
+    }
+}
+
 pub(super) fn agents(agents: Agents) -> api::Agents {
-    let Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed } = agents;
-    api::Agents { participants, succeeded, failed, timed_out, unreachable, unconfirmed }
+    let Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed } = agents;
+    api::Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
 }
 
 fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
@@ -187,6 +203,7 @@ fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
             function: strategy.functions.get(stage.function).map(|f| f.name.clone()).unwrap_or_default(),
             new_traffic: stage.new_traffic,
             children: BTreeMap::new(),
+            agents_below: BTreeMap::new(),
         })
         .collect()
 }

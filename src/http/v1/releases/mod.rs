@@ -5,6 +5,7 @@ mod act;
 pub(super) mod advice;
 mod analysis;
 mod approve;
+mod charged;
 mod child_form;
 mod children;
 mod end_stage;
@@ -26,6 +27,7 @@ pub(super) mod submit;
 pub(super) mod upload;
 
 use axum::extract::DefaultBodyLimit;
+pub(in crate::http) use children::OUTCOMES;
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,

@@ -13,7 +13,7 @@ use crate::{
     wire::api::{self, Note, Release},
 };
 
-/// Gives every child that failed, timed out, was unreachable or lost another attempt.
+/// Gives every child that failed, timed out, was unreachable, lost or left untested another attempt.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/retry", operation_id = "retry_release", tag = "releases",
     params(("id" = String, Path, description = "The id of the strategy.")),
     request_body(content = Option<Note>),

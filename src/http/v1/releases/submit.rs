@@ -89,17 +89,10 @@ pub(super) async fn handle(
     let Parameters { dry_run, start, by, note } = parameters;
     let deferred = start == Some(false);
     let by = acting(operator.as_deref(), Note { by, note })?;
-    // Each holds its body in memory and packs with a whole core: more at once would only slow each other down.
-    let turn = ctx.submissions.acquire().await;
     let passed = passed(&ctx, request.headers())?;
     let upload = upload::read(&ctx, request).await?;
     let preparing = ctx.clone();
-    let prepared = tokio::task::spawn_blocking(move || prepare(&upload, &preparing)).await;
-    let prepared = prepared.map_err(|error| {
-        tracing::error!(%error, "a submission could not be prepared");
-        Problem::from(EngineError::Failed)
-    })??;
-    drop(turn);
+    let prepared = ctx.in_turn(move || prepare(&upload, &preparing)).await??;
     if prepared.goes_up {
         let how = How { dry_run, deferred, by };
         return forward::hand_over(&ctx, prepared, passed, how).await;

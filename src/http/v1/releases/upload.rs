@@ -1,12 +1,16 @@
 //! What `POST /release` is sent: YAML alone, or YAML and a zip.
 
+use std::sync::Arc;
+
 use axum::{
-    body::Bytes,
+    body::{Body as AnyBody, Bytes},
     extract::{FromRequest as _, Multipart, Request, multipart::MultipartError},
     http::StatusCode,
 };
 
+use super::charged::{Account, Charged};
 use crate::{
+    engine::EngineError,
     functions::MAX_UPLOAD_BYTES,
     http::{
         Context,
@@ -28,10 +32,25 @@ pub struct Upload {
     pub strategy: Bytes,
     /// A zip.
     pub functions: Option<Bytes>,
+    /// The memory that they take.
+    _account: Arc<Account>,
 }
 
-/// Reads a submission of any of the accepted forms.
+/// Reads a submission of any of the accepted forms. Whoever sends slowly is in nobody's way; where those that are being
+/// read take too much memory already, there is an answer at once.
 pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
+    let account = Arc::new(Account::default());
+    let (memory, own) = (Arc::clone(&ctx.uploading), Arc::clone(&account));
+    let request = request.map(|body| AnyBody::new(Charged::new(body, memory, own)));
+    match parts(ctx, request).await {
+        Ok((strategy, functions)) => Ok(Upload { strategy, functions, _account: account }),
+        Err(_) if account.was_refused() => Err(EngineError::Busy.into()),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The strategy, and a zip if there is one.
+async fn parts(ctx: &Context, request: Request) -> Result<(Bytes, Option<Bytes>), Problem> {
     match media_type(request.headers()).as_deref() {
         Some(b"multipart/form-data") => multipart(ctx, request).await,
         None
@@ -44,7 +63,7 @@ pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
             | b"application/octet-stream",
         ) => {
             let Body(strategy) = Body::from_request(request, ctx).await?;
-            Ok(Upload { strategy, functions: None })
+            Ok((strategy, None))
         }
         Some(other) => {
             let mut detail = format!(
@@ -59,7 +78,7 @@ pub async fn read(ctx: &Context, request: Request) -> Result<Upload, Problem> {
     }
 }
 
-async fn multipart(ctx: &Context, request: Request) -> Result<Upload, Problem> {
+async fn multipart(ctx: &Context, request: Request) -> Result<(Bytes, Option<Bytes>), Problem> {
     let mut form = Multipart::from_request(request, ctx)
         .await
         .map_err(|rejection| Problem::plain(rejection.status(), rejection.body_text()))?;
@@ -85,11 +104,17 @@ async fn multipart(ctx: &Context, request: Request) -> Result<Upload, Problem> {
         }
     }
     match strategy {
-        Some(strategy) => Ok(Upload { strategy, functions }),
+        Some(strategy) => Ok((strategy, functions)),
         None => Err(Problem::bad_request("the part `strategy` is missing")),
     }
 }
 
+/// Whatever it is, the caller sent it: too much, something that is no multipart, or not all of it.
 fn unread(error: &MultipartError) -> Problem {
-    Problem::plain(error.status(), format!("the parts can't be read: {}", error.body_text()))
+    let status = match error.status() {
+        status if status.is_client_error() => status,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let why = if status == error.status() { error.body_text() } else { "the body ends too early".to_owned() };
+    Problem::plain(status, format!("the parts can't be read: {why}"))
 }

@@ -1,0 +1,167 @@
+//! What goes to a terminal, without what others may have hidden in it.
+//!
+//! A writer between the commands and the terminal: whatever they print of names and notes, nothing in it moves the
+//! cursor. Where the output is no terminal (a file, a pipe) nothing is changed.
+
+use std::io::{self, IsTerminal as _, Stderr, Stdout, Write};
+
+use crate::model::text::{escape, is_unprintable};
+
+/// Longest control sequence of our own, in bytes; whatever is longer is not one.
+const MAX_SEQUENCE: usize = 24;
+
+/// The last bytes of control sequences that drawings are made of: colours, places, clearing, the cursor's look.
+const DRAWING: &[u8] = b"mABCDEFGHJKhl";
+
+/// A writer that spells out what can't be shown.
+#[derive(Debug)]
+pub struct Printable<W: Write> {
+    inner: W,
+    /// Bytes of a character or a sequence that is not complete.
+    rest: Vec<u8>,
+    filters: bool,
+    /// Whether the caller draws: its control sequences pass. What it draws it makes fit by itself.
+    draws: bool,
+}
+
+impl Printable<Stdout> {
+    pub fn stdout(draws: bool) -> Self {
+        let stdout = io::stdout();
+        let filters = stdout.is_terminal();
+        Self::new(stdout, filters, draws)
+    }
+}
+
+impl Printable<Stderr> {
+    /// For logs, of which somebody may look at each, wherever they are kept.
+    pub fn stderr(draws: bool) -> Self {
+        Self::new(io::stderr(), true, draws)
+    }
+}
+
+impl<W: Write> Printable<W> {
+    pub fn new(inner: W, filters: bool, draws: bool) -> Self {
+        Self { inner, rest: Vec::new(), filters, draws }
+    }
+
+    fn pass(&mut self, text: &str, out: &mut String) {
+        let mut left = text;
+        while let Some(at) = left.find(is_unprintable) {
+            let (fine, from) = left.split_at(at);
+            out.push_str(fine);
+            if let Some(length) = self.own_sequence(from) {
+                if length > from.len() {
+                    self.rest = from.as_bytes().to_vec();
+                    return;
+                }
+                out.push_str(&from[..length]);
+                left = &from[length..];
+                continue;
+            }
+            let mut chars = from.chars();
+            match chars.next() {
+                Some(c @ ('\n' | '\t')) => out.push(c),
+                Some(c) => escape(c, out),
+                None => {}
+            }
+            left = chars.as_str();
+        }
+        out.push_str(left);
+    }
+
+    /// The length of a sequence of our own at the beginning of a text; longer than the text if its end is to come.
+    fn own_sequence(&self, text: &str) -> Option<usize> {
+        if !self.draws {
+            return None;
+        }
+        let bytes = text.as_bytes();
+        match bytes {
+            [b'\r', ..] => return Some(1),
+            [0x1b] => return Some(2),
+            [0x1b, b'[', ..] => {}
+            _ => return None,
+        }
+        let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b'?');
+        match bytes[2..].iter().position(|byte| !is_parameter(byte)) {
+            Some(end) => DRAWING.contains(&bytes[2 + end]).then_some(3 + end),
+            None => (bytes.len() < MAX_SEQUENCE).then_some(bytes.len() + 1),
+        }
+    }
+}
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.filters {
+            return self.inner.write(bytes);
+        }
+        let mut all = std::mem::take(&mut self.rest);
+        all.extend_from_slice(bytes);
+        let mut out = String::with_capacity(all.len());
+        let mut left = all.as_slice();
+        loop {
+            match std::str::from_utf8(left) {
+                Ok(text) => {
+                    self.pass(text, &mut out);
+                    break;
+                }
+                Err(error) => {
+                    let (fine, from) = left.split_at(error.valid_up_to());
+                    self.pass(&String::from_utf8_lossy(fine), &mut out);
+                    let Some(length) = error.error_len() else {
+                        self.rest = from.to_vec();
+                        break;
+                    };
+                    out.push(char::REPLACEMENT_CHARACTER);
+                    left = &from[length..];
+                }
+            }
+        }
+        self.inner.write_all(out.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes through, however it is cut into pieces.
+    fn through(text: &str, filters: bool, draws: bool) -> String {
+        let write = |size: usize| {
+            let mut out = Printable::new(Vec::new(), filters, draws);
+            for part in text.as_bytes().chunks(size) {
+                out.write_all(part).unwrap();
+            }
+            String::from_utf8(out.inner).unwrap()
+        };
+        let whole = write(text.len().max(1));
+        for size in 1..8 {
+            assert_eq!(write(size), whole, "{text:?} in pieces of {size}");
+        }
+        whole
+    }
+
+    #[test]
+    fn nothing_of_others_moves_the_cursor_of_a_terminal() {
+        let hostile = "a\u{1b}[2J\u{1b}]0;x\u{7} gpj.\u{202e}exe\r\u{9b}1A ü\n";
+        assert_eq!(
+            through(hostile, true, false),
+            "a\\u001b[2J\\u001b]0;x\\u0007 gpj.\\u202eexe\\u000d\\u009b1A ü\n"
+        );
+        assert_eq!(through(hostile, false, false), hostile, "a file gets what there is");
+    }
+
+    #[test]
+    fn who_draws_may_use_colours_and_places_and_nothing_else() {
+        let drawn = "\r\u{1b}[K\u{1b}[1;32mgreen\u{1b}[0m\u{1b}[?25l\n";
+        assert_eq!(through(drawn, true, true), drawn);
+        assert_eq!(
+            through("\u{1b}]0;title\u{7}\u{1b}c\u{202e}", true, true),
+            "\\u001b]0;title\\u0007\\u001bc\\u202e"
+        );
+    }
+}

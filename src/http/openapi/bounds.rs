@@ -1,0 +1,77 @@
+//! What the parameters of calls accept, by their names: the same name means the same everywhere.
+//!
+//! A table, and not an attribute beside each of dozens of fields, so that no list can forget what its `limit` is.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    http::{
+        extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
+        v1::{MAX_LIMIT, OUTCOMES},
+    },
+    model::{ChildStatus, MAX_OFFER_ID_LEN},
+    release::state::ReleaseState,
+    wire::child::MAX_LABEL_BYTES,
+};
+
+/// Durations: whole numbers with units.
+const DURATION: &str = "^([0-9]{1,6}(d|h|m|s|ms)){1,8}$";
+
+/// A duration of one unit.
+const SILENCE: &str = "^[0-9]{1,3}[smhd]$";
+
+/// No control characters.
+pub(super) const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
+
+const NO_NUL: &str = "^[^\\u0000]*$";
+
+/// Keys of pages; empty is the first one.
+const NUMBER: &str = "^[0-9]{0,9}$";
+const PLACE: &str = "^([0-9]{1,9}-[0-9]{1,9})?$";
+const DEPLOYMENT: &str = "^[0-9]{1,9}:[^\\u0000]*$";
+
+/// The keywords that hold for a parameter of this name, in this operation.
+fn of(name: &str, operation: &str) -> Option<Value> {
+    let statuses: Vec<&str> = ChildStatus::ALL.iter().map(|status| status.name()).collect();
+    Some(match (name, operation) {
+        ("limit", _) => json!({"minimum": 1, "maximum": MAX_LIMIT}),
+        ("wait", _) => json!({"pattern": DURATION}),
+        ("silent_for", _) => json!({"pattern": SILENCE}),
+        ("by", _) => json!({"minLength": 1, "maxLength": MAX_OPERATOR_CHARS, "pattern": PRINTABLE}),
+        ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),
+        ("after", "list_audit" | "events") => json!({"pattern": PLACE}),
+        ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
+        ("after", _) => json!({"pattern": NUMBER}),
+        ("label", _) => json!({"pattern": "^[^:]*:"}),
+        ("kind", _) => json!({"enum": ["agent", "rm"]}),
+        ("cordon", _) => json!({"enum": ["open", "cordoned", "drained"]}),
+        ("children", "plan_release") => json!({"enum": ["none", "participants", "all"]}),
+        ("state", "list_releases") => json!({"enum": ReleaseState::NAMES}),
+        ("status", "list_release_children") => json!({"enum": statuses}),
+        ("outcome", "list_release_children") => json!({"enum": OUTCOMES}),
+        ("key", "label_child") => json!({"minLength": 1, "maxLength": MAX_LABEL_BYTES, "pattern": PRINTABLE}),
+        ("childID" | "releaseID", "fetch_offer") => json!({"minLength": 1}),
+        ("Last-Event-ID", _) => json!({"pattern": PLACE, "maxLength": MAX_OFFER_ID_LEN}),
+        _ => return None,
+    })
+}
+
+/// Writes what holds into each parameter of an operation.
+pub fn write(operation: &mut Map<String, Value>) {
+    let id = operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten() {
+        let name = parameter.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(Value::Object(keywords)) = of(name, &id) else { continue };
+        let Some(schema) = parameter.get_mut("schema").and_then(Value::as_object_mut) else { continue };
+        // In a query nothing is null: who doesn't want a parameter leaves it out.
+        if let Some(Value::Array(kinds)) = schema.get_mut("type") {
+            kinds.retain(|kind| kind != "null");
+            if let [only] = kinds.as_slice() {
+                let only = only.clone();
+                schema.insert("type".to_owned(), only);
+            }
+        }
+        schema.extend(keywords);
+    }
+}

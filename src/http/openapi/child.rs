@@ -1,0 +1,190 @@
+//! The bodies of children's calls. They are read by hand, in two spellings and without a copy, so what they look like
+//! is written down by hand too: in the spelling of deployed agents.
+
+use serde_json::{Value, json};
+
+use super::bounds::PRINTABLE;
+use crate::{
+    model::MAX_OFFER_ID_LEN,
+    wire::{
+        child::{
+            MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS, MAX_RUNTIMES,
+            MAX_STAGE_NAME_BYTES, MAX_SUMMARIES,
+        },
+        question::{MAX_QUESTIONS, MAX_REFUSAL_BYTES},
+    },
+};
+
+/// The schema of an operation's body and of its answer.
+pub fn schemas(operation: &str) -> Option<(Value, Value)> {
+    Some(match operation {
+        "poll" => (poll(), polled()),
+        "report" => (report(), Value::Null),
+        "end_stage" => (end_stage(), ended()),
+        "answer_questions" => (answers(), Value::Null),
+        _ => return None,
+    })
+}
+
+/// An id as agents put it into addresses, also as a number; empty or null where the child wants one.
+fn id() -> Value {
+    let pattern = format!("^(?!\\.{{1,2}}$)[A-Za-z0-9._~-]{{0,{MAX_OFFER_ID_LEN}}}$");
+    json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": ["integer", "null"]}]})
+}
+
+/// An id that is only looked up: one that there can't be is unknown.
+fn sought() -> Value {
+    json!({"type": ["string", "integer"]})
+}
+
+fn text(most: usize) -> Value {
+    json!({"type": "string", "maxLength": most, "pattern": PRINTABLE})
+}
+
+/// The same, or null for nothing.
+fn optional_text(most: usize) -> Value {
+    json!({"type": ["string", "null"], "maxLength": most, "pattern": PRINTABLE})
+}
+
+/// GeoJSON of these polygons, a polygon being a list of rings.
+fn geojson(kind: &str, coordinates: &Value) -> Value {
+    json!({
+        "type": "object",
+        "required": ["type", "coordinates"],
+        "properties": {"type": {"const": kind}, "coordinates": coordinates},
+    })
+}
+
+fn area() -> Value {
+    let number = json!({"type": "number", "minimum": -540, "maximum": 540});
+    let position = json!({"type": "array", "minItems": 2, "maxItems": 3, "items": number});
+    let ring = json!({"type": "array", "minItems": 4, "items": position});
+    let polygon = json!({"type": "array", "minItems": 1, "items": ring});
+    let polygons = json!({"type": "array", "minItems": 1, "items": polygon});
+    json!({
+        "anyOf": [geojson("Polygon", &polygon), geojson("MultiPolygon", &polygons), {"type": "null"}],
+        "description": "GeoJSON. Rings end where they begin, don't cross themselves, and have 1,000 vertices at most in all. \
+            Longitudes (beyond ±180 across the antimeridian) and latitudes in degrees.",
+    })
+}
+
+fn poll() -> Value {
+    let ids = json!({"type": "array", "maxItems": MAX_RM_IDS, "items": text(MAX_OFFER_ID_LEN)});
+    json!({
+        "type": "object",
+        "description": "`geographic_area` may be left out by children that say their `kind`.",
+        "properties": {
+            "id": id(),
+            "geographic_area": area(),
+            "number_of_children": {"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX},
+            "name": optional_text(MAX_CHILD_NAME_BYTES),
+            "kind": {"enum": ["agent", "rm", null]},
+            "capabilities": {
+                "type": ["object", "null"],
+                "properties": {
+                    "runtimes": {"type": ["array", "null"], "maxItems": MAX_RUNTIMES, "items": text(MAX_LABEL_BYTES)},
+                    "labels": {
+                        "type": "object", "maxProperties": MAX_LABELS, "propertyNames": {"maxLength": MAX_LABEL_BYTES, "pattern": PRINTABLE},
+                        "additionalProperties": text(MAX_LABEL_BYTES),
+                    },
+                },
+            },
+            "rm_ids": ids,
+            "held": ids,
+        },
+    })
+}
+
+fn polled() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "new_release"],
+        "properties": {
+            "id": {"type": "string", "minLength": 1, "maxLength": MAX_OFFER_ID_LEN},
+            "new_release": {"type": "string", "maxLength": MAX_OFFER_ID_LEN},
+        },
+    })
+}
+
+fn report() -> Value {
+    let time = json!({
+        "anyOf": [{"type": "number", "minimum": 0}, {"const": -1}],
+        "description": "Milliseconds; -1 without a successful call.",
+    });
+    let times = json!({
+        "type": "object",
+        "required": ["median", "minimum", "maximum"],
+        "properties": {"median": time, "minimum": time, "maximum": time},
+    });
+    let rate = json!({"type": "number", "minimum": 0, "maximum": 1});
+    let name = optional_text(MAX_STAGE_NAME_BYTES);
+    json!({
+        "type": "object",
+        "required": ["id", "release_id", "stage_summaries"],
+        "properties": {
+            "id": sought(),
+            "release_id": sought(),
+            "stage_summaries": {
+                "type": "array", "minItems": 1, "maxItems": MAX_SUMMARIES,
+                "items": {
+                    "type": "object",
+                    "required": ["status"],
+                    "properties": {
+                        "stage_name": name,
+                        "proxy_times": times,
+                        "f1_times_summary": times,
+                        "f2_times_summary": times,
+                        "f1_err_rate": rate,
+                        "f2_err_rate": rate,
+                        "status": {"type": "integer", "minimum": 0, "maximum": 6, "description": "Pending, InProgress, \
+                            SuccessWaiting, ShouldEnd, Completed, Failure, Error."},
+                        "next_stage": name,
+                    },
+                },
+            },
+            "next_stage": name,
+        },
+    })
+}
+
+fn end_stage() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "strategy_id", "stage_name"],
+        "properties": {"id": sought(), "strategy_id": sought(), "stage_name": {"type": "string"}},
+    })
+}
+
+fn ended() -> Value {
+    json!({
+        "type": "object",
+        "required": ["end_stage"],
+        "properties": {
+            "end_stage": {"type": "boolean"},
+            "then": {"enum": ["rollback"]},
+            "skip": {"type": "array", "items": {"type": "string"}},
+        },
+    })
+}
+
+fn answers() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "answers"],
+        "properties": {
+            "id": sought(),
+            "answers": {
+                "type": "array", "minItems": 1, "maxItems": MAX_QUESTIONS,
+                "items": {
+                    "type": "object",
+                    "required": ["id"],
+                    "properties": {
+                        "id": text(MAX_OFFER_ID_LEN),
+                        "body": {"type": ["object", "null"]},
+                        "error": optional_text(MAX_REFUSAL_BYTES),
+                    },
+                },
+            },
+        },
+    })
+}
