@@ -25,7 +25,7 @@ pub async fn children(store: &str, count: usize) -> anyhow::Result<Vec<Caller>> 
 pub async fn children_at(
     store: &str,
     count: usize,
-    area: impl Fn(usize) -> String,
+    area: impl Fn(usize) -> String + Send + Sync,
 ) -> anyhow::Result<Vec<Caller>> {
     let mut target = url::open_target(store, &OpenOptions::new()).await?;
     let mut next = 0;
