@@ -200,9 +200,9 @@ pub enum Change {
         child: ChildKey,
         /// It goes on in the place of this one, which others wait for as they did for that.
         instead_of: Option<ChildKey>,
-        now: Now,
         /// The functions that it does not run.
         lacks: FunctionSet,
+        now: Now,
     },
     /// Nobody has to come to this gate any more; it soaks, or an approval is awaited.
     GateReached {

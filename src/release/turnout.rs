@@ -185,7 +185,10 @@ impl Release {
         let counts = &self.counts;
         let outcomes =
             counts.outcome_failed + counts.timed_out + counts.unreachable + counts.lost + counts.undone;
-        outcomes == 0 && counts.agents.succeeded == 0 && counts.agents.bad() == 0
+        outcomes == 0
+            && counts.agents.succeeded == 0
+            && counts.agents.bad() == 0
+            && counts.agents.untested == 0
     }
 }
 
@@ -388,7 +391,7 @@ impl Release {
             let said = manager.reported;
             let all = if said == Agents::default() { manager.planned.agents } else { said.participants };
             managers += 1;
-            below = below.saturating_add(all.saturating_sub(said.bad()));
+            below = below.saturating_add(all.saturating_sub(said.bad()).saturating_sub(said.untested));
         }
         let there = self.counts.in_play.saturating_sub(self.counts.behind);
         there.saturating_sub(managers).saturating_add(below)

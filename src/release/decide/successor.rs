@@ -255,8 +255,9 @@ pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
         let goes_on = Course::of(walk, newcomer);
         if goes_on == Course::Begins {
             let (release, instead_of) = (walk.release.key, Some(walk.child));
-            let lacks = super::lacks_of(walk.state, walk.release, newcomer);
-            walk.changes.push(Change::ChildJoined { release, child: newcomer, instead_of, now, lacks });
+            // The same machine, as far as is known: it runs what that one ran.
+            let lacks = walk.assignment.lacks;
+            walk.changes.push(Change::ChildJoined { release, child: newcomer, instead_of, lacks, now });
         }
         let outcome = Outcome::Excluded(Exclusion::Replaced);
         walk.step(Step::Ended { status: ChildStatus::No, outcome });

@@ -52,7 +52,7 @@ pub enum Flaw {
     SumsOneShort,
     /// Invariant 13: whoever is silent while it sets up is taken for gone.
     ReplacesTheSilent,
-    /// Invariant 12: a wave that nobody has proven opens.
+    /// Invariant 14: a wave that nobody has proven opens.
     OpensUnproven,
 }
 

@@ -107,7 +107,7 @@ fn a_commit_that_is_forgotten_is_noticed() {
 
 #[test]
 fn a_wave_that_opens_on_no_success_is_noticed() {
-    assert_caught(Flaw::OpensUnproven, &[13]);
+    assert_caught(Flaw::OpensUnproven, &[14]);
 }
 
 #[test]

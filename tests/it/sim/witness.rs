@@ -405,7 +405,7 @@ impl Witness {
         let counts_agents = release.managers.is_empty() && release.upstream.is_none();
         let goes_on_anyway = self.resumed.contains(release.id.as_str());
         if counts_agents && !goes_on_anyway && !self.proven.contains(&release.key) {
-            return self.wrong(13, format!("{}: wave {wave} opened, and nobody has succeeded", release.id));
+            return self.wrong(14, format!("{}: wave {wave} opened, and nobody has succeeded", release.id));
         }
         let mut last = 0;
         for member in release.members.iter() {
