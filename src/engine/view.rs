@@ -36,7 +36,7 @@ use super::{
 use crate::{
     model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
-        assignment::Slot,
+        assignment::{Assignment, Slot},
         command::{Form, Seen},
         offer::{OfferKind, OfferName},
         settings::Settings,
@@ -178,7 +178,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
 /// Whether an agent has something in hand that was taken back meanwhile.
 fn has_in_hand(state: &State, key: ChildKey, child: &Child) -> bool {
     let parts = child.open.iter().filter_map(|release| state.assignment(*release, key));
-    child.kind() == ChildKind::Agent && parts.into_iter().any(|part| part.is_in_hand())
+    child.kind() == ChildKind::Agent && parts.into_iter().any(Assignment::is_in_hand)
 }
 
 /// What readers know of a child. Replaced as a whole when what it says of itself changes.

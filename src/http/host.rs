@@ -19,7 +19,7 @@ use std::{
 };
 
 use axum::{
-    http::{HeaderMap, Method, Request, StatusCode, Version, header},
+    http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version, header},
     response::{IntoResponse as _, Response},
 };
 
@@ -221,14 +221,14 @@ pub(super) fn is_of_another_site(headers: &HeaderMap, host: Option<&[u8]>) -> bo
         let site = origin.as_bytes().split(|byte| *byte == b'/').next_back();
         return site != host;
     }
-    let site = headers.get(SEC_FETCH_SITE).map(|site| site.as_bytes());
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     site.is_some_and(|site| !matches!(site, b"same-origin" | b"none"))
 }
 
 /// A name that somebody else chose, fit for a line of text.
 fn shown(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
-    text.chars().filter(|c| c.is_ascii_graphic()).take(MAX_SHOWN).collect()
+    text.chars().filter(char::is_ascii_graphic).take(MAX_SHOWN).collect()
 }
 
 #[cfg(test)]

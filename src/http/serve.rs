@@ -107,6 +107,7 @@ impl std::fmt::Debug for Settings {
             .field("max_connections", &self.max_connections)
             .field("tls", &self.tls.is_some())
             .field("timeouts", &self.timeouts)
+            .field("hosts", &self.hosts)
             .finish()
     }
 }

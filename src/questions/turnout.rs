@@ -106,7 +106,7 @@ pub async fn of_release(engine: &Engine, release: String) -> Result<Turnouts, En
         Some((wanted(release), asked(state, release.to_ask(state))))
     });
     let Some((wanted, managers)) = found.await? else { return Ok(Turnouts::new()) };
-    Ok(of(engine, &wanted, managers, ASKED_FOR - KEPT).await.0)
+    Ok(of(engine, &wanted, managers, ASKED_FOR.saturating_sub(KEPT)).await.0)
 }
 
 /// What managers below say who would take part in a release; and those that say nothing.

@@ -155,9 +155,12 @@ impl State {
             }
             Change::DeadlinesSeen { release, next, after } => {
                 let (next, after) = (*next, *after);
-                self.with(*release, |release| match after {
-                    Some(after) => release.sweep = Some(Sweep { after, next }),
-                    None => (release.next_deadline, release.sweep) = (next, None),
+                self.with(*release, |release| {
+                    if let Some(after) = after {
+                        release.sweep = Some(Sweep { after, next });
+                    } else {
+                        (release.next_deadline, release.sweep) = (next, None);
+                    }
                 });
             }
             Change::GateReached { .. }
@@ -394,7 +397,7 @@ impl State {
             }
             assignments.insert(*child, part);
         }
-        release.assignments = assignments.into();
+        release.assignments = assignments;
         release.counts = Counts::default();
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);

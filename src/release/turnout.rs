@@ -108,7 +108,7 @@ impl Release {
 
     /// Waves are opened here.
     fn opens_its_waves(&self) -> bool {
-        !self.strategy.from_above.as_ref().is_some_and(|above| above.waves.is_some())
+        self.strategy.from_above.as_ref().is_none_or(|above| above.waves.is_none())
     }
 
     /// What opens the next wave now: at first those are asked who have to be.

@@ -116,7 +116,6 @@ fn is_whole(limit: &Amount) -> bool {
     *limit == Amount::WHOLE
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_usual(no_calls: &NoCalls) -> bool {
     *no_calls == NoCalls::default()
 }

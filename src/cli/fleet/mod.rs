@@ -4,6 +4,7 @@ mod tree;
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     io::{IsTerminal, Write},
     time::Duration,
 };
@@ -228,7 +229,7 @@ pub fn summary(report: &FleetReport) -> String {
     text.extend(report.last_error.iter().map(|why| format!("the last unanswered call: {why}\n")));
     let without = report.without_service();
     if without > 0.0 {
-        text.push_str(&format!("callers got errors or nothing for {without:.1} s of the children's time\n"));
+        let _ = writeln!(text, "callers got errors or nothing for {without:.1} s of the children's time");
     }
     text + &exits(&report.agents)
 }

@@ -34,7 +34,7 @@ fn id() -> Value {
 
 /// An id that is only looked up: one that there can't be is unknown.
 fn sought() -> Value {
-    json!({"type": ["string", "integer"]})
+    json!({"type": ["string", "number"]})
 }
 
 fn text(most: usize) -> Value {

@@ -73,7 +73,7 @@ pub(super) fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Resu
         return Err(held_above(release, "who has a turn in which wave".to_owned()));
     }
     let able = membership(state, seen, &release.strategy, &Turnouts::new(), now).members;
-    let new = able.iter().filter(|child| !release.assignments.contains_key(*child));
+    let new = able.iter().filter(|child| !release.assignments.contains_key(child));
     let joined = new.map(|child| {
         let lacks = lacks_of(state, release, *child);
         Change::ChildJoined { release: release.key, child: *child, instead_of: None, now, lacks }

@@ -8,10 +8,11 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{PROGRAM, out, repository};
 

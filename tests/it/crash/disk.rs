@@ -26,7 +26,7 @@ use crate::store::place::{Kind, Place};
 /// The log of the store reaches this size before it is folded into the file for the first time, in bytes.
 const ROOM: u64 = 1_500_000;
 
-const END: Duration = Duration::from_mins(1);
+const END: Duration = Duration::from_mins(3);
 
 /// Callers are told to come back after ten seconds.
 const REFUSED_BY: Duration = Duration::from_mins(1);
@@ -46,7 +46,7 @@ async fn a_full_disk_stops_commits_and_nothing_else_until_there_is_room() {
             move || room.load(Ordering::Relaxed)
         }));
         // Somebody new can't be registered without a commit.
-        let newcomer = json!({"id": "", "number_of_children": 0});
+        let newcomer = json!({"id": "", "kind": "agent"});
         let refused = timeout(REFUSED_BY, async {
             loop {
                 let answer = asker.post("/poll", &newcomer).await.unwrap().expect("the manager is gone");

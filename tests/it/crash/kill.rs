@@ -25,7 +25,7 @@ const VERIFIED: usize = 12;
 const LONG_LIFE: u32 = 20;
 
 /// What is on its way when the killing ends must be over by then.
-const END: Duration = Duration::from_mins(1);
+const END: Duration = Duration::from_mins(3);
 
 /// A number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {

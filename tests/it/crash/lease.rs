@@ -19,7 +19,7 @@ use crate::store::place::Place;
 /// A standby looks once a second.
 const TAKE_OVER: Duration = Duration::from_secs(15);
 
-const END: Duration = Duration::from_mins(1);
+const END: Duration = Duration::from_mins(3);
 
 async fn a_second_manager_says_that_there_is_one_and_ends(place: &Place) {
     let first = Start::on(place);

@@ -34,7 +34,7 @@ const VERIFIED: usize = 30;
 /// Outages of the Postgres server.
 const OUTAGES: u32 = 3;
 
-const END: Duration = Duration::from_mins(1);
+const END: Duration = Duration::from_mins(3);
 
 /// The files of a store at one instant.
 struct Copy {

@@ -36,7 +36,7 @@ async fn slow_and_half_open_callers_do_not_hold_up_others() {
                 held.push(stream);
             }
         }
-        let poll = json!({"id": "", "number_of_children": 0});
+        let poll = json!({"id": "", "kind": "agent"});
         for _ in 0..20 {
             let began = Instant::now();
             let answer = world.post("/poll", &poll).await.unwrap().unwrap();

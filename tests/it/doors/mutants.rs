@@ -28,7 +28,7 @@ const SLOW: Duration = Duration::from_secs(1);
 const SLOW_TRIES: u32 = 4;
 
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
@@ -263,7 +263,7 @@ fn mutant(calls: &[Seed], strategies: &[Seed], dice: &mut Dice) -> Vec<u8> {
         }
         2 => {
             seed.kind =
-                *dice.one(&["", JSON, YAML, "text/plain", "multipart/form-data; boundary=x", "image/png"])
+                *dice.one(&["", JSON, YAML, "text/plain", "multipart/form-data; boundary=x", "image/png"]);
         }
         3 => seed.method = *dice.one(&["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]),
         _ => {}
@@ -298,7 +298,7 @@ impl Line {
         };
         let head_only = request.starts_with(b"HEAD ");
         let _ = stream.write_all(request).await;
-        match read(&mut stream, head_only).await {
+        match Box::pin(read(&mut stream, head_only)).await {
             Some(said) => {
                 self.stream = said.goes_on.then_some(stream);
                 Some(said)
@@ -350,7 +350,7 @@ async fn whole(
     let mut stream = TcpStream::connect(address).await.unwrap();
     let _ = stream.write_all(&request).await;
     let _ = stream.shutdown().await;
-    let said = read(&mut stream, request.starts_with(b"HEAD ")).await;
+    let said = Box::pin(read(&mut stream, request.starts_with(b"HEAD "))).await;
     (request, said)
 }
 
@@ -365,7 +365,7 @@ async fn attack(address: SocketAddr, kid: String, mut dice: Dice, count: u64) ->
     for number in 0..count {
         let request = mutant(&calls, &strategies, &mut dice);
         if number % WHOLE_OF == 0 {
-            let (request, said) = whole(address, request, &calls, &mut dice).await;
+            let (request, said) = Box::pin(whole(address, request, &calls, &mut dice)).await;
             if said.is_some_and(|said| said.status >= 500) {
                 found.push(format!("an error of ours: {}", shown(&request)));
             }
@@ -374,10 +374,10 @@ async fn attack(address: SocketAddr, kid: String, mut dice: Dice, count: u64) ->
         let mut tries = 0;
         loop {
             let began = Instant::now();
-            match line.ask(&request).await {
+            match Box::pin(line.ask(&request)).await {
                 None => found.push(format!("no answer: {}", shown(&request))),
                 Some(said) if said.status >= 500 => {
-                    found.push(format!("{}: {}", said.status, shown(&request)))
+                    found.push(format!("{}: {}", said.status, shown(&request)));
                 }
                 Some(_) => {}
             }

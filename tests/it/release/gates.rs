@@ -158,7 +158,9 @@ fn locations_have_their_turns_one_by_one() {
         }
         for _ in 0..3 {
             world.pass(20 * SECOND);
-            children.iter().for_each(|child| drop(world.poll(child)));
+            for child in &children {
+                drop(world.poll(child));
+            }
         }
     }
     assert_eq!(world.state_of("7"), "over");

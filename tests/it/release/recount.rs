@@ -83,7 +83,7 @@ fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_ag
         waves: 1,
         retries,
         amounts: Vec::new(),
-        turnouts: Default::default(),
+        turnouts: std::collections::BTreeMap::default(),
     };
     world.command(&again(true)).unwrap();
     assert_eq!(world.state_of("21"), "Running");

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use choirmaster::{
     model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
     release::{
+        assignment::Step,
         assignment::{Assignment, Slot},
         change::Change,
         command::{Command, Form, Reply},
@@ -72,6 +73,8 @@ pub struct Witness {
     /// When an agent was ready to end a stage, or ended it.
     ready: HashMap<Stage, u64>,
     completed: HashSet<Stage>,
+    /// Children that were told to end a stage for want of calls: that opens no barrier, and leads past none.
+    idle: HashSet<(ReleaseKey, String)>,
     /// When a child was over in a release for the first time.
     over: HashMap<(ReleaseKey, String), u64>,
     /// Barriers that opened rightly: release, wave, stage before.
@@ -188,6 +191,10 @@ impl Witness {
             match change {
                 Change::ChildForgotten { id, .. } => {
                     self.forgotten.insert(id.as_str().to_owned());
+                }
+                Change::Child { release, child, step: Step::SignalledIdle, .. } => {
+                    let id = manager.state.children.get(*child).map(|record| record.id.to_string());
+                    self.idle.extend(id.map(|id| (*release, id)));
                 }
                 Change::ReleaseRetried { release, .. } => {
                     self.retried.insert(*release);
@@ -335,7 +342,8 @@ impl Witness {
                     // Who is over is told to end whatever it asks about.
                     let gone = self.over.contains_key(&(deed.release, deed.child.clone()));
                     let taken_back = !release.is_under_way();
-                    if !by_hand && !gone && !taken_back {
+                    let idle = self.idle.contains(&(deed.release, deed.child.clone()));
+                    if !by_hand && !gone && !taken_back && !idle {
                         self.check_barrier(manager, release, &planned, deed, s + 1, at);
                     }
                 }

@@ -123,7 +123,7 @@ async fn a_canary_goes_down_a_level_and_one_result_comes_up() {
     // Above, each child is a manager, and its agents are counted; below, each child is one.
     let shown = root.get("/api/v1/releases/seven").await.ok().json();
     let all = json!({"participants": AGENTS, "succeeded": AGENTS, "failed": 0, "timed_out": 0, "unreachable": 0,
-        "unconfirmed": 0});
+        "unconfirmed": 0, "untested": 0});
     assert_eq!(shown["agents"], all, "{shown:#}");
     assert_eq!(middle.get("/api/v1/releases/seven").await.ok().json().get("agents"), None);
     middle.stop().await;

@@ -26,7 +26,7 @@ const OFFER: HeaderName = HeaderName::from_static("choirmaster-offer");
         ("child" = String, Path, description = "The id of the child."),
     ),
     responses(
-        (status = 200, body = String, content_type = "application/yaml", description = "A small strategy.",
+        (status = 200, body = Object, content_type = "application/yaml", description = "A small strategy.",
             headers(("choirmaster-offer" = String))),
         (status = 404, body = api::Problem, content_type = "application/problem+json",
             description = "Unknown, or the child has no part in the release."),
