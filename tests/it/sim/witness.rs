@@ -191,6 +191,8 @@ impl Witness {
             match change {
                 Change::ChildForgotten { id, .. } => {
                     self.forgotten.insert(id.as_str().to_owned());
+                    // Should it come back, it is somebody new, and may be handed the same once more.
+                    self.took.retain(|(child, _)| child != id.as_str());
                 }
                 Change::Child { release, child, step: Step::SignalledIdle, .. } => {
                     let id = manager.state.children.get(*child).map(|record| record.id.to_string());
