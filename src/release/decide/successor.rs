@@ -56,7 +56,11 @@ pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: N
         let Some(before) = state.children.get(old).filter(|before| may_follow(state, before, record)) else {
             continue;
         };
-        let is_older = old < newcomer && was_silent_since(seen, old, record.born.served_ms);
+        // After a restart of this manager it is not known when the old id called last. What nobody came for in time is
+        // handed on all the same, as it is when it becomes overdue.
+        let is_overdue =
+            parts(state, old).any(|(_, part)| part.pending_undo().is_some_and(|undo| undo.overdue));
+        let is_older = old < newcomer && (is_overdue || was_silent_since(seen, old, record.born.served_ms));
         // One after the other: what is handed over next depends on what was.
         let waits = had_parts && !before.open.is_empty();
         let silent = silence(seen, old, now);
