@@ -190,6 +190,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
             undo_deadline: config.deadlines.undo,
+            absence: config.deadlines.absence,
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,

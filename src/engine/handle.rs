@@ -138,8 +138,8 @@ pub async fn start(
 ) -> Result<Started, StoreError> {
     let mut loading = Loading::new(State::new(rules));
     writer.load(&mut loading).await?;
-    let (state, outbox) = loading.finish();
     let clock = Clock::start(writer.lease().served_ms);
+    let (state, outbox) = loading.finish(clock.served_ms());
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);

@@ -57,11 +57,13 @@ impl Loading {
     }
 
     /// The state, complete.
-    pub fn finish(mut self) -> (State, Vec<OutboxRow>) {
+    /// `served_ms`: the serving time.
+    pub fn finish(mut self, served_ms: u64) -> (State, Vec<OutboxRow>) {
         for building in self.releases.into_values() {
             let release = building.finish(&self.state);
             self.state.hold(release);
         }
+        self.state.recheck_all(served_ms);
         (self.state, self.outbox)
     }
 

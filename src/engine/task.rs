@@ -274,7 +274,7 @@ impl Task {
         let mut loading = Loading::new(State::new(self.state.settings.clone()));
         self.writer.load(&mut loading).await?;
         // What waits in the outbox is with whoever carries it out already.
-        let (state, _) = loading.finish();
+        let (state, _) = loading.finish(self.clock.served_ms());
         self.state = state;
         self.publish_all();
         Ok(())

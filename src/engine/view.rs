@@ -353,10 +353,11 @@ impl Seen for View {
         if self.waiters.is_waiting(child) {
             return Some(self.deciding_at.load(Ordering::Relaxed));
         }
-        let by_key = self.by_key();
-        let noticed =
-            by_key.get(child.0 as usize).and_then(Option::as_ref).and_then(|entry| entry.last_call());
-        Some(noticed.unwrap_or(0).max(self.listening_since.load(Ordering::Relaxed)))
+        Some(self.noticed(child).unwrap_or(0).max(self.listening_since.load(Ordering::Relaxed)))
+    }
+
+    fn called_since(&self, child: ChildKey, served_ms: u64) -> bool {
+        self.waiters.is_waiting(child) || self.noticed(child).is_some_and(|last| last > served_ms)
     }
 }
 
@@ -605,6 +606,11 @@ impl View {
             by_key.resize(at + 1, None);
         }
         by_key[at] = entry;
+    }
+
+    /// The last call of a child in this life, in serving time.
+    fn noticed(&self, child: ChildKey) -> Option<u64> {
+        self.by_key().get(child.0 as usize)?.as_ref()?.last_call()
     }
 
     fn by_key(&self) -> RwLockReadGuard<'_, Vec<Option<Arc<ChildEntry>>>> {

@@ -11,7 +11,8 @@ use super::{
     gate::{ALL_OPEN, Reached, Turns},
     manager::Planned,
     places,
-    settings::{GHOST_AFTER, NEWCOMER_LOOKS, REPLACED_FOR},
+    recheck::Recheck,
+    settings::{GHOST_AFTER, REPLACED_FOR},
     state::{Child, Counts, Deployment, End, Known, Profile, Release, ReleaseState, Replaced, State, Sweep},
     turnout::ASKED_FOR,
 };
@@ -177,7 +178,16 @@ impl State {
             Change::StageTimed { release, stage, number, ended, now } => {
                 self.with(*release, |release| release.apply_time(*stage, *number, *ended, *now));
             }
-            Change::ChildrenSeen { looked, kept, gone, now } => self.see(looked, kept, gone, *now),
+            Change::ChildrenSeen { looked, again, kept, gone } => {
+                for recheck in looked {
+                    self.rechecks.remove(recheck);
+                }
+                self.rechecks.extend(again);
+                for entry in gone {
+                    self.expiring.remove(entry);
+                }
+                self.expiring.extend(kept);
+            }
             Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
             // Kept in the store alone.
             Change::ReleaseForwarded { .. } | Change::Numbers { .. } | Change::LateKept { .. } => {}
@@ -195,9 +205,8 @@ impl State {
 
     fn arrive(&mut self, key: ChildKey, record: &Child) {
         self.hold_child(key, record.clone());
-        let shared = places::place(record).is_some_and(|place| self.places.is_shared(place, key));
-        if shared && !record.unproven {
-            self.looks.insert((record.born.served_ms + ms(NEWCOMER_LOOKS[0]), key));
+        if self.is_newcomer(key, record) {
+            self.rechecks.insert(Recheck::first(key, record.born.served_ms, &self.settings));
         }
     }
 
@@ -278,27 +287,6 @@ impl State {
         if let Some(child) = self.children.get(key) {
             self.areas.insert(key, child.area.as_deref(), child.counted_agents());
         }
-    }
-
-    /// `looked`: newcomers that were looked at; `kept` and `gone`: when those were to be looked at that may be
-    /// forgotten, and when those that are not are next.
-    fn see(
-        &mut self,
-        looked: &[(u64, ChildKey)],
-        kept: &[(u64, ChildKey)],
-        gone: &[(u64, ChildKey)],
-        now: Now,
-    ) {
-        for (due, key) in looked {
-            self.looks.remove(&(*due, *key));
-            let Some(born) = self.children.get(*key).map(|child| child.born.served_ms) else { continue };
-            let next = NEWCOMER_LOOKS.iter().map(|age| born + ms(*age)).find(|due| *due > now.served_ms);
-            self.looks.extend(next.map(|due| (due, *key)));
-        }
-        for entry in gone {
-            self.expiring.remove(entry);
-        }
-        self.expiring.extend(kept);
     }
 
     fn report(&mut self, key: ChildKey, agents: u32, profile: Option<&Profile>) {
@@ -402,12 +390,9 @@ impl State {
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
-        release.next_deadline = if members.is_empty() {
-            ReleaseMs::MAX
-        } else {
-            let deadlines = self.settings.deadlines(&release.strategy);
-            deadline::soonest(&fresh, deadlines, &release.strategy, &release.gates)
-        };
+        let deadlines = self.settings.deadlines(&release.strategy);
+        let soonest = |part| deadline::soonest(part, deadlines, &release.strategy, &release.gates);
+        release.next_deadline = release.assignments.values().map(soonest).min().unwrap_or(ReleaseMs::MAX);
         for child in members.iter() {
             // A release that waited in the queue may start after one that was submitted later.
             if let Some(child) = self.children.get_mut(*child)

@@ -11,6 +11,7 @@ use super::{
     gate::Gate,
     manager::Planned,
     offer::Piece,
+    recheck::Recheck,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
     upstream::Upstream,
@@ -328,13 +329,14 @@ pub enum Change {
         offer: String,
         unconfirmed: u32,
     },
-    /// Newcomers were looked at again, for whom they may replace, and others, whether they are still there. Each with the
-    /// serving time at which that was due; of those that stay it says when they are looked at next.
+    /// Children were looked at again, for who stands in whose place (`again`: the next looks), and others, whether they
+    /// are still there: `gone` with the serving time at which that was due, and of those that stay, in `kept`, when
+    /// they are looked at next.
     ChildrenSeen {
-        looked: Vec<(u64, ChildKey)>,
+        looked: Vec<Recheck>,
+        again: Vec<Recheck>,
         kept: Vec<(u64, ChildKey)>,
         gone: Vec<(u64, ChildKey)>,
-        now: Now,
     },
     /// The deadlines of this release were looked through, as far as to the child `after`; of those that were, none is due
     /// before.

@@ -353,4 +353,9 @@ impl From<Result<Decision, Refusal>> for Decision {
 pub trait Seen {
     /// Serving time of the last call of any kind, in milliseconds; `None` if none was noticed in this life.
     fn last_call(&self, child: ChildKey) -> Option<u64>;
+
+    /// Whether it is known to have called after a serving time.
+    fn called_since(&self, child: ChildKey, served_ms: u64) -> bool {
+        self.last_call(child).is_some_and(|last| last > served_ms)
+    }
 }

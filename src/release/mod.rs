@@ -32,6 +32,7 @@ pub mod offer;
 mod places;
 pub mod precedent;
 pub mod queue;
+pub mod recheck;
 mod replan;
 pub mod settings;
 pub mod settle;

@@ -14,31 +14,8 @@ pub const DEFAULT_MAX_OPEN_RELEASES: usize = 1_000;
 /// along, that never took part in anything and is silent for so long.
 pub const GHOST_AFTER: Duration = Duration::from_mins(1);
 
-/// A child that asks every second for the end of its stage was silent for so long: it is not there any more, unless its
-/// conditions failed and it goes back before it reports. That takes as long as one function's deployment: some 6 s
-/// where it was measured, and this is twenty times that.
-pub const SUCCESSOR_SILENCE: Duration = Duration::from_mins(2);
-
-/// The same for a child that has nothing in hand: it polls every 3 s, so this is three polls that didn't come. One that
-/// sets up what it has in hand, or ends it, may be silent for as long as `setup_grace` says.
-pub const SUCCESSOR_ABSENCE: Duration = Duration::from_secs(10);
-
-/// Calls that come so much later than a download were not made for it any more: the set-up is over.
-pub const SUCCESSOR_SET_UP: Duration = Duration::from_secs(2);
-
-/// Ages at which a newcomer is looked at again: whom it replaces is silent for at least as long as it is there.
-/// Ascending.
-pub const NEWCOMER_LOOKS: [Duration; 6] = [
-    Duration::from_millis(10_500),
-    Duration::from_secs(20),
-    Duration::from_secs(40),
-    Duration::from_secs(75),
-    Duration::from_millis(120_500),
-    Duration::from_mins(5),
-];
-
-/// Most newcomers that one tick looks at; the others follow at the next ones.
-pub const MAX_LOOKS_PER_TICK: usize = 1_000;
+/// Most children that one tick looks at again; the others follow at the next ones.
+pub const MAX_RECHECKS_PER_TICK: usize = 1_000;
 
 /// An id whose place another has taken, and that has no part in an open release, is forgotten after this serving time.
 pub const REPLACED_FOR: Duration = Duration::from_hours(1);
@@ -63,6 +40,9 @@ pub struct Settings {
     pub stage_deadline: Duration,
     /// Until a child that is to go back has proven that it runs the base version again. Then the release waits no longer.
     pub undo_deadline: Duration,
+    /// A child that has nothing in hand polls every 3 s. One that is silent for so long is not there, if another calls
+    /// from its place.
+    pub absence: Duration,
     /// Over so long a time the offers are spread that many children get at once.
     pub offer_jitter: Duration,
     pub max_children: usize,
@@ -81,6 +61,7 @@ impl Default for Settings {
             setup_grace: Duration::from_mins(15),
             stage_deadline: Duration::from_hours(24),
             undo_deadline: Duration::from_mins(30),
+            absence: Duration::from_secs(10),
             offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
@@ -100,6 +81,18 @@ pub struct Deadlines {
 }
 
 impl Settings {
+    /// A child that asks every second for the end of its stage was silent for so long: it is not there any more, unless
+    /// its conditions failed and it goes back before it reports. That takes as long as one function's deployment: some
+    /// 6 s where it was measured, and this is twenty times that.
+    pub fn absence_in_stage(&self) -> Duration {
+        self.absence * 12
+    }
+
+    /// Calls that come so much later than a download were not made for it any more: the set-up is over.
+    pub fn absence_of_set_up(&self) -> Duration {
+        self.absence / 5
+    }
+
     /// The deadlines of a release: its own, else the configured ones.
     pub fn deadlines(&self, strategy: &Strategy) -> Deadlines {
         let own = &strategy.deadlines;

@@ -24,6 +24,7 @@ use super::{
     places::Places,
     precedent::Timed,
     queue::Overtakes,
+    recheck::Recheck,
     settings::Settings,
     upstream::Upstream,
 };
@@ -695,8 +696,8 @@ pub struct State {
     pub(super) unproven: HashMap<IpAddr, usize>,
     /// Who is where, as far as that tells who has come back under a new id.
     pub(super) places: Places,
-    /// Newcomers whose place others have too, by the serving time at which they are looked at again.
-    pub(super) looks: BTreeSet<(u64, ChildKey)>,
+    /// Who is looked at again for who stands in whose place.
+    pub(super) rechecks: BTreeSet<Recheck>,
 }
 
 impl State {
@@ -718,8 +719,8 @@ impl State {
             .map(|release| {
                 now.served_ms.saturating_add(release.next_deadline.saturating_sub(release.at(now)))
             });
-        let looks = [self.expiring.first(), self.looks.first()];
-        let looks = looks.into_iter().flatten().map(|(due, _)| *due);
+        let expiring = self.expiring.first().map(|(due, _)| *due);
+        let looks = expiring.into_iter().chain(self.rechecks.first().map(|recheck| recheck.due_ms));
         deadlines.chain(looks).chain(self.next_start(now)).min()
     }
 

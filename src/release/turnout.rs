@@ -22,7 +22,7 @@ use super::{
     command::Seen,
     gate::{Gate, Gates, Turns},
     manager::{Agents, Planned},
-    state::{Counts, Release, ReleaseState, State},
+    state::{Release, ReleaseState, State},
     turn,
 };
 use crate::{
@@ -463,6 +463,6 @@ impl Release {
             part.facts = 0;
         }
         self.joined = 0;
-        self.counts = Counts::default();
+        self.recount();
     }
 }

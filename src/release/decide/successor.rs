@@ -10,8 +10,10 @@
 //! - the new id has called again: it is no ghost.
 //!
 //! So whether somebody is a successor shows only with time: it is asked at a newcomer's second poll and at some ages
-//! after that, when the old id misses a deadline, and when an operator forgets it. Should the old one call again after
-//! all, it was no successor, and both go on (see [`Walk::reinstate`]).
+//! after that, when the old id misses a deadline and again for as long as it owes a roll-back ([`crate::release::recheck`]),
+//! and when an operator forgets it. Should the old one call again after all, it was no successor, and both go on (see
+//! [`Walk::reinstate`]). Who called when is kept in memory: of an id that has not called since the manager started
+//! nothing speaks against its being gone.
 //!
 //! A successor goes on in the place of the old one, once in a release: a restart alone is no failure, and a version that
 //! makes machines restart again and again is one.
@@ -30,7 +32,8 @@ use crate::{
         deadline,
         offer::MAX_ATTEMPT,
         places::{self, are_same},
-        settings::{MAX_LOOKS_PER_TICK, SUCCESSOR_ABSENCE, SUCCESSOR_SET_UP, SUCCESSOR_SILENCE},
+        recheck::{Recheck, owes},
+        settings::MAX_RECHECKS_PER_TICK,
         state::{Child, Release, State},
     },
 };
@@ -56,11 +59,7 @@ pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: N
         let Some(before) = state.children.get(old).filter(|before| may_follow(state, before, record)) else {
             continue;
         };
-        // After a restart of this manager it is not known when the old id called last. What nobody came for in time is
-        // handed on all the same, as it is when it becomes overdue.
-        let is_overdue =
-            parts(state, old).any(|(_, part)| part.pending_undo().is_some_and(|undo| undo.overdue));
-        let is_older = old < newcomer && (is_overdue || was_silent_since(seen, old, record.born.served_ms));
+        let is_older = old < newcomer && !seen.called_since(old, record.born.served_ms);
         // One after the other: what is handed over next depends on what was.
         let waits = had_parts && !before.open.is_empty();
         let silent = silence(seen, old, now);
@@ -72,53 +71,71 @@ pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: N
     changes
 }
 
-/// Looks again at the newcomers that have reached an age at which that is due.
-pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> (Vec<(u64, ChildKey)>, Vec<Change>) {
-    let due = state.looks.range(..=(now.served_ms, ChildKey(u32::MAX)));
-    let mut changes: Vec<Change> = Vec::new();
-    let mut looked = Vec::new();
+/// What came of looking again.
+pub(super) struct Looked {
+    pub looked: Vec<Recheck>,
+    /// The next looks.
+    pub again: Vec<Recheck>,
+    pub changes: Vec<Change>,
+}
+
+/// Looks again at the children of which that is due.
+pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
+    let due = state.rechecks.range(..=Recheck::end_of(now.served_ms));
+    let mut all = Looked { looked: Vec::new(), again: Vec::new(), changes: Vec::new() };
     let mut taken = BTreeSet::new();
-    for (at, newcomer) in due.take(MAX_LOOKS_PER_TICK) {
+    for recheck in due.take(MAX_RECHECKS_PER_TICK) {
         steps::take(1);
-        let is_live = is_live(state, seen, *newcomer, now);
-        let found = if is_live { succeed(state, seen, *newcomer, now) } else { Vec::new() };
+        let child = recheck.child;
+        let owes = parts(state, child).any(|(_, part)| owes(part));
+        let found = if is_live(state, seen, child, now) {
+            succeed(state, seen, child, now)
+        } else if owes {
+            inherit(state, seen, &[child], now)
+        } else {
+            Vec::new()
+        };
         let both = || found.iter().filter_map(Change::child);
         // Who has a part in what was decided just now is looked at after that.
         if both().any(|child| taken.contains(&child)) {
             continue;
         }
         taken.extend(both());
-        changes.extend(found);
-        looked.push((*at, *newcomer));
+        all.looked.push(*recheck);
+        all.again.extend(recheck.next(!found.is_empty(), owes, now.served_ms, &state.settings));
+        all.changes.extend(found);
     }
-    (looked, changes)
+    all
 }
 
 /// Who has come in the place of a child that misses a deadline of silence.
 pub(super) fn instead_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
     let newcomer = alone_at_place_of(state, seen, old, now)?;
-    let born = state.children.get(newcomer)?.born.served_ms;
     let silent = silence(seen, old, now);
-    let is_gone = was_silent_since(seen, old, born) && silent >= silence_that_shows(state, old, silent, now);
-    is_gone.then_some(newcomer)
+    (silent >= silence_that_shows(state, old, silent, now)).then_some(newcomer)
 }
 
-/// Hands undos that have just become overdue to whoever calls from the very place now. A machine may have been restarted
-/// long after it was done, when nothing was to be taken back yet.
-pub(super) fn inherit(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
-    let mut overdue: Vec<ChildKey> = changes
-        .iter()
-        .filter_map(|change| match change {
-            Change::Child { child, step: Step::UndoOverdue, .. } => Some(*child),
-            _ => None,
-        })
-        .collect();
-    overdue.sort_unstable();
-    overdue.dedup();
+/// Whose undos have just become overdue.
+pub(super) fn new_debtors(changes: &[Change]) -> BTreeSet<ChildKey> {
+    let debtor = |change: &Change| match change {
+        Change::Child { child, step: Step::UndoOverdue, .. } => Some(*child),
+        _ => None,
+    };
+    changes.iter().filter_map(debtor).collect()
+}
+
+/// Hands the overdue undos of `debtors` to whoever calls from the very place now. A machine may have been restarted long
+/// after it was done, when nothing was to be taken back yet.
+pub(super) fn inherit<'a>(
+    state: &State,
+    seen: &dyn Seen,
+    debtors: impl IntoIterator<Item = &'a ChildKey>,
+    now: Now,
+) -> Vec<Change> {
     let mut heirs = BTreeSet::new();
     let mut inherited = Vec::new();
-    for old in overdue {
-        if silence(seen, old, now) < ms(SUCCESSOR_ABSENCE) {
+    for old in debtors.into_iter().copied() {
+        if silence(seen, old, now) < ms(state.settings.absence) {
             continue;
         }
         let heir = heir(state, old).or_else(|| alone_at_place_of(state, seen, old, now));
@@ -162,14 +179,15 @@ pub(super) fn heir(state: &State, old: ChildKey) -> Option<ChildKey> {
     None
 }
 
-/// The only one who calls from the place of a silent child, if that one came later.
+/// The only one who calls from the place of a silent child, if that one came later, and the child was not heard since.
 fn alone_at_place_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
     let record = state.children.get(old)?;
     let others = state.places.at(places::place(record)?).filter(|child| *child != old);
     let mut live = others.filter(|child| is_live(state, seen, *child, now));
     let newcomer = live.next().filter(|_| live.next().is_none()).filter(|newcomer| *newcomer > old)?;
     let other = state.children.get(newcomer).filter(|_| is_free(state, newcomer))?;
-    may_follow(state, record, other).then_some(newcomer)
+    let follows = may_follow(state, record, other) && !seen.called_since(old, other.born.served_ms);
+    follows.then_some(newcomer)
 }
 
 /// For how long nothing was heard of a child, in milliseconds of serving time.
@@ -177,14 +195,10 @@ fn silence(seen: &dyn Seen, child: ChildKey, now: Now) -> u64 {
     seen.last_call(child).map_or(u64::MAX, |last| now.served_ms.saturating_sub(last))
 }
 
-fn was_silent_since(seen: &dyn Seen, child: ChildKey, served_ms: u64) -> bool {
-    seen.last_call(child).is_none_or(|last| last <= served_ms)
-}
-
 /// Whether it calls as one does that has nothing in hand. One that was heard of once may be a ghost.
 fn is_live(state: &State, seen: &dyn Seen, child: ChildKey, now: Now) -> bool {
     let is_settled = state.children.get(child).is_some_and(|record| record.called_again);
-    is_settled && silence(seen, child, now) < ms(SUCCESSOR_ABSENCE)
+    is_settled && silence(seen, child, now) < ms(state.settings.absence)
 }
 
 /// For how long a child must be silent before that shows that it is gone, in milliseconds. It is `silent` for so long.
@@ -203,12 +217,13 @@ fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> 
                 // Its first call after the download comes when all is set up.
                 let in_stage = release.at(now).saturating_sub(part.stage_since);
                 let asks = part.stage_status != StageStatus::ShouldEnd
-                    && in_stage > silent.saturating_add(ms(SUCCESSOR_SET_UP));
-                Some(if asks { ms(SUCCESSOR_SILENCE).min(deadlines.setup_ms) } else { deadlines.setup_ms })
+                    && in_stage > silent.saturating_add(ms(state.settings.absence_of_set_up()));
+                let absence = ms(state.settings.absence_in_stage());
+                Some(if asks { absence.min(deadlines.setup_ms) } else { deadlines.setup_ms })
             }
         }
     });
-    in_hand.max().unwrap_or(ms(SUCCESSOR_ABSENCE))
+    in_hand.max().unwrap_or(ms(state.settings.absence))
 }
 
 const fn ms(time: std::time::Duration) -> u64 {

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, ops::Bound};
 
-use super::{children::farewell, successor, walk::Walk};
+use super::{
+    children::farewell,
+    successor::{self, Looked},
+    walk::Walk,
+};
 use crate::{
     model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, steps},
     release::{
@@ -10,6 +14,7 @@ use crate::{
         change::{Change, Forgetting},
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
+        recheck::Recheck,
         settings::{GHOST_AFTER, MAX_DUE_PER_TICK, MAX_SWEEP_PER_TICK, REPLACED_FOR},
         settle::start_next,
         state::{Child, Release, ReleaseState, State},
@@ -18,10 +23,10 @@ use crate::{
 };
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
-    let (looked, mut succession) = successor::look_again(state, seen, now);
+    let Looked { looked, mut again, changes: mut succession } = successor::look_again(state, seen, now);
     if !succession.is_empty() {
         // Deadlines and ghosts are looked at next, with what this has changed.
-        succession.push(Change::ChildrenSeen { looked, kept: Vec::new(), gone: Vec::new(), now });
+        succession.push(Change::ChildrenSeen { looked, again, kept: Vec::new(), gone: Vec::new() });
         return Decision::new(succession, Reply::Done);
     }
     let Expired { forgotten, kept, gone } = expired(state, seen, now);
@@ -36,9 +41,11 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
             overdue(state, seen, release, &mut touched, now, &mut changes);
         }
     }
-    changes.extend(successor::inherit(state, seen, &changes, now));
+    let debtors = successor::new_debtors(&changes);
+    again.extend(debtors.iter().map(|child| Recheck::first(*child, now.served_ms, &state.settings)));
+    changes.extend(successor::inherit(state, seen, &debtors, now));
     changes.extend(start_next(state, seen, now));
-    changes.push(Change::ChildrenSeen { looked, kept, gone, now });
+    changes.push(Change::ChildrenSeen { looked, again, kept, gone });
     Decision::new(changes, Reply::Done)
 }
 

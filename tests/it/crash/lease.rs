@@ -89,15 +89,10 @@ async fn a_manager_told_to_end_while_at_work_ends_with_0_and_loses_nothing(place
 
 /// Lets all come to rest, and then looks whether everything is as it was answered.
 async fn ends_well(world: &World, place: &Place, asker: &World, agents: JoinSet<()>, start: &Start) {
-    let quiet = until_quiet(place, END).await;
+    assert!(until_quiet(place, END).await, "{}", check::waited_for(place).await);
     world.stop.cancel();
     agents.join_all().await;
-    // Open: an undo of an id that died with a manager may find its heir later than this test waits.
-    if quiet {
-        check::all_holds(world, place, asker).await;
-    } else {
-        println!("not over after {END:?}: {}", check::waited_for(place).await);
-    }
+    check::all_holds(world, place, asker).await;
     let violations = world.ledger().violations.join("\n");
     assert!(violations.is_empty(), "{violations}\n{}", tail(&start.log));
 }

@@ -12,8 +12,13 @@ use super::look::folder;
 use crate::store::place::Place;
 
 /// Deadlines short enough that what is lost for good holds nobody up for long. Only serving time counts.
-const SHORT_DEADLINES: [&str; 4] =
-    ["deadlines.offer=1s", "deadlines.setup_grace=1500ms", "deadlines.stage=2s", "deadlines.undo=2500ms"];
+const SHORT_DEADLINES: [&str; 5] = [
+    "deadlines.offer=1s",
+    "deadlines.setup_grace=1500ms",
+    "deadlines.stage=2s",
+    "deadlines.undo=2500ms",
+    "deadlines.absence=1s",
+];
 
 /// How a manager is started.
 #[derive(Debug, Clone)]

@@ -435,6 +435,7 @@ impl Manager {
         self.life += 1;
         self.began = at;
         self.served_before = self.served_stored;
+        self.state.recheck_all(self.served_before);
         self.calls = Calls { listening_since: self.served_before, last: HashMap::new() };
     }
 }

@@ -256,9 +256,12 @@ impl Overseer {
         }
     }
 
-    /// Whether somebody is told to end for another reason than that a barrier opened: an operator, or because it is
-    /// over for it or for a manager above it.
+    /// Whether somebody is told to end for another reason than that a barrier opened: an operator, want of calls, or
+    /// because it is over for it or for a manager above it.
     fn is_excused(&mut self, view: View<'_>, child: &Child, key: ReleaseKey, stage: &str) -> bool {
+        if view.witnesses[child.0].was_idle(key, &child.1) {
+            return true;
+        }
         let (mut child, mut key) = (child.clone(), key);
         loop {
             let Some(origin) = self.origin(view.managers, child.0, key) else { return true };

@@ -503,6 +503,11 @@ impl Witness {
         }
     }
 
+    /// Whether the child was told to end a stage for want of calls. It may get them before it hears of it.
+    pub fn was_idle(&self, release: ReleaseKey, child: &str) -> bool {
+        self.idle.contains(&(release, child.to_owned()))
+    }
+
     /// Whether a child was over in a release at any time.
     pub fn was_over(&self, release: ReleaseKey, child: &str) -> bool {
         self.over.contains_key(&(release, child.to_owned()))
