@@ -197,6 +197,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,
+            history_retention: config.history.retention,
             webhooks: config.notify.webhooks.0.clone(),
         },
         parent: parent(config)?,

@@ -23,6 +23,18 @@ fn poll(url: &str, id: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
+/// The body of an answer.
+pub fn get(url: &str, path: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    answer
+}
+
 #[test]
 fn an_export_replaces_a_file_only_where_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -64,7 +64,7 @@ fn the_barrier_opens_when_the_parent_says_so_and_the_stage_is_over_after_the_rol
     world.get_ready(&children[1], "Canary");
     assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), true)));
     assert!(!world.may_end(&children[0], &first, "Canary").unwrap(), "nobody opens it but the parent");
-    insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, last call 0s ago, gives up in 15m unless it calls");
+    insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, gives up in 15m unless it calls");
     signal(&mut world, "c", 0, false);
     assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), false)));
     for child in &children {
