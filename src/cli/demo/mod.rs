@@ -107,7 +107,7 @@ async fn play_flat(
         out,
         "A release manager on an embedded store, and {AGENTS} SIMULATED children:\nno function is really run.\n\
          listening on {url}\n\
-         In a second terminal: choirmaster release watch RELEASE --url {url}\n"
+         To watch one, in a second terminal:\n  choirmaster release watch RELEASE --url {url}\n"
     )?;
     out.flush()?;
     let children = Children::start(fleet_of(args, &url));

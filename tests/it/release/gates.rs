@@ -64,7 +64,7 @@ fn global_incremental_moves_all_together() {
     let (mut world, children) = world_of(2, &led("order: global_incremental", 2));
     let [one, two] = [&children[0], &children[1]];
     world.get_ready(one, "One");
-    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have yet to begin, 1 at work; stage Two begins when the 1 that are behind have come");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 has yet to begin, 1 at work; stage Two begins when the one that is behind has come");
     insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, gives up in 15m unless it calls");
     assert_eq!(world.may_end(one, "7", "One"), Ok(false));
     world.get_ready(two, "One");

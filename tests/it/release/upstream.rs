@@ -270,7 +270,7 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     rolls_out(&mut world, &children[0]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
-    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
+    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 has yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
     let second = go_on("21.r2", 2);
     world.command(&second).unwrap();
     assert!(reported(&world).is_empty());

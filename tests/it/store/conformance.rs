@@ -346,6 +346,7 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
     writer.release().await.unwrap();
     let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
     place.sql("DROP TABLE analysis_runs; DROP TABLE precedents").await;
+    place.sql("DROP INDEX releases_removed; DROP INDEX releases_by_archive").await;
     place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms; DROP VIEW results").await;
     if place.kind == Kind::Postgres {
         place
