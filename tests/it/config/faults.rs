@@ -96,7 +96,7 @@ fn keys_that_do_not_go_together_are_named() {
 #[test]
 fn a_history_is_kept_for_a_day_at_least_or_for_ever() {
     let set = |value| complaint("", &[], &[("history.retention", value)]);
-    insta::assert_snapshot!(set("1h"), @"--set: 1h is not from 1d to 3650d");
+    insta::assert_snapshot!(set("1h"), @"--set: history.retention: 1h is not from 1d to 3650d");
     let config = choirmaster::config::Config::from_text("history:\n  retention: 30d\n", "c.yml").unwrap();
     assert_eq!(config.history.retention, Some(std::time::Duration::from_hours(30 * 24)));
     let config = choirmaster::config::Config::from_text("history:\n  retention:\n", "c.yml").unwrap();
