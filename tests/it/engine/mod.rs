@@ -1,3 +1,4 @@
 pub mod durable;
+mod history;
 mod refused;
 mod waiters;
