@@ -1,3 +1,4 @@
 pub mod durable;
 mod refused;
+mod trouble;
 mod waiters;
