@@ -33,7 +33,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const ATTEMPTS: usize = 12;
 
 /// What is the matter with a store.
-type Matter = Arc<Mutex<Option<fn() -> StoreError>>>;
+type Matter = Arc<Mutex<Option<Error>>>;
+
+type Error = fn() -> StoreError;
 
 /// A store that something may be the matter with. It takes nothing then.
 #[derive(Debug)]
@@ -127,7 +129,7 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
 
     let full = || StoreError::Full("database or disk is full".to_owned());
     let gone = || StoreError::Unavailable("no connection".to_owned());
-    let what_is_said: [(fn() -> StoreError, &str); 3] = [
+    let what_is_said: [(Error, &str); 3] = [
         (
             full,
             "ERROR nothing can be stored until there is room; what was acknowledged is safe error=the store has no \
