@@ -76,6 +76,10 @@ impl Writer for Troubled {
         }
     }
 
+    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.store.prune_history(limit)
+    }
+
     fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.store.prune_audit(pruning)
     }
