@@ -80,8 +80,7 @@ impl State {
 
     /// Whether somebody else is at its place, whose successor it may be.
     pub(super) fn is_newcomer(&self, key: ChildKey, child: &Child) -> bool {
-        !child.unproven
-            && super::places::place(child).is_some_and(|place| self.places.is_shared(place, key))
+        !child.unproven && super::places::place(child).is_some_and(|place| self.places.is_shared(place, key))
     }
 }
 

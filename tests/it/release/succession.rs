@@ -267,6 +267,22 @@ fn a_machine_that_is_restarted_again_and_again_takes_back_what_all_its_ids_owe()
 }
 
 #[test]
+fn what_is_owed_goes_to_the_heir_who_shows_long_after() {
+    let (mut world, old) = world_with(&strict("7"));
+    begin(&mut world, &old, "7");
+    world.abort("7");
+    let (neighbour, new) = (world.child("north"), world.child("north"));
+    poll_for(&mut world, 31 * MINUTE, &[&neighbour, &new]);
+    assert_eq!(world.state_of("7"), "Aborted");
+    assert_eq!(world.poll(&new), "", "two call from there: neither is known to be the old one");
+    poll_for(&mut world, 5 * MINUTE, &[&new]);
+    assert_eq!(world.poll(&new), "7.undo");
+    world.take(&new);
+    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    assert_eq!(world.state_of("7"), "over", "nobody owes anything any more");
+}
+
+#[test]
 fn a_member_takes_back_for_another_first_and_then_takes_part() {
     let (mut world, old) = world_with(&canary("7", "a"));
     begin(&mut world, &old, "7");
