@@ -73,7 +73,7 @@ pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: N
 
 /// What came of looking again.
 pub(super) struct Looked {
-    pub looked: Vec<Recheck>,
+    pub done: Vec<Recheck>,
     /// The next looks.
     pub again: Vec<Recheck>,
     pub changes: Vec<Change>,
@@ -82,7 +82,7 @@ pub(super) struct Looked {
 /// Looks again at the children of which that is due.
 pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
     let due = state.rechecks.range(..=Recheck::end_of(now.served_ms));
-    let mut all = Looked { looked: Vec::new(), again: Vec::new(), changes: Vec::new() };
+    let mut all = Looked { done: Vec::new(), again: Vec::new(), changes: Vec::new() };
     let mut taken = BTreeSet::new();
     for recheck in due.take(MAX_RECHECKS_PER_TICK) {
         steps::take(1);
@@ -101,7 +101,7 @@ pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
             continue;
         }
         taken.extend(both());
-        all.looked.push(*recheck);
+        all.done.push(*recheck);
         all.again.extend(recheck.next(!found.is_empty(), owes, now.served_ms, &state.settings));
         all.changes.extend(found);
     }

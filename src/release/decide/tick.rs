@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
-    let Looked { looked, mut again, changes: mut succession } = successor::look_again(state, seen, now);
+    let Looked { done: looked, mut again, changes: mut succession } = successor::look_again(state, seen, now);
     if !succession.is_empty() {
         // Deadlines and ghosts are looked at next, with what this has changed.
         succession.push(Change::ChildrenSeen { looked, again, kept: Vec::new(), gone: Vec::new() });
