@@ -1,3 +1,4 @@
 pub mod durable;
+mod recall;
 mod refused;
 mod waiters;
