@@ -407,6 +407,23 @@ fn ids_that_callers_bring_along_are_forgotten_unless_they_take_part() {
 }
 
 #[test]
+fn who_brought_an_id_along_is_forgotten_also_when_an_operator_has_said_something_of_it_and_took_it_back() {
+    let mut world = World::new();
+    world.poll_as("x1", "north", None);
+    let label = |value: Option<&str>| Command::Label {
+        child: "x1".to_owned(),
+        key: "tier".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    world.command(&label(Some("edge"))).unwrap();
+    world.pass(10 * MINUTE);
+    assert!(world.state.children.key("x1").is_some());
+    world.command(&label(None)).unwrap();
+    world.pass(2 * MINUTE);
+    assert!(world.state.children.key("x1").is_none());
+}
+
+#[test]
 fn one_address_brings_only_so_many_ids_along_that_take_part_in_nothing() {
     let mut world = World::new();
     world.state.settings.max_adopted = 3;
