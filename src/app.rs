@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    engine::{self, Engine, Started, TaskSettings},
+    engine::{self, Engine, Started, TaskSettings, retention},
     forward::Above,
     functions,
     http::{self, Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea},
@@ -121,6 +121,7 @@ pub struct Manager {
     notifying: JoinHandle<()>,
     judging: JoinHandle<()>,
     asking: JoinHandle<()>,
+    ending: Option<JoinHandle<()>>,
     uplink: Option<JoinHandle<()>>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
@@ -199,11 +200,27 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
     let notifying = tokio::spawn(notify::run(started.engine.clone(), started.effects, stop.clone()));
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
     let asking = tokio::spawn(questions::turnout::run(started.engine.clone(), stop.clone()));
+    let ending = options
+        .task
+        .history_retention
+        .map(|kept| tokio::spawn(retention::run(started.engine.clone(), kept, stop.clone())));
     let uplink = options
         .parent
         .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
     let (engine, writing) = (started.engine, started.task);
-    Ok(Manager { address, child_address, engine, stop, serving, notifying, judging, asking, uplink, writing })
+    Ok(Manager {
+        address,
+        child_address,
+        engine,
+        stop,
+        serving,
+        notifying,
+        judging,
+        asking,
+        ending,
+        uplink,
+        writing,
+    })
 }
 
 /// Connections that wait to be accepted.
@@ -260,6 +277,9 @@ impl Manager {
         let _ = self.notifying.await;
         let _ = self.judging.await;
         let _ = self.asking.await;
+        if let Some(ending) = self.ending {
+            let _ = ending.await;
+        }
         if let Some(uplink) = self.uplink {
             let _ = uplink.await;
         }

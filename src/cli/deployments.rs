@@ -38,9 +38,13 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
+    let child = match &args.child {
+        Some(child) => Some(client.child_id(child).await?),
+        None => None,
+    };
     let mut query = Vec::new();
     query.extend(args.function.as_deref().map(|function| ("function", function)));
-    query.extend(args.child.as_deref().map(|child| ("child", child)));
+    query.extend(child.as_deref().map(|child| ("child", child)));
     let path = ["api", "v1", "deployments"];
     let found = if args.here || args.child.is_some() {
         client.list(&path, &query, args.limit).await?

@@ -34,7 +34,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use self::{failure::Failure, printable::Printable};
+use self::{
+    failure::Failure,
+    printable::{Passes, Printable},
+};
 
 /// Release functions to children from the edge to the cloud, stage by stage, and take back what is bad.
 #[derive(Debug, Parser)]
@@ -72,12 +75,12 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it draws on a terminal, which takes control sequences.
-    fn draws(&self) -> bool {
+    /// What it draws on a terminal, which takes control sequences.
+    fn passes(&self) -> Passes {
         match self {
-            Self::Release(args) => args.draws(),
-            Self::Demo(_) | Self::Fleet(_) => true,
-            _ => false,
+            Self::Release(args) => args.passes(),
+            Self::Demo(_) | Self::Fleet(_) => Passes::Drawings,
+            _ => Passes::None,
         }
     }
 }
@@ -99,7 +102,7 @@ pub async fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> Result<u8, Failure> {
-    let mut out = Printable::stdout(command.draws());
+    let mut out = Printable::stdout(command.passes());
     match command {
         Command::Serve(args) => serve::run(args).await,
         Command::Demo(args) => demo::run(&args, &mut out).await,

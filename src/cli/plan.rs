@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     client::{CallError, Client, Connection},
     failure::Failure,
-    printable::Printable,
+    printable::{Passes, Printable},
     release::submit::{body, refused, rendered},
     show,
     source::{Source, Wanted},
@@ -77,7 +77,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         plan.next = page.next;
     }
     for warning in &plan.warnings {
-        writeln!(Printable::stderr(false), "{}\n", rendered(warning, &source.file))?;
+        writeln!(Printable::stderr(Passes::None), "{}\n", rendered(warning, &source.file))?;
     }
     if args.json {
         show::json(out, &plan)?;

@@ -5,6 +5,7 @@
 
 use std::io::{self, IsTerminal as _, Stderr, Stdout, Write};
 
+use super::terminal;
 use crate::model::text::{escape, is_unprintable};
 
 /// Longest control sequence of our own, in bytes; whatever is longer is not one.
@@ -13,6 +14,16 @@ const MAX_SEQUENCE: usize = 24;
 /// The last bytes of control sequences that drawings are made of: colours, places, clearing, the cursor's look.
 const DRAWING: &[u8] = b"mABCDEFGHJKhl";
 
+/// Control sequences that reach a terminal: those of the command that writes, never those of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    None,
+    /// The colours of [`terminal::painted`].
+    Colours,
+    /// Whatever drawings are made of. What the command draws it makes fit by itself.
+    Drawings,
+}
+
 /// A writer that spells out what can't be shown.
 #[derive(Debug)]
 pub struct Printable<W: Write> {
@@ -20,28 +31,27 @@ pub struct Printable<W: Write> {
     /// Bytes of a character or a sequence that is not complete.
     rest: Vec<u8>,
     filters: bool,
-    /// Whether the caller draws: its control sequences pass. What it draws it makes fit by itself.
-    draws: bool,
+    passes: Passes,
 }
 
 impl Printable<Stdout> {
-    pub fn stdout(draws: bool) -> Self {
+    pub fn stdout(passes: Passes) -> Self {
         let stdout = io::stdout();
         let filters = stdout.is_terminal();
-        Self::new(stdout, filters, draws)
+        Self::new(stdout, filters, passes)
     }
 }
 
 impl Printable<Stderr> {
     /// For logs, of which somebody may look at each, wherever they are kept.
-    pub fn stderr(draws: bool) -> Self {
-        Self::new(io::stderr(), true, draws)
+    pub fn stderr(passes: Passes) -> Self {
+        Self::new(io::stderr(), true, passes)
     }
 }
 
 impl<W: Write> Printable<W> {
-    pub fn new(inner: W, filters: bool, draws: bool) -> Self {
-        Self { inner, rest: Vec::new(), filters, draws }
+    pub fn new(inner: W, filters: bool, passes: Passes) -> Self {
+        Self { inner, rest: Vec::new(), filters, passes }
     }
 
     fn pass(&mut self, text: &str, out: &mut String) {
@@ -71,18 +81,21 @@ impl<W: Write> Printable<W> {
 
     /// The length of a sequence of our own at the beginning of a text; longer than the text if its end is to come.
     fn own_sequence(&self, text: &str) -> Option<usize> {
-        if !self.draws {
+        if self.passes == Passes::None {
             return None;
         }
         let bytes = text.as_bytes();
         match bytes {
-            [b'\r', ..] => return Some(1),
+            [b'\r', ..] => return (self.passes == Passes::Drawings).then_some(1),
             [0x1b] => return Some(2),
             [0x1b, b'[', ..] => {}
             _ => return None,
         }
         let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b'?');
         match bytes[2..].iter().position(|byte| !is_parameter(byte)) {
+            Some(end) if self.passes == Passes::Colours => {
+                terminal::is_of_painting(&bytes[..3 + end]).then_some(3 + end)
+            }
             Some(end) => DRAWING.contains(&bytes[2 + end]).then_some(3 + end),
             None => (bytes.len() < MAX_SEQUENCE).then_some(bytes.len() + 1),
         }
@@ -130,9 +143,9 @@ mod tests {
     use super::*;
 
     /// What comes through, however it is cut into pieces.
-    fn through(text: &str, filters: bool, draws: bool) -> String {
+    fn through(text: &str, filters: bool, passes: Passes) -> String {
         let write = |size: usize| {
-            let mut out = Printable::new(Vec::new(), filters, draws);
+            let mut out = Printable::new(Vec::new(), filters, passes);
             for part in text.as_bytes().chunks(size) {
                 out.write_all(part).unwrap();
             }
@@ -149,18 +162,29 @@ mod tests {
     fn nothing_of_others_moves_the_cursor_of_a_terminal() {
         let hostile = "a\u{1b}[2J\u{1b}]0;x\u{7} gpj.\u{202e}exe\r\u{9b}1A ü\n";
         assert_eq!(
-            through(hostile, true, false),
+            through(hostile, true, Passes::None),
             "a\\u001b[2J\\u001b]0;x\\u0007 gpj.\\u202eexe\\u000d\\u009b1A ü\n"
         );
-        assert_eq!(through(hostile, false, false), hostile, "a file gets what there is");
+        assert_eq!(through(hostile, false, Passes::None), hostile, "a file gets what there is");
+    }
+
+    #[test]
+    fn states_are_coloured_and_nothing_else_passes_beside_them() {
+        let painted = terminal::painted("a  Done  5 of 5\nb  DoneWithFailures", true);
+        assert!(painted.contains('\u{1b}'));
+        assert_eq!(through(&painted, true, Passes::Colours), painted);
+        assert_eq!(
+            through("\r\u{1b}[K\u{1b}[2J\u{1b}[1;32mx\u{1b}[8m\u{1b}", true, Passes::Colours),
+            "\\u000d\\u001b[K\\u001b[2J\\u001b[1;32mx\\u001b[8m"
+        );
     }
 
     #[test]
     fn who_draws_may_use_colours_and_places_and_nothing_else() {
         let drawn = "\r\u{1b}[K\u{1b}[1;32mgreen\u{1b}[0m\u{1b}[?25l\n";
-        assert_eq!(through(drawn, true, true), drawn);
+        assert_eq!(through(drawn, true, Passes::Drawings), drawn);
         assert_eq!(
-            through("\u{1b}]0;title\u{7}\u{1b}c\u{202e}", true, true),
+            through("\u{1b}]0;title\u{7}\u{1b}c\u{202e}", true, Passes::Drawings),
             "\\u001b]0;title\\u0007\\u001bc\\u202e"
         );
     }

@@ -7,7 +7,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tracing_subscriber::EnvFilter;
 
-use super::{failure::Failure, printable::Printable};
+use super::{
+    failure::Failure,
+    printable::{Passes, Printable},
+};
 use crate::{
     app,
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
@@ -163,7 +166,7 @@ fn start_logging(log: &Log) {
     let colours = super::terminal::colours(&std::io::stderr());
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(move || Printable::stderr(colours))
+        .with_writer(move || Printable::stderr(if colours { Passes::Drawings } else { Passes::None }))
         .with_ansi(colours);
     // A second logger in one process is a test's business; the first one stays.
     let _ = match log.format {
@@ -197,6 +200,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,
+            history_retention: config.history.retention,
             webhooks: config.notify.webhooks.0.clone(),
         },
         parent: parent(config)?,

@@ -64,6 +64,36 @@ pub fn cut(text: &str, width: usize) -> String {
     short
 }
 
+/// Characters of a UUID that are shown: enough to tell a few million apart, and commands ask where they aren't.
+const SHORT_ID: usize = 8;
+
+/// The beginning of an id that the manager made; one that somebody chose is left as it is.
+pub fn short_id(id: &str) -> &str {
+    if is_uuid(id) { &id[..SHORT_ID] } else { id }
+}
+
+fn is_uuid(id: &str) -> bool {
+    id.len() == 36
+        && id.char_indices().all(|(at, c)| match at {
+            8 | 13 | 18 | 23 => c == '-',
+            _ => c.is_ascii_hexdigit(),
+        })
+}
+
+/// A text with the ids in it shortened.
+pub fn short_ids(text: &str) -> String {
+    let is_of_id = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_of_id) {
+        let end = rest[start..].find(|c| !is_of_id(c)).map_or(rest.len(), |length| start + length);
+        short.push_str(&rest[..start]);
+        short.push_str(short_id(&rest[start..end]));
+        rest = &rest[end..];
+    }
+    short + rest
+}
+
 /// `1 child`, `20 children`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
@@ -113,4 +143,24 @@ pub fn unheard(managers: &[(String, String)]) -> io::Result<()> {
         writeln!(io::stderr(), "{} is not in the list: {}", one_line(manager), one_line(why))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{short_id, short_ids};
+
+    #[test]
+    fn ids_that_the_manager_made_are_shortened_and_no_others() {
+        let id = "7c3d2b67-9a23-4bbc-a80b-2913d09a1c26";
+        assert_eq!(short_id(id), "7c3d2b67");
+        for other in
+            ["", "agent-3", "7c3d2b67-9a23-4bbc-a80b-2913d09a1c2", "7c3d2b67-9a23-4bbc-a80b-2913d09a1c2x"]
+        {
+            assert_eq!(short_id(other), other);
+        }
+        assert_eq!(
+            short_ids(&format!("{id}: {id} failed (5 %), é agent-3")),
+            "7c3d2b67: 7c3d2b67 failed (5 %), é agent-3"
+        );
+    }
 }

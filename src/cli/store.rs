@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
+use super::show;
 use crate::store::{
     StoreError,
     options::OpenOptions,
@@ -123,7 +124,7 @@ async fn export(
             _ => cannot(error.error),
         })?;
     }
-    eprintln!("exported {rows} rows to {}", file.display());
+    eprintln!("exported {} to {}", show::counted(rows, "row", "rows"), file.display());
     Ok(())
 }
 
@@ -141,7 +142,7 @@ async fn import(store: &str, file: &Path) -> Result<(), StoreError> {
     let finished = target.finish().await;
     let rows = done?;
     finished?;
-    eprintln!("imported {rows} rows");
+    eprintln!("imported {}", show::counted(rows, "row", "rows"));
     Ok(())
 }
 

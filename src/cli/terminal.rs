@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 /// States of a release and what they look like: going well, waiting for somebody, gone wrong.
-const STATES: [(&str, &str); 10] = [
+const STATES: [(&str, &str); 11] = [
     ("Running", "36"),
     ("Done", "32"),
     ("Planned", "2"),
@@ -14,6 +14,7 @@ const STATES: [(&str, &str); 10] = [
     ("RolledBack", "31"),
     ("RolledBackUnproven", "31;1"),
     ("Aborted", "31"),
+    ("NoParticipants", "33"),
 ];
 
 /// A text with the states in it coloured, where `colours` says so. What it says and how wide it is stays the same.
@@ -35,6 +36,12 @@ pub fn painted(text: &str, colours: bool) -> String {
         rest = &rest[end..];
     }
     painted + rest
+}
+
+/// Whether this is a control sequence that [`painted`] makes.
+pub fn is_of_painting(sequence: &[u8]) -> bool {
+    let code = sequence.strip_prefix(b"\x1b[").and_then(|rest| rest.strip_suffix(b"m"));
+    code.is_some_and(|code| code == b"0" || STATES.iter().any(|(_, colour)| colour.as_bytes() == code))
 }
 
 /// Whether to use colours: on a terminal, unless `NO_COLOR` is set to anything (no-color.org) or the terminal is dumb.

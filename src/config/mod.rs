@@ -14,6 +14,7 @@ mod deadlines;
 mod env;
 mod file;
 mod functions;
+mod history;
 mod http;
 mod limits;
 mod log;
@@ -35,6 +36,7 @@ pub use auth::Auth;
 pub use deadlines::Deadlines;
 pub use env::{OWN_VARIABLES, SHORT_NAMES};
 pub use functions::Functions;
+pub use history::History;
 pub use http::Http;
 pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
 pub use log::Log;
@@ -62,6 +64,7 @@ pub struct Config {
     pub deadlines: Deadlines,
     pub timeouts: Timeouts,
     pub audit: Audit,
+    pub history: History,
     pub log: Log,
     pub auth: Auth,
     pub tls: Tls,
@@ -82,6 +85,7 @@ impl Default for Config {
             deadlines: Deadlines::default(),
             timeouts: Timeouts::default(),
             audit: Audit::default(),
+            history: History::default(),
             log: Log::default(),
             auth: Auth::default(),
             tls: Tls::named("tls"),
@@ -158,7 +162,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 15] {
+    fn sections(&mut self) -> [&mut dyn Section; 16] {
         [
             &mut self.serve,
             &mut self.http,
@@ -168,6 +172,7 @@ impl Config {
             &mut self.deadlines,
             &mut self.timeouts,
             &mut self.audit,
+            &mut self.history,
             &mut self.log,
             &mut self.auth,
             &mut self.tls,

@@ -146,6 +146,12 @@ impl Blank for PathBuf {
     }
 }
 
+impl Blank for Duration {
+    fn blank() -> Self {
+        Self::ZERO
+    }
+}
+
 impl Blank for SocketAddr {
     fn blank() -> Self {
         Self::from(([127, 0, 0, 1], 0))

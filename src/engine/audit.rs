@@ -79,6 +79,10 @@ enum Event<'a> {
         release: &'a str,
         name: &'a str,
     },
+    /// From the history: it was over for long enough.
+    ReleaseRemoved {
+        release: &'a str,
+    },
     /// To the manager above.
     ReleaseForwarded {
         release: &'a str,
@@ -304,6 +308,7 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         Change::ReleaseSubmitted { submitted, .. } => {
             Event::ReleaseSubmitted { release: submitted.id.as_str(), name: &submitted.strategy.name }
         }
+        Change::ReleaseRemoved { id, .. } => Event::ReleaseRemoved { release: id.as_str() },
         Change::ReleaseForwarded { id, to } => Event::ReleaseForwarded { release: id, to },
         Change::ReleaseStarted { membership, .. } => Event::ReleaseStarted {
             release: release_id,

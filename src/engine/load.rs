@@ -85,9 +85,12 @@ impl Loader for Loading {
     }
 
     fn release(&mut self, row: ReleaseHead) -> Result<(), StoreError> {
+        self.state.next_release = self.state.next_release.max(row.release_key + 1);
+        if row.id.starts_with(TOMBSTONE) {
+            return Ok(());
+        }
         let id = ReleaseId::parse(&row.id).map_err(|e| bad("releases", row.release_key, "id", e))?;
         let digest = digest("releases", row.release_key, "digest", &row.digest)?;
-        self.state.next_release = self.state.next_release.max(row.release_key + 1);
         self.state.known.insert(id, Known { key: ReleaseKey(row.release_key), digest });
         Ok(())
     }

@@ -26,6 +26,7 @@ mod past;
 pub mod pointers;
 pub mod questions;
 mod recall;
+pub mod retention;
 pub mod rows;
 pub mod stats;
 mod task;

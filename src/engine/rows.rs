@@ -35,7 +35,7 @@ use crate::{
     },
     store::rows::{
         AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow,
-        PrecedentRow, ReleaseRow, StageResultRow, WallMs, Writes,
+        PrecedentRow, REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
     },
     strategy::render::UNDO_STAGE,
 };
@@ -267,6 +267,8 @@ pub(super) struct Touched {
     pub releases: BTreeSet<ReleaseKey>,
     /// Releases all of whose members may have moved.
     pub whole: BTreeSet<ReleaseKey>,
+    /// Releases that leave the history.
+    pub removed: BTreeMap<ReleaseKey, ReleaseId>,
     started: BTreeSet<ReleaseKey>,
     assignments: BTreeSet<(ReleaseKey, ChildKey)>,
     results: BTreeMap<(ReleaseKey, ChildKey, u16, Slot), StageResultRow>,
@@ -419,6 +421,9 @@ impl Touched {
                     has_acted.then_some((release.key, *child))
                 };
                 self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
+            }
+            Change::ReleaseRemoved { release, id } => {
+                self.removed.insert(*release, id.clone());
             }
             Change::ChildrenSeen { .. }
             | Change::TurnoutAsked { .. }
@@ -573,6 +578,8 @@ impl Touched {
                 writes.members.extend(member_rows(release));
             }
         }
+        // First: their ids may be another's already.
+        writes.releases.extend(self.removed.keys().map(|key| removed_row(*key, now.wall_ms)));
         let mut releases = self.releases;
         for (release_key, child) in self.assignments {
             let Some(release) = state.find(release_key) else { continue };
@@ -680,7 +687,7 @@ fn ended(url: &str, release: &Release) -> (String, String) {
     (WEBHOOK.to_owned(), serde_json::json!({"url": url, "body": body}).to_string())
 }
 
-/// The id of a row that only keeps a number from being given again. No child has such an id.
+/// The id of a row that only keeps a number from being given again. No child and no release has such an id.
 pub(super) const TOMBSTONE: char = '!';
 
 /// What is left of the child with the highest number: without it, the number would be given again after a restart,
@@ -698,6 +705,24 @@ fn tombstone(state: &State, gone: ChildKey, now_ms: WallMs) -> Option<ChildRow> 
         seen_ms: now_ms,
         detail: "{}".to_owned(),
     })
+}
+
+/// What is left of a release that leaves the history, until all its rows are gone: it refers to nothing.
+fn removed_row(key: ReleaseKey, wall_ms: WallMs) -> ReleaseRow {
+    ReleaseRow {
+        release_key: key.0,
+        id: format!("{TOMBSTONE}{}", key.0),
+        state: REMOVED.to_owned(),
+        open: false,
+        digest: Vec::new(),
+        archive: Vec::new(),
+        strategy: String::new(),
+        functions: "[]".to_owned(),
+        submitted_ms: wall_ms,
+        updated_ms: wall_ms,
+        ended_ms: None,
+        detail: "{}".to_owned(),
+    }
 }
 
 fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {

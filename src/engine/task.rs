@@ -62,18 +62,24 @@ const PRUNE_EVERY: Duration = Duration::from_mins(1);
 const PRUNE_SLICE: u32 = 5_000;
 const PRUNE_PACE: Duration = Duration::from_secs(1);
 
+/// Most rows of removed releases that go at once, and the time until the next go if there are more.
+const REMOVE_SLICE: u32 = 2_000;
+const REMOVE_PACE: Duration = Duration::from_secs(1);
+
 /// What an operator may set of the engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How long the audit trail is kept, in serving time.
     pub audit_retention: Duration,
+    /// How long releases that are over are kept, in serving time; `None`: for ever.
+    pub history_retention: Option<Duration>,
     /// Who wants to know of the end of a release; nobody: no effect is stored.
     pub webhooks: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { audit_retention: Duration::from_hours(90 * 24), webhooks: Vec::new() }
+        Self { audit_retention: Duration::from_hours(90 * 24), history_retention: None, webhooks: Vec::new() }
     }
 }
 
@@ -91,6 +97,8 @@ pub(super) struct Task {
     ticked: Instant,
     swept: Instant,
     prune_at: Instant,
+    /// When it is looked at next whether rows of removed releases are left.
+    remove_at: Instant,
     sweep_at: u32,
     gathering: Gathering,
     trouble: Trouble,
@@ -153,6 +161,7 @@ impl Task {
             ticked,
             swept,
             prune_at,
+            remove_at: now,
             sweep_at: 0,
             gathering: Gathering::default(),
             trouble: Trouble::default(),
@@ -287,6 +296,7 @@ impl Task {
         let touched_children: Vec<ChildKey> = round.touched.children.iter().copied().collect();
         let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
+        let removed = round.touched.removed.clone();
         let seen = self.seen_to_store(now);
         let (mut effects, mut audit) = (Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
@@ -318,6 +328,10 @@ impl Task {
         }
         for (digest, bytes) in round.archives.drain(..) {
             self.view.keep_archive(digest, bytes);
+        }
+        for (key, id) in &removed {
+            self.view.forget_release(id, *key);
+            self.remove_at = Instant::now();
         }
         let closed = self.state.take_closed();
         publish(&self.state, &self.view, &touched_children, &whole, &releases, &closed).await;
@@ -456,6 +470,22 @@ impl Task {
         });
         self.prune_at = Instant::now() + prune_again(gone);
     }
+
+    /// A part of the rows of releases that have left the history.
+    async fn remove_rows(&mut self) {
+        if Instant::now() < self.remove_at {
+            return;
+        }
+        let pause = match self.writer.prune_history(REMOVE_SLICE).await {
+            Ok(gone) if gone == u64::from(REMOVE_SLICE) => REMOVE_PACE,
+            Ok(_) => PRUNE_EVERY,
+            Err(error) => {
+                tracing::warn!(%error, "rows of old releases could not be removed");
+                PRUNE_EVERY
+            }
+        };
+        self.remove_at = Instant::now() + pause;
+    }
 }
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good. Says `ready` once readers find
@@ -507,6 +537,7 @@ async fn rounds(
         }
         task.renew().await?;
         task.prune().await;
+        task.remove_rows().await;
     }
     task.writer.release().await
 }

@@ -68,6 +68,8 @@ pub enum Mode {
     Queued = 4,
     /// A manager has an offer in hand: what it is handed and told of that, only the engine knows.
     Leads = 5,
+    /// As [`Self::Ask`]: another id has taken its place.
+    Replaced = 6,
 }
 
 /// A child's turn, unpacked.
@@ -82,6 +84,7 @@ pub struct Published {
 
 const IDLE: u64 = Mode::Idle as u64;
 const ASK: u64 = Mode::Ask as u64;
+const REPLACED: u64 = Mode::Replaced as u64;
 
 impl Published {
     fn pack(self) -> u64 {
@@ -115,6 +118,7 @@ impl Published {
                 2 => Mode::InHand,
                 4 => Mode::Queued,
                 5 => Mode::Leads,
+                6 => Mode::Replaced,
                 _ => Mode::Ask,
             },
             release: ReleaseKey((word >> 36) as u32),
@@ -127,12 +131,15 @@ impl Published {
 
 /// The word for a child, from the state.
 fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
+    if child.replaced.is_some() {
+        return REPLACED;
+    }
     let doubted = child
         .open
         .iter()
         .filter_map(|release| state.assignment(*release, key))
         .any(|assignment| assignment.successor.is_some());
-    if !child.called_again || child.replaced.is_some() || doubted {
+    if !child.called_again || doubted {
         return ASK;
     }
     let published = match turn(state, key) {
@@ -400,7 +407,7 @@ impl View {
         self.children.pin().get(id).cloned()
     }
 
-    /// Releases ever submitted to this store.
+    /// Releases that the store knows.
     pub fn known_count(&self) -> usize {
         self.known.len()
     }
@@ -501,12 +508,13 @@ impl View {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Children that have not called for `silence_ms`. As for deadlines, no silence is older than this life.
+    /// Children that have not called for `silence_ms`, without those that come back under another id. As for deadlines,
+    /// no silence is older than this life.
     pub fn silent_children(&self, served_ms: u64, silence_ms: u64) -> usize {
         let since = self.listening_since();
         let is_silent = |entry: &&Arc<ChildEntry>| {
             let last = entry.last_call().unwrap_or(0).max(since);
-            served_ms.saturating_sub(last) >= silence_ms
+            served_ms.saturating_sub(last) >= silence_ms && entry.turn().mode != Mode::Replaced
         };
         self.by_key().from(0).filter_map(|(_, entry)| entry.as_ref()).filter(is_silent).count()
     }
@@ -595,6 +603,14 @@ impl View {
 
     pub(super) fn publish_known(&self, id: &ReleaseId, key: ReleaseKey) {
         self.known.pin().insert(id.clone(), key);
+    }
+
+    /// It has left the history. The id may be another's by now.
+    pub(super) fn forget_release(&self, id: &ReleaseId, key: ReleaseKey) {
+        let known = self.known.pin();
+        if known.get(id) == Some(&key) {
+            known.remove(id);
+        }
     }
 
     /// By its number.

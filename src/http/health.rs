@@ -38,7 +38,14 @@ async fn readyz(State(ctx): State<Context>) -> Result<String, Problem> {
     // It works without its parent; whoever looks should know all the same.
     let link = ctx.view().lineage.link.look(ctx.served_ms());
     let parent = match link.filter(|link| !link.is_up) {
-        Some(link) => format!("the manager above does not answer; {} results wait for it\n", link.unsent),
+        Some(link) => {
+            let results = if link.unsent == 1 {
+                "1 result waits".to_owned()
+            } else {
+                format!("{} results wait", link.unsent)
+            };
+            format!("the manager above does not answer; {results} for it\n")
+        }
         None => String::new(),
     };
     Ok(format!("ready\n{parent}"))

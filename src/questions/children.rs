@@ -163,7 +163,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
     Child {
         id: record.id.to_string(),
         name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
-        place: look.state.areas.get(key).and_then(Entry::bounds).map(place),
+        place: place(look.state, key),
         kind: record.kind().name().to_owned(),
         agents: record.agents,
         cordon: cordon_name(record.cordon).to_owned(),
@@ -178,13 +178,15 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
     }
 }
 
-/// The middle of an area in words, to some metres: `52.5200N 13.4050E`.
-fn place(Bounds { min, max }: Bounds) -> String {
+/// The middle of a child's area in words, to some metres: `52.5200N 13.4050E`. It stays when the child comes back under
+/// another id.
+pub fn place(state: &State, key: ChildKey) -> Option<String> {
+    let Bounds { min, max } = state.areas.get(key).and_then(Entry::bounds)?;
     let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
     // Areas may lie a turn further east or west than where they are shown on maps.
     let east = (east + 180.0).rem_euclid(360.0) - 180.0;
     let (ns, ew) = (if north < 0.0 { 'S' } else { 'N' }, if east < 0.0 { 'W' } else { 'E' });
-    format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs())
+    Some(format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs()))
 }
 
 /// Its labels: those of operators over those that it reports.

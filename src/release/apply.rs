@@ -183,6 +183,9 @@ impl State {
             }
             Change::ChildrenSeen { looked, kept, gone, now } => self.see(looked, kept, gone, *now),
             Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
+            Change::ReleaseRemoved { id, .. } => {
+                self.known.remove(id);
+            }
             // Kept in the store alone.
             Change::ReleaseForwarded { .. } | Change::Numbers { .. } | Change::LateKept { .. } => {}
             Change::Deployed { child, release, function, variant } => {
@@ -345,7 +348,24 @@ impl State {
         let of_child = (key, 0)..=(key, u32::MAX);
         let deployed: Vec<(ChildKey, u32)> = self.deployments.range(of_child).map(|(of, _)| *of).collect();
         for of in deployed {
-            self.deployments.remove(&of);
+            self.set_deployment(of, None);
+        }
+    }
+
+    fn set_deployment(&mut self, of: (ChildKey, u32), deployment: Option<Deployment>) {
+        let before = match deployment {
+            Some(deployment) => {
+                *self.deployed.entry(deployment.release).or_default() += 1;
+                self.deployments.insert(of, deployment)
+            }
+            None => self.deployments.remove(&of),
+        };
+        let Some(before) = before else { return };
+        if let Some(count) = self.deployed.get_mut(&before.release) {
+            *count -= 1;
+            if *count == 0 {
+                self.deployed.remove(&before.release);
+            }
         }
     }
 
@@ -642,13 +662,13 @@ impl State {
             return;
         };
         let number = self.functions.intern(name);
-        self.deployments.insert((child, number), Deployment { release, variant });
+        self.set_deployment((child, number), Some(Deployment { release, variant }));
     }
 
     /// Takes in what the store says of a deployment.
     pub fn hold_deployment(&mut self, child: ChildKey, function: &str, deployment: Deployment) {
         let number = self.functions.intern(function);
-        self.deployments.insert((child, number), deployment);
+        self.set_deployment((child, number), Some(deployment));
     }
 }
 

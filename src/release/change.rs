@@ -304,6 +304,11 @@ pub enum Change {
         status: StageStatus,
         now: Now,
     },
+    /// It is over, and old enough to leave the history.
+    ReleaseRemoved {
+        release: ReleaseKey,
+        id: ReleaseId,
+    },
     /// The manager above took a release over that reaches beyond this one's area.
     ReleaseForwarded {
         id: String,
@@ -416,6 +421,7 @@ impl Change {
             | Self::ReleasePaused { release, .. }
             | Self::ReleaseResumed { release, .. }
             | Self::ReleaseAborted { release, .. }
+            | Self::ReleaseRemoved { release, .. }
             | Self::FaultNoted { release, .. }
             | Self::Recounted { release }
             | Self::HeldAbove { release, .. }

@@ -150,6 +150,11 @@ pub enum Command {
         hold: bool,
     },
 
+    /// Lets a release that is over leave the history, unless a child still runs what it left there.
+    RemoveRelease {
+        release: String,
+    },
+
     Forget {
         child: String,
         /// Also one that may run a version that is to be taken back.

@@ -173,7 +173,7 @@ impl Fault {
     /// `agent-3 failed in stage Canary (errors 12.5 %, median 31.0 ms)`, and of one below a manager, what that one says.
     pub fn text(&self) -> String {
         if let Some(below) = &self.below {
-            return format!("{}: {}", self.id, below.text);
+            return format!("{}: {}", self.id, without_limit(&below.text));
         }
         let mut text = format!("{} {}", self.id, self.verb);
         let _ = match &self.stage {
@@ -196,6 +196,15 @@ impl Fault {
         let cause = if of_below.is_wanted() { of_below } else { cause };
         let child = child.map_or_else(|| id.clone(), |child| format!("{id}: {child}"));
         Ending { cause, text, child: Some(child), stage, numbers, by, note }
+    }
+}
+
+/// What a manager below says of a failure, without the limit that it passed there: whoever passes it on adds their own.
+fn without_limit(text: &str) -> &str {
+    let is_limit = |said: &str| said.starts_with(|c: char| c.is_ascii_digit()) && said.contains(", max_");
+    match text.rsplit_once(": ") {
+        Some((fault, said)) if is_limit(said) => fault,
+        _ => text,
     }
 }
 
@@ -229,7 +238,11 @@ fn below(agents: Agents) -> String {
         [(failed, "failed"), (timed_out, "timed out"), (unreachable, "unreachable"), (untested, "untested")];
     let bad: Vec<String> =
         all.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    format!("reported of its {} agents {}", agents.participants, bad.join(", "))
+    let agents = match agents.participants {
+        1 => "agent".to_owned(),
+        all => format!("{all} agents"),
+    };
+    format!("reported of its {agents} {}", bad.join(", "))
 }
 
 const fn verb(outcome: Outcome) -> &'static str {

@@ -69,6 +69,8 @@ pub fn advance(
 ) -> (Vec<Change>, Result<Reply, Refusal>) {
     if let Command::Recalled { release, .. } = command
         && state.release(release.key).is_none()
+        // It may have left the history since it was read.
+        && state.known.get(&release.id).is_some_and(|known| known.key == release.key)
     {
         state.hold((**release).clone());
     }

@@ -673,6 +673,8 @@ pub struct State {
     /// Releases that left memory and were not taken note of yet.
     pub(super) closed: BTreeMap<ReleaseKey, Release>,
     pub(super) deployments: BTreeMap<(ChildKey, u32), Deployment>,
+    /// How many of these are of a release; never 0.
+    pub(super) deployed: HashMap<ReleaseKey, u32>,
     pub(super) functions: FunctionNames,
     /// Children that may have to be forgotten, by the serving time at which that is to be looked at. What has become
     /// needless is found out then.
@@ -744,6 +746,11 @@ impl State {
 
     pub fn assignment(&self, release: ReleaseKey, child: ChildKey) -> Option<&Assignment> {
         self.releases.get(&release)?.assignments.get(&child)
+    }
+
+    /// Whether any child runs what this release left it with.
+    pub fn is_deployed(&self, release: ReleaseKey) -> bool {
+        self.deployed.contains_key(&release)
     }
 
     /// What `child` runs of `function`, as far as is known.

@@ -161,7 +161,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
                 line
             }
         };
-        line.push_str(&self.called(key));
+        line.push_str(self.called(key));
         self.gives_up(&mut line, release, key, assignment);
         line
     }
@@ -191,7 +191,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         } else {
             format!("waits for its undo {id} to be fetched: offered {since} ago")
         };
-        line.push_str(&self.called(key));
+        line.push_str(self.called(key));
         if undo.overdue {
             line.push_str(", overdue: the release waits for it no longer");
         } else {
@@ -237,11 +237,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         self.seen.last_call(key).filter(|at| *at > self.since)
     }
 
-    fn called(&self, key: ChildKey) -> String {
-        match self.last_call(key) {
-            Some(at) => format!(", last call {} ago", Span(self.now.served_ms.saturating_sub(at))),
-            None => ", no call since the manager started".to_owned(),
-        }
+    /// When it called last stands beside this line wherever it is shown; that it never did in this life is said here.
+    fn called(&self, key: ChildKey) -> &'static str {
+        if self.last_call(key).is_some() { "" } else { ", no call since the manager started" }
     }
 
     /// How long ago an instant of the release's clock was. Its clock stands still while it is paused.
@@ -342,7 +340,11 @@ fn gates(release: &Release, now: Now) -> String {
         let _ = write!(line, "; soaks for another {left}, then {}", release.gate_name(reached.gate));
     } else if stand.level != ALL_OPEN && release.counts.behind > 0 {
         let (behind, next) = (release.counts.behind, release.gate_name(Gate::Level(stand.level)));
-        let _ = write!(line, "; {next} begins when the {behind} that are behind have come");
+        let who = match behind {
+            1 => "one that is behind has".to_owned(),
+            _ => format!("{behind} that are behind have"),
+        };
+        let _ = write!(line, "; {next} begins when the {who} come");
     }
     if release.left_out > 0 {
         let agents = if release.left_out == 1 { "silent agent comes" } else { "silent agents come" };
@@ -386,13 +388,13 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
             let all = release.assignments.len();
             let children = if all == 1 { "child has" } else { "children have" };
             let mut line = format!("{ended} of {all} {children} ended");
-            for (count, what) in [
-                (counts.todo, "have yet to begin"),
-                (counts.doing, "at work"),
-                (counts.undoing, "are to go back to the base version"),
+            for (count, one, many) in [
+                (counts.todo, "has yet to begin", "have yet to begin"),
+                (counts.doing, "at work", "at work"),
+                (counts.undoing, "is to go back to the base version", "are to go back to the base version"),
             ] {
                 if count > 0 {
-                    let _ = write!(line, ", {count} {what}");
+                    let _ = write!(line, ", {count} {}", if count == 1 { one } else { many });
                 }
             }
             line + &gates(release, now)

@@ -9,13 +9,14 @@ use tokio::time::timeout;
 use super::{
     AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError,
     rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, PrecedentRow,
-        ReleaseRow, StageResultRow, WallMs,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OverRow,
+        PrecedentRow, ReleaseRow, StageResultRow, WallMs,
     },
     session::{Arg, Sessions},
     tables::{
         FromRow, analysis_run_columns, archive_columns, assignment_columns, audit_columns,
-        deployment_columns, member_columns, precedent_columns, release_columns, stage_result_columns,
+        deployment_columns, member_columns, over_columns, precedent_columns, release_columns,
+        stage_result_columns,
     },
 };
 
@@ -90,6 +91,14 @@ pub(crate) const AUDIT_OF_RELEASE: &str = concat!(
 pub(crate) const AUDIT_END: &str =
     concat!("SELECT ", audit_columns!(), " FROM audit ORDER BY seq DESC, idx DESC LIMIT 1");
 
+pub(crate) const OVER: &str = concat!(
+    "SELECT ",
+    over_columns!(),
+    " FROM releases WHERE release_key > $1 AND NOT open AND state <> 'Removed' ORDER BY release_key LIMIT $2"
+);
+
+pub(crate) const AWAITS: &str = "SELECT id FROM outbox WHERE kind = $1 LIMIT 1";
+
 pub(crate) const PING: &str = "SELECT 1";
 
 /// Everything above, for the test that prepares each statement.
@@ -109,6 +118,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     AUDIT,
     AUDIT_OF_RELEASE,
     AUDIT_END,
+    OVER,
+    AWAITS,
     PING,
 ];
 
@@ -182,6 +193,31 @@ impl Reader for History {
                 Arg::OptText(filter.function.as_deref()),
             ];
             self.all(self.sessions.releases_sql(), &args).await
+        })
+    }
+
+    fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>> {
+        Box::pin(async move {
+            let after = after.map_or(BEFORE_ALL, i64::from);
+            self.all(OVER, &[Arg::Int(after), page(limit)]).await
+        })
+    }
+
+    fn awaits<'a>(&'a self, kind: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let mut found = false;
+            let asking = async {
+                let mut session = self.sessions.session().await?;
+                let mut each = |_: &dyn super::session::Columns| {
+                    found = true;
+                    Ok(())
+                };
+                session.rows(AWAITS, &[Arg::Text(kind)], &mut each).await
+            };
+            timeout(READ_TIMEOUT, asking)
+                .await
+                .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer about the outbox".to_owned())))?;
+            Ok(found)
         })
     }
 

@@ -30,7 +30,7 @@ use futures_util::future::BoxFuture;
 
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-    PrecedentRow, ReleaseRow, StageResultRow, WallMs,
+    OverRow, PrecedentRow, ReleaseRow, StageResultRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -121,6 +121,11 @@ pub trait Writer: Send + fmt::Debug {
     /// serving time.
     fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>>;
 
+    /// Removes rows of releases whose own row says [`rows::REMOVED`], then that row, and archives that nobody refers to
+    /// any more; at most `limit` rows. Answers how many: fewer than `limit`, and nothing is left to be removed. What is left
+    /// of the release with the highest number stays, so that its number is not given again.
+    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>>;
+
     /// Gives the lease back, so that a successor needs not wait. Nothing can be committed afterwards.
     fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
@@ -198,6 +203,10 @@ pub trait Reader: Send + Sync + fmt::Debug {
         &'a self,
         filter: &'a ReleaseFilter,
     ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>>;
+    /// Releases that are over, the oldest first: only keys above `after`; `limit` 1 to [`MAX_PAGE`].
+    fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
+    /// Whether an effect of this kind waits to be carried out.
+    fn awaits<'a>(&'a self, kind: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
     fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
     fn members(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<MembersRow>, StoreError>>;
     fn assignment(

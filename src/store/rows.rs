@@ -59,6 +59,20 @@ pub struct ReleaseRow {
     pub detail: String,
 }
 
+/// The state of a row that is all that is left of a release which was removed from the history: it keeps the rows that are
+/// still to go together, and the number from being given again. Its id is no release's.
+pub const REMOVED: &str = "Removed";
+
+/// A release that is over: what tells whether it may be removed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverRow {
+    pub release_key: u32,
+    pub id: String,
+    /// As in [`ReleaseRow`].
+    pub functions: String,
+    pub detail: String,
+}
+
 /// `members`: who takes part in a release, stored once, in slices. Primary key `(release_key, slice)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MembersRow {

@@ -6,7 +6,7 @@ use super::{
     ReleaseHead, StoreError,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxRow, PrecedentRow, ReleaseRow, StageResultRow,
+        OutboxRow, OverRow, PrecedentRow, ReleaseRow, StageResultRow,
     },
     session::Columns,
 };
@@ -40,6 +40,7 @@ table!(HEADS, head_columns, "releases", key 1, "release_key", "id", "digest", "o
 table!(RELEASES, release_columns, "releases", key 1,
     "release_key", "id", "state", "open", "digest", "archive", "strategy", "functions", "submitted_ms",
     "updated_ms", "ended_ms", "detail");
+table!(OVER, over_columns, "releases", key 1, "release_key", "id", "functions", "detail");
 table!(ARCHIVES, archive_columns, "archives", key 1, "digest", "bytes");
 table!(MEMBERS, member_columns, "members", key 2, "release_key", "slice", "keys", "waves");
 table!(ASSIGNMENTS, assignment_columns, "assignments", key 2,
@@ -159,6 +160,13 @@ impl FromRow for ReleaseHead {
     const TABLE: &'static Table = &HEADS;
     fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
         Ok(Self { release_key: row.int(0)?, id: row.text(1)?, digest: row.bytes(2)?, open: row.boolean(3)? })
+    }
+}
+
+impl FromRow for OverRow {
+    const TABLE: &'static Table = &OVER;
+    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self { release_key: row.int(0)?, id: row.text(1)?, functions: row.text(2)?, detail: row.text(3)? })
     }
 }
 

@@ -185,7 +185,7 @@ pub struct StageOverview {
     /// Whether an operator wants nobody to begin it any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
-    /// `A/B` or `WaitForSignal`.
+    /// `A/B` or `WaitForSignal`, as the strategy says; always the latter in what comes from a manager above.
     pub kind: String,
     pub function: String,
     /// Percent of calls that the new version gets.
@@ -252,6 +252,9 @@ pub struct PlannedAlpha {
 pub struct ReleaseChild {
     pub child: String,
     pub name: Option<String>,
+    /// The middle of its area: `52.5200N 13.4050E`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// `No`, `Todo`, `Doing`, `Done`, `Failed`.
     pub status: String,
     /// `succeeded`, `failed`, `timed_out`, `unreachable`, `lost`, `undone`, `untested`, `excluded`.

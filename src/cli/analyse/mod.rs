@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use self::samples::{Columns, read};
 use super::{
     failure::{Failure, USER},
-    printable::Printable,
+    printable::{Passes, Printable},
     show,
 };
 use crate::analysis::{
@@ -151,7 +151,7 @@ fn strata(args: &Args) -> Result<Vec<Stratum>, Failure> {
     alone += canary.len();
     if alone > 0 {
         let strata = show::counted(alone as u64, "stratum is", "strata are");
-        writeln!(Printable::stderr(false), "{strata} in one file only, and left out")?;
+        writeln!(Printable::stderr(Passes::None), "{strata} in one file only, and left out")?;
     }
     Ok(strata)
 }

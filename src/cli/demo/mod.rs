@@ -77,8 +77,8 @@ async fn perform(args: &Args, folder: &Path, out: &mut impl Write) -> Result<u8,
     let rightly = ended.iter().filter(|one| one.wrong.is_none()).count();
     writeln!(
         out,
-        "{rightly} of {} releases came out as they should; the simulated children of the first manager made {} calls, \
-         {} of them polls",
+        "{rightly} of {} releases came out as they should;\n\
+         the simulated children of the first manager made {} calls, {} of them polls",
         ended.len(),
         report.totals.calls,
         report.totals.polls
@@ -105,9 +105,9 @@ async fn play_flat(
     let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
     writeln!(
         out,
-        "A release manager on an embedded store, and {AGENTS} SIMULATED children: no function is really run.\n\
+        "A release manager on an embedded store, and {AGENTS} SIMULATED children:\nno function is really run.\n\
          listening on {url}\n\
-         In a second terminal: choirmaster release watch RELEASE --url {url}\n"
+         To watch one, in a second terminal:\n  choirmaster release watch RELEASE --url {url}\n"
     )?;
     out.flush()?;
     let children = Children::start(fleet_of(args, &url));
@@ -167,15 +167,15 @@ fn summary(ended: &[Ended]) -> String {
         vec![
             one.id.clone(),
             one.state.clone(),
-            one.counts.succeeded.to_string(),
-            one.counts.failed.to_string(),
+            one.succeeded.to_string(),
+            one.failed.to_string(),
             one.new_at.to_string(),
             one.base_at.to_string(),
             show::lasted(one.took.as_secs().try_into().unwrap_or(i64::MAX)),
             one.wrong.clone().unwrap_or_else(|| "as it should".to_owned()),
         ]
     });
-    let head = ["RELEASE", "ENDED", "SUCCEEDED", "FAILED", "NEW AT", "BASE AT", "TOOK", "CAME OUT"];
+    let head = ["RELEASE", "ENDED", "OK", "FAILED", "NEW AT", "BASE AT", "TOOK", ""];
     show::table(&head, rows)
 }
 

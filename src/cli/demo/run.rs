@@ -88,15 +88,7 @@ impl<'a> Stage<'a> {
         let rolled_out = self.children_settle(sample.expected).await;
         self.screen.ended(&release, new_at, base_at, out)?;
         let wrong = wrong(sample.expected, &release, new_at, base_at, rolled_out);
-        Ok(Ended {
-            id: release.id,
-            state: release.state,
-            counts: release.counts,
-            new_at,
-            base_at,
-            took,
-            wrong,
-        })
+        Ok(Ended::of(release, (new_at, base_at), took, wrong))
     }
 
     /// Children that run the new versions of every function of the strategy, and those that run the base versions.

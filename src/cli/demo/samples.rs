@@ -74,13 +74,13 @@ pub const TREE_SAMPLES: [TreeSample; 2] = [
     TreeSample {
         file: "everywhere.yml",
         text: include_str!("../../../releases/everywhere.yml"),
-        story: "the west has it already when it fails in one corner of the east: it is taken back everywhere",
+        story: "fails in one corner when the west has it: taken back everywhere",
         is_west: false,
     },
     TreeSample {
         file: "west.yml",
         text: include_str!("../../../releases/west.yml"),
-        story: "the same version for the west alone: it reaches the children in its target, and nobody else",
+        story: "for the west alone: it reaches its target, and nobody else",
         is_west: true,
     },
 ];

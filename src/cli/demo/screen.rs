@@ -7,19 +7,24 @@ use tokio::time::{Instant, sleep};
 
 use super::RELEASE_LIMIT;
 use crate::{
-    cli::{client::Client, failure::Failure, outcome, release::line, show},
-    wire::api::{Counts, Release, ReleaseDetail, Submitted},
+    cli::{client::Client, failure::Failure, outcome, show},
+    wire::api::{Counts, Ending, Release, ReleaseDetail, Submitted},
 };
 
 /// Between two looks at a release.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Longest text that somebody else chose, in characters.
+const WIDTH: usize = 70;
 
 /// A release that is over, or was given up.
 #[derive(Debug, Clone)]
 pub struct Ended {
     pub id: String,
     pub state: String,
-    pub counts: Counts,
+    /// Children that succeeded and that failed, wherever they are in the tree.
+    pub succeeded: u32,
+    pub failed: u32,
     /// Children that run the new versions of all its functions.
     pub new_at: usize,
     /// Children that run the base versions of all its functions.
@@ -27,6 +32,26 @@ pub struct Ended {
     pub took: Duration,
     /// What it should have come to, if it came to something else.
     pub wrong: Option<String>,
+}
+
+impl Ended {
+    pub fn of(
+        release: Release,
+        (new_at, base_at): (usize, usize),
+        took: Duration,
+        wrong: Option<String>,
+    ) -> Self {
+        let (succeeded, failed) = results(&release);
+        Self { id: release.id, state: release.state, succeeded, failed, new_at, base_at, took, wrong }
+    }
+}
+
+/// How many succeeded and failed: of agents, where some are below managers.
+fn results(release: &Release) -> (u32, u32) {
+    match &release.agents {
+        Some(agents) => (agents.succeeded, agents.failed),
+        None => (release.counts.succeeded, release.counts.failed),
+    }
 }
 
 /// Where progress is written: on a terminal one line over and over, else only what changes.
@@ -102,19 +127,45 @@ impl Screen {
         base_at: usize,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
-        let text =
-            format!("{}; the new version runs at {new_at}, the base version at {base_at}", line(release));
+        let (succeeded, failed) = results(release);
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        let text = format!(
+            "{}: {succeeded} succeeded{failed}; {new_at} run the new version, {base_at} the base",
+            release.state
+        );
         self.show(&text, out)?;
-        self.keep(out)
+        self.keep(out)?;
+        if let Some(why) = &release.why {
+            writeln!(out, "      {}", first_fault(why))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose failure it was, without the managers on the way there: short enough for one line.
+fn first_fault(why: &Ending) -> String {
+    let child = why.child.as_deref().and_then(|path| path.rsplit(": ").next());
+    let stage = why.stage.as_deref();
+    match child.zip(stage) {
+        Some((child, stage)) => format!(
+            "{} in stage {}: {}",
+            show::short_id(child),
+            show::one_line(stage),
+            show::one_line(why.numbers.as_deref().unwrap_or("failed"))
+        ),
+        None => show::cut(&show::short_ids(&show::one_line(&why.text)), WIDTH),
     }
 }
 
 /// So much that it can be followed; why each child waits is what `release watch` is for.
 fn progress(release: &Release, running: usize) -> String {
-    let Counts { participants, todo, doing, done, failed_status, .. } = release.counts;
+    let state = &release.state;
+    if let Some(agents) = &release.agents {
+        return format!("{state}: {running} of {} run the new version", agents.participants);
+    }
+    let Counts { todo, doing, done, failed_status, .. } = release.counts;
     format!(
-        "{}: {} of {participants} over, {doing} at work, {todo} to begin; the new version runs at {running}",
-        release.state,
+        "{state}: {todo} to begin, {doing} at work, {} over; {running} run the new version",
         done + failed_status
     )
 }

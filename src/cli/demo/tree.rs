@@ -80,7 +80,7 @@ async fn play_in(tree: &Tree, out: &mut impl Write) -> Result<Vec<Ended>, Failur
     let mut screen = Screen::new(std::io::stdout().is_terminal());
     writeln!(
         out,
-        "\nA tree: {} managers on three levels, and {} SIMULATED children below the lowest; the root listens on {}",
+        "\nA tree: {} managers on three levels, {} SIMULATED children below the lowest.\nIts root listens on {}\n",
         tree.members().len(),
         tree.size(),
         tree.root()
@@ -100,8 +100,8 @@ async fn stand(tree: &Tree, screen: &mut Screen, out: &mut impl Write) -> Result
     let started = Instant::now();
     loop {
         let standing = tree.standing().await?;
-        let agents = show::counted(standing.agents, "child", "children");
-        screen.show(&format!("the root knows of {agents} of {}", tree.size()), out)?;
+        let children = show::counted(tree.size() as u64, "child", "children");
+        screen.show(&format!("the root knows of {} of {children}", standing.agents), out)?;
         if tree.is_whole(standing) {
             return screen.keep(out);
         }
@@ -133,7 +133,7 @@ async fn play_one(
             wanted.west, found.west, found.east
         )
     });
-    Ok(Ended { id: release.id, state: release.state, counts: release.counts, new_at, base_at, took, wrong })
+    Ok(Ended::of(release, (new_at, base_at), took, wrong))
 }
 
 /// What the children say, once it is what it should be or they had time enough.

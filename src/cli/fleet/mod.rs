@@ -11,7 +11,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
+use super::{failure::Failure, show};
 use crate::fleet::{
     self, AgentReport, Behaviour, Bounds, Faults, FleetConfig, FleetReport, Kind, Latency, Progress, Traffic,
     go_duration,
@@ -179,7 +179,10 @@ async fn run_flat(args: &FleetArgs) -> anyhow::Result<u8> {
     });
     // The report goes to stdout, everything about its making to stderr.
     let mut err = std::io::stderr();
-    writeln!(err, "{} SIMULATED children (seed {}) poll {}", args.agents, args.seed, args.address())?;
+    let (agents, seed) = (args.agents as u64, args.seed);
+    let children = show::counted(agents, "SIMULATED child", "SIMULATED children");
+    let poll = if agents == 1 { "polls" } else { "poll" };
+    writeln!(err, "{children} (seed {seed}) {poll} {}", args.address())?;
     let live = err.is_terminal();
     let report = fleet::run(args.config(), stop, |progress| {
         if live {

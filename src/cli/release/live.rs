@@ -104,7 +104,7 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
     let took = show::between(release.started.as_deref(), release.ended.as_deref(), now);
     let mut lines = vec![
         format!("{}  {}", release.id, show::one_line(&release.name)),
-        format!("{}  {took}", progress::state(release)),
+        format!("{}  {took}", progress::state_beside_waiting(release)),
         show::one_line(release.waits_for.as_deref().unwrap_or_default()),
         format!(
             "{} {}/{} over  {}",

@@ -16,7 +16,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 pub use self::{differences::differences, progress::line};
-use super::failure::Failure;
+use super::{failure::Failure, printable::Passes};
 
 /// Submit, watch and steer releases.
 #[derive(Debug, clap::Args)]
@@ -46,9 +46,13 @@ enum Command {
 }
 
 impl Args {
-    /// Whether the command may draw in place.
-    pub(super) fn draws(&self) -> bool {
-        matches!(self.command, Command::Submit(_) | Command::Watch(_))
+    /// What the command draws.
+    pub(super) fn passes(&self) -> Passes {
+        match self.command {
+            Command::Submit(_) | Command::Watch(_) => Passes::Drawings,
+            Command::List(_) | Command::Show(_) => Passes::Colours,
+            _ => Passes::None,
+        }
     }
 }
 

@@ -1,14 +1,14 @@
 //! A release in one line.
 
 use crate::{
-    cli::show::{counted, one_line},
+    cli::show::{counted, one_line, short_ids},
     wire::api::{Agents, Counts, Release},
 };
 
 /// Its state, with the reason where it has one.
 pub fn state(release: &Release) -> String {
     match &release.reason {
-        Some(reason) => format!("{} ({})", release.state, one_line(reason)),
+        Some(reason) => format!("{} ({})", release.state, short_ids(&one_line(reason))),
         None => release.state.clone(),
     }
 }
@@ -60,12 +60,13 @@ pub fn agents(agents: &Agents) -> String {
 pub fn line(release: &Release) -> String {
     let counts = &release.counts;
     let over = counts.done + counts.failed_status;
-    let mut parts = vec![format!(
-        "{}: {} of {} over",
-        state_beside_waiting(release),
-        over,
-        counted(counts.participants.into(), "child", "children")
-    )];
+    let all = counted(counts.participants.into(), "child", "children");
+    let state = state_beside_waiting(release);
+    // While it runs, what it waits for begins with that.
+    let mut parts = match (&release.waits_for, release.state.as_str()) {
+        (Some(waits), "Running") => vec![format!("{state}: {}", short_ids(&one_line(waits)))],
+        _ => vec![format!("{state}: {over} of {all} over")],
+    };
     let outcomes = outcomes(counts);
     if !outcomes.is_empty() {
         parts.push(outcomes);
@@ -74,6 +75,48 @@ pub fn line(release: &Release) -> String {
         let agents = counted(release.unconfirmed.into(), "agent has", "agents have");
         parts.push(format!("{agents} not proven that the base version runs again"));
     }
-    parts.extend(release.waits_for.as_deref().map(one_line));
+    if release.state != "Running" {
+        parts.extend(release.waits_for.as_deref().map(one_line).as_deref().map(short_ids));
+    }
     parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::line;
+    use crate::wire::api::Release;
+
+    fn release(state: &str, reason: Option<&str>, waits_for: Option<&str>) -> Release {
+        let counts = json!({"participants": 5, "todo": 3, "doing": 1, "done": 1, "failed_status": 0, "succeeded": 1,
+            "failed": 0, "timed_out": 0, "unreachable": 0, "lost": 0, "undone": 0, "untested": 0, "excluded": 0,
+            "undoing": 0});
+        let release = json!({"id": "r", "name": "R", "state": state, "reason": reason, "why": null,
+            "waits_for": waits_for, "functions": ["f"], "attempt": 1, "submitted": "2026-03-01T12:00:00Z",
+            "started": null, "ended": null, "counts": counts, "unconfirmed": 0, "agents": null, "left_out": 0});
+        serde_json::from_value(release).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_said_twice_in_a_line() {
+        let id = "7c3d2b67-9a23-4bbc-a80b-2913d09a1c26";
+        let table = [
+            (
+                release("Running", None, Some("1 of 5 children has ended, 3 have yet to begin, 1 at work")),
+                "Running: 1 of 5 children has ended, 3 have yet to begin, 1 at work; 1 succeeded",
+            ),
+            (
+                release("Paused", Some("lunch"), Some("is paused (lunch): resume or abort it")),
+                "Paused: 1 of 5 children over; 1 succeeded; is paused (lunch): resume or abort it",
+            ),
+            (
+                release("RolledBack", Some(&format!("{id} failed: 1 failed, max_failed is 0")), None),
+                "RolledBack (7c3d2b67 failed: 1 failed, max_failed is 0): 1 of 5 children over; 1 succeeded",
+            ),
+        ];
+        for (release, expected) in table {
+            assert_eq!(line(&release), expected);
+        }
+    }
 }

@@ -57,7 +57,8 @@ pub struct Args {
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     if let Some(child) = &args.offer {
-        let path = ["api", "v1", "releases", &args.id, "children", child, "offer"];
+        let child = client.child_id(child).await?;
+        let path = ["api", "v1", "releases", &args.id, "children", &child, "offer"];
         out.write_all(client.text(&path).await?.as_bytes())?;
         return Ok(0);
     }
@@ -277,14 +278,20 @@ fn outcome(child: &ReleaseChild) -> String {
                 || *agents != Agents { participants: agents.participants, ..Agents::default() } =>
         {
             let so_far = outcome.unwrap_or("so far");
-            format!("{so_far}, {} of {} agents", agents.succeeded, agents.participants)
+            let all = show::counted(agents.participants.into(), "agent", "agents");
+            format!("{so_far}, {} of {all}", agents.succeeded)
         }
         _ => show::or_dash(outcome),
     }
 }
 
+/// What it calls itself or else where it is, with as much of its id as commands need.
 fn name(child: &ReleaseChild) -> String {
-    child.name.as_ref().map_or_else(|| child.child.clone(), |name| format!("{name} ({})", child.child))
+    let id = show::short_id(&child.child);
+    match child.name.as_ref().or(child.place.as_ref()) {
+        Some(name) => format!("{name} ({id})"),
+        None => id.to_owned(),
+    }
 }
 
 fn result(result: &StageResult) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::{
         client::{CallError, Client, Connection, Noted},
         failure::Failure,
         outcome,
-        printable::Printable,
+        printable::{Passes, Printable},
         show,
         source::{self, Functions, Source, Wanted},
     },
@@ -65,7 +65,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         Err(error) => return Err(refused(error, &source.file)),
     };
     for warning in &submitted.warnings {
-        writeln!(Printable::stderr(false), "{}\n", rendered(warning, &source.file))?;
+        writeln!(Printable::stderr(Passes::None), "{}\n", rendered(warning, &source.file))?;
     }
     if args.json {
         // One document a line where a stream of them follows.

@@ -20,7 +20,7 @@ use crate::{
         client::{CallError, Client, Connection},
         failure::{self, Failure},
         outcome,
-        printable::Printable,
+        printable::{Passes, Printable},
         show,
     },
     wire::api::{ReleaseChild, ReleaseDetail},
@@ -230,9 +230,9 @@ impl Shown {
     /// Something about the watching itself.
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         if let Some(live) = &mut self.live {
-            live.note(text, &mut Printable::stdout(true))?;
+            live.note(text, &mut Printable::stdout(Passes::Drawings))?;
         } else {
-            writeln!(Printable::stderr(false), "{text}")
+            writeln!(Printable::stderr(Passes::None), "{text}")
                 .map_err(|_| Failure { code: failure::OURS, text: String::new() })?;
         }
         Ok(())

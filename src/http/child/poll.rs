@@ -310,7 +310,7 @@ async fn until_offer(
             Mode::InHand if kind == ChildKind::Rm => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
             // again: here the manager waits for the child's next call, not the other way round.
-            Mode::InHand | Mode::Ask => return Ok(None),
+            Mode::InHand | Mode::Ask | Mode::Replaced => return Ok(None),
         }
         let asked_again = async {
             match asked_again {
@@ -379,7 +379,7 @@ fn from_view(
             let has_place = ctx.view().with_release(turn.release, |release| release.pace.has_place());
             (has_place == Some(false)).then(|| Answered::nothing(&child.id))
         }
-        Mode::InHand | Mode::Ask => None,
+        Mode::InHand | Mode::Ask | Mode::Replaced => None,
     }
 }
 

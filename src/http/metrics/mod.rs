@@ -121,7 +121,7 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     for (name, help, value) in gauges {
         text.single(name, Kind::Gauge, help, value);
     }
-    text.single("releases_known", Kind::Gauge, "Releases ever submitted to this store.", view.known_count());
+    text.single("releases_known", Kind::Gauge, "Releases that the store knows.", view.known_count());
     let served = seconds(ctx.served_ms().saturating_mul(1_000));
     text.single(
         "served_seconds_total",

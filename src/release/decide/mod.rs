@@ -73,6 +73,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
             let change = Change::ReleaseForwarded { id: release.clone(), to: to.clone() };
             Decision::new(vec![change], Reply::Done)
         }
+        Command::RemoveRelease { release } => operate::remove(state, release).into(),
         Command::Forget { child, even_if_it_owes } => {
             children::forget(state, child, *even_if_it_owes, now).into()
         }

@@ -33,6 +33,19 @@ pub(super) fn another_fact(release: &Release) -> Result<(), Refusal> {
     if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
 }
 
+/// A release that is over leaves the history. What children run is never without the release that brought it there, and one
+/// that is in memory is not over, or somebody owes it something.
+pub(super) fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
+    let Some((id, known)) = state.known.get_key_value(id) else {
+        return Err(Refusal::UnknownRelease(id.to_owned()));
+    };
+    if state.find(known.key).is_some() || state.is_deployed(known.key) {
+        return Ok(Decision::unchanged(Reply::Done));
+    }
+    let removed = Change::ReleaseRemoved { release: known.key, id: id.clone() };
+    Ok(Decision::new(vec![removed], Reply::Done))
+}
+
 pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
     Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }
 }

@@ -455,7 +455,8 @@ mod tests {
             session::RELEASES,
         ];
         let counts = transfer::COUNTS.map(|(_, sql)| sql);
-        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &counts].concat() {
+        let removal = super::super::removal::statements();
+        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &counts, &removal].concat() {
             if let Err(error) = conn.prepare(sql.into_sql_str()).await {
                 panic!("{sql}\n{error}");
             }

@@ -13,6 +13,7 @@
 mod commit;
 mod error;
 mod lease;
+mod removal;
 mod schema;
 mod session;
 mod short;
@@ -231,6 +232,15 @@ impl Writer for PgWriter {
         Box::pin(self.with_connection(Some(COMMIT_TIMEOUT), async move |conn| {
             commit::prune_audit(conn, epoch, pruning).await
         }))
+    }
+
+    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let epoch = self.lease.epoch;
+        Box::pin(
+            self.with_connection(Some(COMMIT_TIMEOUT), async move |conn| {
+                removal::step(conn, epoch, limit).await
+            }),
+        )
     }
 
     fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {

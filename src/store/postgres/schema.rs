@@ -6,11 +6,12 @@ use super::error::store_error;
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
     include_str!("../../../migrations/postgres/0061_results_beside_state.sql"),
+    include_str!("../../../migrations/postgres/0080_history.sql"),
 ];
 
 /// The version this program writes.

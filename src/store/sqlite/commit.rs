@@ -307,7 +307,8 @@ mod tests {
         let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         schema::migrate(&mut conn).await.unwrap();
         let here = [schema::VERSION, schema::LOOK, super::super::session::RELEASES];
-        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here].concat() {
+        let removal = super::super::removal::statements();
+        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &removal].concat() {
             if let Err(error) = conn.prepare(sql.into_sql_str()).await {
                 panic!("{sql}\n{error}");
             }

@@ -12,6 +12,7 @@
 mod commit;
 mod error;
 mod lock;
+mod removal;
 mod schema;
 mod session;
 
@@ -211,6 +212,15 @@ impl Writer for SqliteWriter {
         Box::pin(self.with_connection(Some(COMMIT_TIMEOUT), async move |conn| {
             commit::prune_audit(conn, epoch, pruning).await
         }))
+    }
+
+    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let epoch = self.lease.epoch;
+        Box::pin(
+            self.with_connection(Some(COMMIT_TIMEOUT), async move |conn| {
+                removal::step(conn, epoch, limit).await
+            }),
+        )
     }
 
     fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -28,7 +28,7 @@ const ROW_BUFFER: usize = 256;
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
     release_columns!(),
-    " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state)
+    " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND ($4 IS NULL OR $4 IN (SELECT value FROM json_each(functions)))
       ORDER BY release_key DESC LIMIT $2"
 );

@@ -17,6 +17,20 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
         rows.iter().find(|row| row.starts_with("bad ")).unwrap().split_whitespace().collect();
     assert_eq!(&bad[..6], ["bad", "DoneWithFailures", "0", "20", "0", "20"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let everywhere: Vec<&str> =
+        rows.iter().find(|row| row.starts_with("everywhere ")).unwrap().split_whitespace().collect();
+    assert_eq!(
+        (everywhere[1], &everywhere[4..6]),
+        ("RolledBack", &["0", "12"][..]),
+        "rolled back is rolled back"
+    );
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "too long for a terminal: {line}");
+    }
+    let fault =
+        text.lines().find(|line| line.contains(" in stage Half: errors ")).expect("whose failure it was");
+    let child = fault.split_whitespace().next().unwrap();
+    assert!(child.len() == 8 && child.chars().all(|c| c.is_ascii_hexdigit()), "{fault}");
 }
 
 #[test]

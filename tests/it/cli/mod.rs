@@ -6,6 +6,7 @@ mod diff;
 mod first_hour;
 mod help;
 mod original;
+mod packaged;
 mod release;
 mod samples;
 mod serve;

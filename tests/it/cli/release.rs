@@ -198,7 +198,7 @@ fn a_watcher_outlives_a_restart_of_the_manager_and_an_abort_is_its_exit_code() {
     let mut lines = BufReader::new(watcher.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
-    assert!(line.contains("canary Running: 0 of 1 child over"), "{line}");
+    assert!(line.contains("canary Running: 0 of 1 child has ended"), "{line}");
     served.signal("TERM");
     assert_eq!(served.end().0, Some(0));
     line.clear();

@@ -23,6 +23,18 @@ fn poll(url: &str, id: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
+/// The body of an answer.
+pub fn get(url: &str, path: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    answer
+}
+
 #[test]
 fn an_export_replaces_a_file_only_where_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,6 +126,39 @@ fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_
             |entry: &serde_json::Value| entry["at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         let expected = entries.iter().filter(|other| at(other) >= at(entry)).count();
         assert_eq!(audit(&["--since", time, "--json"]).lines().count(), expected, "since {time}");
+    }
+}
+
+/// What a command writes to a terminal of its own.
+fn on_a_terminal(folder: &std::path::Path, variables: &[(&str, &str)], command: &str) -> String {
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-qec", &format!("{} {command}", super::PROGRAM), "/dev/null"]).current_dir(folder);
+    terminal
+        .stdin(std::process::Stdio::null())
+        .env_clear()
+        .env("TERM", "xterm")
+        .envs(variables.iter().copied());
+    terminal.env("PATH", std::env::var("PATH").unwrap());
+    let written = terminal.output().unwrap();
+    assert!(written.status.success(), "{}{}", out(&written), err(&written));
+    out(&written)
+}
+
+#[test]
+fn states_have_colours_on_a_terminal_that_wants_them_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    let sample = super::repository().join("releases/canary.yml").display().to_string();
+    let submitted = run(folder.path(), ["release", "submit", &sample, "--url", &manager.url]);
+    assert_eq!(code(&submitted), 0, "{}", err(&submitted));
+    let url = ("CHOIRMASTER_URL", manager.url.as_str());
+    for command in ["release list", "release show canary"] {
+        let shown = on_a_terminal(folder.path(), &[url], command);
+        assert!(shown.contains("\u{1b}[33mNoParticipants\u{1b}[0m"), "{command}: {shown:?}");
+        let plain = on_a_terminal(folder.path(), &[url, ("NO_COLOR", "1")], command);
+        assert!(plain.contains("NoParticipants") && !plain.contains('\u{1b}'), "{command}: {plain:?}");
+        let args = command.split(' ').chain(["--url", &manager.url]);
+        assert!(!out(&run(folder.path(), args)).contains('\u{1b}'));
     }
 }
 

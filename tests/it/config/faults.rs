@@ -8,7 +8,7 @@ fn unknown_keys_and_sections_are_refused_where_they_stand_with_the_nearest_known
     insta::assert_snapshot!(complaint(text, &[], &[]), @r#"
     c.yml:2:3: there is no key "limits.max_childs"; did you mean limits.max_children?
     c.yml:4:1: there is no section "deadline"; did you mean deadlines?
-    c.yml:6:1: there is no section "nonsense"; there are serve, http, store, functions, limits, deadlines, timeouts, audit, log, auth, tls, child_tls, notify, parent, analysis
+    c.yml:6:1: there is no section "nonsense"; there are serve, http, store, functions, limits, deadlines, timeouts, audit, history, log, auth, tls, child_tls, notify, parent, analysis
     c.yml:9:3: there is no key "serve.max_connections"; did you mean limits.max_connections?
     c.yml:11:3: there is no key "log.colour"; config/choirmaster.yml lists all of them
     "#);
@@ -91,4 +91,14 @@ fn keys_that_do_not_go_together_are_named() {
     child_tls.client_ca: needs certificate and key beside it
     store.url_file: and store.url are both set: keep one
     "#);
+}
+
+#[test]
+fn a_history_is_kept_for_a_day_at_least_or_for_ever() {
+    let set = |value| complaint("", &[], &[("history.retention", value)]);
+    insta::assert_snapshot!(set("1h"), @"--set: history.retention: 1h is not from 1d to 3650d");
+    let config = choirmaster::config::Config::from_text("history:\n  retention: 30d\n", "c.yml").unwrap();
+    assert_eq!(config.history.retention, Some(std::time::Duration::from_hours(30 * 24)));
+    let config = choirmaster::config::Config::from_text("history:\n  retention:\n", "c.yml").unwrap();
+    assert_eq!(config.history.retention, None);
 }

@@ -42,21 +42,21 @@ pub async fn submit(manager: &Manager, text: &str) -> Reply {
     manager.engine.submit(Box::new(submitted), archive.bytes, false, by, PATIENCE).await.unwrap()
 }
 
-async fn post(manager: &Manager, path: &str, body: Value) -> (u16, String) {
+pub async fn post(manager: &Manager, path: &str, body: Value) -> (u16, String) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("http://{}{path}", manager.address);
     let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
-async fn get(manager: &Manager, path: &str) -> (u16, String) {
+pub async fn get(manager: &Manager, path: &str) -> (u16, String) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let answer = reqwest::get(format!("http://{}{path}", manager.address)).await.unwrap();
     let status = answer.status().as_u16();
     (status, String::from_utf8_lossy(&answer.bytes().await.unwrap()).into_owned())
 }
 
-async fn poll(manager: &Manager, id: &str) -> (String, String) {
+pub async fn poll(manager: &Manager, id: &str) -> (String, String) {
     let area: Value = serde_json::from_str(AREA).unwrap();
     let body = json!({"id": id, "geographic_area": area, "number_of_children": 0});
     let (status, text) = post(manager, "/poll", body).await;
@@ -65,7 +65,7 @@ async fn poll(manager: &Manager, id: &str) -> (String, String) {
     (answer["id"].as_str().unwrap().to_owned(), answer["new_release"].as_str().unwrap().to_owned())
 }
 
-fn summary(stage: &str, status: u8) -> Value {
+pub fn summary(stage: &str, status: u8) -> Value {
     let times = json!({"median": 8.5, "minimum": 6.7, "maximum": 10.4});
     json!({"stage_name": stage, "proxy_times": times, "f1_times_summary": times, "f2_times_summary": times,
         "f1_err_rate": 0, "f2_err_rate": 0, "status": status})
@@ -244,5 +244,36 @@ async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_no
         state.children.iter().next().and_then(|(key, _)| state.deployment(key, "sieve"))
     });
     assert_eq!(runs.await.unwrap().map(|found| found.variant.name()), Some("new"));
+    manager.stop().await.unwrap();
+}
+
+/// Where an agent has come back under a new id, nobody is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_was_replaced_does_not_count_as_a_silent_child() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = start(folder.path()).await;
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        let (child, _) = poll(&manager, "").await;
+        poll(&manager, &child).await;
+        keys.push((manager.engine.view().child(&child).unwrap().key.0, child));
+    }
+    manager.stop().await.unwrap();
+    let address = format!("sqlite://{}", folder.path().join("choir.db").display());
+    let mut store = SqliteConnection::connect(&address).await.unwrap();
+    let replaced =
+        "UPDATE children SET detail = json_set(detail, '$.replaced', json_object('by', $1, 'at', 0))
+        WHERE child_key = $2";
+    sqlx::query(replaced).bind(keys[1].0).bind(keys[0].0).execute(&mut store).await.unwrap();
+    store.close().await.unwrap();
+
+    let manager = start(folder.path()).await;
+    let minute = 60_000;
+    let later = manager.engine.clock().served_ms() + 10 * minute;
+    assert_eq!(manager.engine.view().silent_children(later, 5 * minute), 2);
+    // It calls again after all, and is somebody.
+    poll(&manager, &keys[0].1).await;
+    let later = manager.engine.clock().served_ms() + 10 * minute;
+    assert_eq!(manager.engine.view().silent_children(later, 5 * minute), 3);
     manager.stop().await.unwrap();
 }

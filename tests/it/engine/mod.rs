@@ -1,4 +1,5 @@
 pub mod durable;
+mod history;
 mod recall;
 mod refused;
 mod waiters;

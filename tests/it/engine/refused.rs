@@ -47,6 +47,10 @@ impl Writer for Picky {
         self.0.renew(served_ms)
     }
 
+    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.0.prune_history(limit)
+    }
+
     fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.0.prune_audit(pruning)
     }

@@ -15,7 +15,7 @@ async fn a_child_is_shown_labelled_cordoned_and_forgotten() {
         (&shown["kind"], &shown["cordon"], &shown["runtimes"]),
         (&json!("agent"), &json!("open"), &Value::Null)
     );
-    assert_eq!(settled(shown["doing"].as_str().unwrap()), "nothing waits for it, last call Ns ago");
+    assert_eq!(settled(shown["doing"].as_str().unwrap()), "nothing waits for it");
     let label = format!("{path}/labels/tier");
     let body = json!({"value": "edge", "by": "eve", "note": "moved"});
     assert_eq!(world.send_json("PUT", &label, &body).await.ok().json()["labels"], json!({"tier": "edge"}));

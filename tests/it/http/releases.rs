@@ -44,14 +44,14 @@ async fn each_child_has_a_line_that_says_what_it_waits_for() {
     seen += &look(&world, "a").await;
     seen += &look(&world, "b").await;
     insta::assert_snapshot!(seen, @r#"
-    "Todo" null "Pending" "a": waits to be fetched: offered Ns ago, last call Ns ago, gives up in Nm
-    "Doing" null "InProgress" "a": runs stage Canary 5 Percent for Ns, last call Ns ago, gives up in Nm unless it calls
-    "Doing" null "InProgress" "a": runs stage Canary 5 Percent; the release is paused: lunch, last call Ns ago
-    "Doing" null "SuccessWaiting" "a": is ready to end stage Canary 5 Percent; the release is paused: lunch, last call Ns ago
-    "Doing" null "ShouldEnd" "a": runs stage Canary 5 Percent; was told to end it, its result is awaited, last call Ns ago, gives up in Nm unless it calls
-    "Failed" null "ShouldEnd" "a.undo": waits for its undo a.undo to be fetched: offered Ns ago, last call Ns ago, gives up in Nm
+    "Todo" null "Pending" "a": waits to be fetched: offered Ns ago, gives up in Nm
+    "Doing" null "InProgress" "a": runs stage Canary 5 Percent for Ns, gives up in Nm unless it calls
+    "Doing" null "InProgress" "a": runs stage Canary 5 Percent; the release is paused: lunch
+    "Doing" null "SuccessWaiting" "a": is ready to end stage Canary 5 Percent; the release is paused: lunch
+    "Doing" null "ShouldEnd" "a": runs stage Canary 5 Percent; was told to end it, its result is awaited, gives up in Nm unless it calls
+    "Failed" null "ShouldEnd" "a.undo": waits for its undo a.undo to be fetched: offered Ns ago, gives up in Nm
     "Failed" "undone" "ShouldEnd" null: ended: runs the base version again
-    "Todo" null "Pending" "b": waits to be fetched: offered Ns ago, last call Ns ago, gives up in Nm
+    "Todo" null "Pending" "b": waits to be fetched: offered Ns ago, gives up in Nm
     "#);
     // Another function, at the same time: the child has one release in hand.
     let greet = strategy("g").replace("sieve", "greet").replace("nodejs", "python");

@@ -145,7 +145,7 @@ fn a_failure_two_levels_below_is_told_with_its_child_and_its_numbers() {
     let told = ending(&world, "7");
     assert_eq!(told.child.as_deref(), Some("child-1: agent-3"));
     assert_eq!(told.numbers.as_deref(), Some("errors 12.5 %, median 31.0 ms"));
-    insta::assert_snapshot!(told.text, @"child-1: agent-3 failed in stage Canary (errors 12.5 %, median 31.0 ms): 1 failed, max_failed is 0: 1 failed, max_failed is 0");
+    insta::assert_snapshot!(told.text, @"child-1: agent-3 failed in stage Canary (errors 12.5 %, median 31.0 ms): 1 failed, max_failed is 0");
 }
 
 /// Two children of which one doesn't come for its undo.

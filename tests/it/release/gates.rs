@@ -64,8 +64,8 @@ fn global_incremental_moves_all_together() {
     let (mut world, children) = world_of(2, &led("order: global_incremental", 2));
     let [one, two] = [&children[0], &children[1]];
     world.get_ready(one, "One");
-    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 have yet to begin, 1 at work; stage Two begins when the 1 that are behind have come");
-    insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, last call 0s ago, gives up in 15m unless it calls");
+    insta::assert_snapshot!(world.waits("7"), @"0 of 2 children have ended, 1 has yet to begin, 1 at work; stage Two begins when the one that is behind has come");
+    insta::assert_snapshot!(world.waits_child("7", one), @"is ready to end stage One, which waits: 1 child has to come before stage Two begins, gives up in 15m unless it calls");
     assert_eq!(world.may_end(one, "7", "One"), Ok(false));
     world.get_ready(two, "One");
     end(&mut world, one, "7", "One");
@@ -332,7 +332,7 @@ fn nobody_moves_before_somebody_approves() {
     assert_eq!(world.state_of("7"), "AwaitingApproval");
     world.pass(MINUTE);
     insta::assert_snapshot!(world.waits("7"), @"waits for approval of stage Two: asked 1m ago, rolls back in 5h 59m");
-    insta::assert_snapshot!(world.waits_child("7", &children[0]), @"is ready to end stage One, which waits: somebody must approve of stage Two, last call 1m ago, gives up in 14m unless it calls");
+    insta::assert_snapshot!(world.waits_child("7", &children[0]), @"is ready to end stage One, which waits: somebody must approve of stage Two, gives up in 14m unless it calls");
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));
     world.approve("7").unwrap();
     for child in &children {
@@ -431,7 +431,7 @@ fn no_more_are_in_progress_than_there_are_places() {
     let [one, two, three] = [&children[0], &children[1], &children[2]];
     assert_eq!(world.poll(two), "7");
     assert_eq!((world.poll(one), world.poll(three)), (String::new(), String::new()));
-    insta::assert_snapshot!(world.waits_child("7", one), @"waits for a place among the 1 in progress, last call 0s ago, gives up in 15m unless it calls");
+    insta::assert_snapshot!(world.waits_child("7", one), @"waits for a place among the 1 in progress, gives up in 15m unless it calls");
     // An offer once shown is shown again, and fetched.
     world.get_ready(two, "One");
     end(&mut world, two, "7", "One");
@@ -501,7 +501,7 @@ fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_aga
     world.command(&Command::RetryChild { release, child }).unwrap();
     let (release, child) = about(&children[1]);
     world.command(&Command::SkipChild { release, child }).unwrap();
-    insta::assert_snapshot!(world.waits_child("7", &children[1]), @"waits for its undo 7.undo to be fetched: offered 0s ago, last call 0s ago, gives up in 30m");
+    insta::assert_snapshot!(world.waits_child("7", &children[1]), @"waits for its undo 7.undo to be fetched: offered 0s ago, gives up in 30m");
     // Its test runs on by itself, and is taken back.
     assert_eq!(world.may_end(&children[1], "7", "One"), Ok(true));
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));

@@ -84,7 +84,7 @@ fn an_idle_stage_is_told_to_end_after_an_hour_and_its_child_keeps_the_base_versi
     world.take(&child);
     world.pass(2 * MINUTE);
     world.may_end(&child, "7", "Halves").unwrap();
-    insta::assert_snapshot!(world.waits_child("7", &child), @"runs stage Halves for 2m without the calls that it needs, ends untested in 58m, last call 0s ago, gives up in 15m unless it calls");
+    insta::assert_snapshot!(world.waits_child("7", &child), @"runs stage Halves for 2m without the calls that it needs, ends untested in 58m, gives up in 15m unless it calls");
     // Its minimum duration of five seconds is over first.
     assert_eq!(minutes_until_told(&mut world, &child, "7", "Halves"), 59);
     world.report(&child, "7", without_calls("Halves", Failure)).unwrap();

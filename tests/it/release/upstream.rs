@@ -64,7 +64,7 @@ fn the_barrier_opens_when_the_parent_says_so_and_the_stage_is_over_after_the_rol
     world.get_ready(&children[1], "Canary");
     assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), true)));
     assert!(!world.may_end(&children[0], &first, "Canary").unwrap(), "nobody opens it but the parent");
-    insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, last call 0s ago, gives up in 15m unless it calls");
+    insta::assert_snapshot!(world.waits_child("c", &children[0]), @"is ready to end stage Canary, which waits: the parent has to end the stage, gives up in 15m unless it calls");
     signal(&mut world, "c", 0, false);
     assert_eq!(above(&world, "c"), Some(("Canary".to_owned(), false)));
     for child in &children {
@@ -270,7 +270,7 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     rolls_out(&mut world, &children[0]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
-    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 have yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
+    insta::assert_snapshot!(world.waits("w"), @"1 of 2 children have ended, 1 has yet to begin; wave 1 of 2; every child is ready: the parent has to open wave 2 of 2");
     let second = go_on("21.r2", 2);
     world.command(&second).unwrap();
     assert!(reported(&world).is_empty());

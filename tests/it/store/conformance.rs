@@ -3,7 +3,10 @@
 use choirmaster::store::{
     AuditFilter, Pruning, Reader, ReleaseFilter, StoreError, Writer,
     options::OpenOptions,
-    rows::{AssignmentRow, AuditRow, OutboxRow, StageResultRow, Writes},
+    rows::{
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, MembersRow, OutboxRow, PrecedentRow, REMOVED,
+        ReleaseRow, StageResultRow, Writes,
+    },
     url,
 };
 use proptest::{
@@ -26,6 +29,8 @@ stories!(
     releases_are_found_by_state_and_function,
     the_audit_trail_is_pruned_from_its_front_by_serving_time_whatever_a_wall_clock_said,
     rows_of_before_the_first_note_of_their_age_are_as_old_as_that,
+    what_is_left_of_a_removed_release_goes_in_bounded_steps_and_with_it_what_only_it_referred_to,
+    releases_that_are_over_are_told_the_oldest_first,
     a_bad_row_is_named_with_table_key_and_column,
     a_store_of_a_newer_version_is_refused_and_not_touched,
     a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before,
@@ -201,6 +206,109 @@ async fn rows_of_before_the_first_note_of_their_age_are_as_old_as_that(place: &P
     assert_eq!(writer.prune_audit(pruning(long + 1_000)).await.unwrap(), 3);
 }
 
+/// A release with rows in every table that has some of releases.
+fn whole_release(key: u32, archive: u8, children: u32) -> Writes {
+    let digest = vec![archive; 32];
+    let row = |child_key| {
+        let summary = summary(&[1.0; 11], None, None);
+        let (status, at_ms, digest) = (4, 1, 1);
+        StageResultRow { release_key: key, child_key, attempt: 1, stage: 0, status, at_ms, digest, summary }
+    };
+    Writes {
+        releases: vec![ReleaseRow { archive: digest.clone(), ..release(key, "Done", r#"["f"]"#) }],
+        archives: vec![ArchiveRow { digest, bytes: vec![archive].into() }],
+        members: vec![MembersRow { release_key: key, slice: 0, keys: vec![1], waves: vec![] }],
+        assignments: (0..children).map(|child| assignment(key, child)).collect(),
+        stage_results: (0..children).map(row).collect(),
+        analysis_runs: vec![AnalysisRunRow { release_key: key, block: 0, detail: "{}".to_owned() }],
+        precedents: vec![PrecedentRow {
+            function: "f".to_owned(),
+            release_key: key,
+            id: format!("r{key}"),
+            ended_ms: Some(key.into()),
+            times: "[]".to_owned(),
+        }],
+        audit: vec![audit(u64::from(key), 0, Some(key))],
+        ..Writes::default()
+    }
+}
+
+async fn what_is_left_of_a_removed_release_goes_in_bounded_steps_and_with_it_what_only_it_referred_to(
+    place: &Place,
+) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    // The first two share their functions.
+    for (seq, (key, archive)) in (0..).zip([(1, 7), (2, 7), (3, 8), (4, 9)]) {
+        writer.commit(&batch(&lease, seq, whole_release(key, archive, 10))).await.unwrap();
+    }
+    assert_eq!(writer.prune_history(5).await.unwrap(), 0, "nothing is removed yet");
+    let gone =
+        |key: u32| ReleaseRow { id: format!("!{key}"), archive: vec![], ..release(key, REMOVED, "[]") };
+    let removed = Writes { releases: vec![gone(1), gone(3), gone(4)], ..Writes::default() };
+    writer.commit(&batch(&lease, 4, removed)).await.unwrap();
+    let listed = reader.releases(&ReleaseFilter { limit: 100, ..ReleaseFilter::default() }).await.unwrap();
+    assert_eq!(listed.iter().map(|row| row.release_key).collect::<Vec<_>>(), [2], "they are gone at once");
+    let mut steps = 0;
+    loop {
+        let step = writer.prune_history(5).await.unwrap();
+        assert!(step <= 5, "{step}");
+        steps += 1;
+        if step < 5 {
+            break;
+        }
+    }
+    assert!(steps > 5, "{steps}");
+    for key in [1, 3, 4] {
+        assert_eq!(reader.assignments(key, None, 100).await.unwrap(), []);
+        assert_eq!(reader.stage_results(key, 0, u32::MAX).await.unwrap(), []);
+        assert_eq!(reader.members(key).await.unwrap(), []);
+        assert_eq!(reader.analysis_runs(key).await.unwrap(), []);
+    }
+    assert_eq!(reader.assignments(2, None, 100).await.unwrap().len(), 10);
+    assert_eq!(reader.stage_results(2, 0, u32::MAX).await.unwrap().len(), 10);
+    assert_eq!(reader.precedent("f", i64::MAX, u32::MAX).await.unwrap().unwrap().release_key, 2);
+    assert!(reader.archive(&[7; 32]).await.unwrap().is_some(), "the second one refers to it");
+    for archive in [8, 9] {
+        assert_eq!(reader.archive(&[archive; 32]).await.unwrap(), None);
+    }
+    assert_eq!(audit_left(&*reader).await, [1, 2, 3, 4], "the audit trail has a time of its own");
+    // What is left of the highest number keeps it from being given again.
+    let mut loaded = Loaded::default();
+    writer.load(&mut loaded).await.unwrap();
+    let heads: Vec<u32> = loaded.heads.iter().map(|head| head.release_key).collect();
+    assert_eq!(heads, [2, 4]);
+    let next = Writes { releases: vec![release(5, "Running", "[]")], ..Writes::default() };
+    writer.commit(&batch(&lease, 5, next)).await.unwrap();
+    assert_eq!(writer.prune_history(5).await.unwrap(), 1);
+    assert_eq!(writer.prune_history(5).await.unwrap(), 0);
+    // Whoever has lost the lease removes nothing.
+    let removed = Writes { releases: vec![gone(2)], ..Writes::default() };
+    writer.commit(&batch(&lease, 6, removed)).await.unwrap();
+    place.sql("UPDATE lease SET epoch = epoch + 1").await;
+    assert_eq!(writer.prune_history(100).await.unwrap(), 0);
+}
+
+async fn releases_that_are_over_are_told_the_oldest_first(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let releases = [(1, "Done"), (2, "Running"), (3, "Aborted"), (4, REMOVED), (5, "Done")];
+    let releases = releases.map(|(key, state)| release(key, state, "[]")).to_vec();
+    let outbox =
+        OutboxRow { id: 1, kind: "upward".to_owned(), at_ms: 1, payload: "{}".to_owned(), served_ms: None };
+    let writes = Writes { releases, outbox: vec![outbox], ..Writes::default() };
+    writer.commit(&batch(&lease, 0, writes)).await.unwrap();
+    let keys = async |after, limit| {
+        let over = reader.over(after, limit).await.unwrap();
+        over.iter().map(|row| (row.release_key, row.id.clone())).collect::<Vec<_>>()
+    };
+    let named = |keys: &[u32]| keys.iter().map(|key| (*key, format!("r{key}"))).collect::<Vec<_>>();
+    assert_eq!(keys(None, 2).await, named(&[1, 3]));
+    assert_eq!(keys(Some(3), 2).await, named(&[5]));
+    assert!(reader.awaits("upward").await.unwrap());
+    assert!(!reader.awaits("webhook").await.unwrap());
+}
+
 async fn a_bad_row_is_named_with_table_key_and_column(place: &Place) {
     let (mut writer, _) = place.open().await;
     let lease = writer.lease().clone();
@@ -238,6 +346,7 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
     writer.release().await.unwrap();
     let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
     place.sql("DROP TABLE analysis_runs; DROP TABLE precedents").await;
+    place.sql("DROP INDEX releases_removed; DROP INDEX releases_by_archive").await;
     place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms; DROP VIEW results").await;
     if place.kind == Kind::Postgres {
         place

@@ -67,6 +67,12 @@ async fn who_holds_a_release_two_levels_below_and_why_is_shown_at_the_top() {
     let plain = root.get("/api/v1/releases/seen").await.ok().json();
     assert!(plain.get("below").is_none() && plain["stages"][0].get("agents_below").is_none());
 
+    // What is a type of the strategy above is where barriers stand below, and agents wait for a signal everywhere.
+    for world in [&middle, &lowest] {
+        let shown = world.get("/api/v1/releases/seen").await.ok().json();
+        assert_eq!(shown["stages"][0]["kind"], "WaitForSignal", "{shown:#}");
+    }
+
     let text = tokio::task::block_in_place(|| run(&["release", "show", "seen", "--url", &url(&root)]));
     assert!(text.contains(&held[2..]) && text.contains("1 InProgress below"), "{text}");
     for world in [lowest, middle, root] {

@@ -4,6 +4,7 @@ use super::form;
 use crate::{
     http::v1::time::{of_served, rfc3339},
     model::{ChildKey, StageStatus},
+    questions::children::place,
     release::{
         assignment::{Assignment, Slot},
         command::Seen,
@@ -38,6 +39,7 @@ pub fn child<S: Seen + ?Sized>(
     ReleaseChild {
         child: record.map_or_else(|| format!("forgotten child {}", key.0), |child| child.id.to_string()),
         name: record.and_then(|child| child.profile.as_ref()?.name.clone()),
+        place: place(look.state, key),
         status: assignment.status.name().to_owned(),
         outcome: assignment.outcome.map(|outcome| outcome.name().to_owned()),
         waits_for: runs_only(&release.strategy, assignment) + &look.child(release, key, assignment),

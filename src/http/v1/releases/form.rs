@@ -43,7 +43,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
 
 /// A release in memory, with its strategy.
 pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
-    let mut stages = stages(&found.strategy);
+    let mut stages = stages(&found.strategy, found.upstream.is_some());
     mark_skipped(&mut stages, &found.facts);
     for assignment in found.assignments.values() {
         let stage = assignment.slot.stage_index().and_then(|index| stages.get_mut(index));
@@ -77,7 +77,8 @@ pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api:
     }
     let strategy = strategy::check_stored(&row.strategy).strategy;
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
-    let mut stages = strategy.as_ref().map(stages).unwrap_or_default();
+    let from_above = detail.upstream.is_some();
+    let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_above)).unwrap_or_default();
     mark_skipped(&mut stages, &detail.facts);
     let analyses =
         strategy.as_ref().map(|strategy| analysis::overviews(strategy, &detail.runs)).unwrap_or_default();
@@ -191,7 +192,9 @@ pub(super) fn agents(agents: Agents) -> api::Agents {
     api::Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
 }
 
-fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
+/// In what comes from above, the types of stages say after which of them the manager above holds a barrier; agents wait for
+/// this one's signal in all of them.
+fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
     strategy
         .stages
         .iter()
@@ -199,8 +202,8 @@ fn stages(strategy: &Strategy) -> Vec<api::StageOverview> {
             name: stage.name.clone(),
             skipped: false,
             kind: match stage.kind {
-                StageKind::AB => "A/B".to_owned(),
-                StageKind::WaitForSignal => "WaitForSignal".to_owned(),
+                StageKind::AB if !from_above => "A/B".to_owned(),
+                StageKind::AB | StageKind::WaitForSignal => "WaitForSignal".to_owned(),
             },
             function: strategy.functions.get(stage.function).map(|f| f.name.clone()).unwrap_or_default(),
             new_traffic: stage.new_traffic,

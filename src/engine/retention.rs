@@ -1,0 +1,97 @@
+//! How the history ends: releases that were over for longer than they are to be kept are removed, with all their rows and
+//! with archives that nobody refers to any more.
+//!
+//! Ages are serving time, so a wall clock that jumps removes nothing. What is kept however old it is: a release that left
+//! any child with what it runs (it may have to be taken back, and people ask where a version came from), one whose
+//! measurements the next release of a function is compared with, and all while results for the manager above wait, as
+//! their numbers are read from these rows.
+//!
+//! Here it is found out which ones may go, a page at a time, beside everything else; the engine decides, in one small
+//! commit each, and its task removes the rows a slice at a time.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    audit::Actor,
+    handle::{By, Engine, EngineError},
+    rows::{ReleaseDetail, UPWARD},
+};
+use crate::{
+    release::command::Command,
+    store::{StoreError, rows::OverRow},
+};
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
+
+/// Releases that one look goes through.
+const PAGE: u32 = 100;
+
+/// Patience with the engine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No release has this number.
+const NONE: u32 = u32::MAX;
+
+/// Looks until `stop`, or until the engine is gone.
+pub async fn run(engine: Engine, retention: Duration, stop: CancellationToken) {
+    let mut after = None;
+    loop {
+        match look(&engine, retention, after).await {
+            Ok(reached) => after = reached,
+            Err(Trouble::Engine(EngineError::Stopped)) => return,
+            Err(trouble) => tracing::warn!(%trouble, "old releases could not be removed; it is tried again"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Goes through the releases after the one with the number `after`; answers how far it has come, `None` at the end.
+async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Result<Option<u32>, Trouble> {
+    let reader = engine.reader();
+    if reader.awaits(UPWARD).await? {
+        return Ok(after);
+    }
+    let served_ms = engine.clock().served_ms();
+    let rows = reader.over(after, PAGE).await?;
+    let last = rows.last().map(|row| row.release_key).filter(|_| rows.len() == PAGE as usize);
+    for row in rows {
+        if is_too_old(&row, served_ms, retention) && !is_precedent(engine, &row).await? {
+            let by = By { actor: Actor::Timer, note: None };
+            engine.call(Command::RemoveRelease { release: row.id }, by, PATIENCE).await?;
+        }
+    }
+    Ok(last)
+}
+
+fn is_too_old(row: &OverRow, served_ms: u64, retention: Duration) -> bool {
+    let detail = serde_json::from_str::<ReleaseDetail>(&row.detail).ok();
+    let ended = detail.and_then(|detail| detail.ended);
+    ended.is_some_and(|ended| u128::from(served_ms.saturating_sub(ended.served_ms)) > retention.as_millis())
+}
+
+/// Whether the next release of one of its functions is compared with it.
+async fn is_precedent(engine: &Engine, row: &OverRow) -> Result<bool, StoreError> {
+    let functions: Vec<String> = serde_json::from_str(&row.functions).unwrap_or_default();
+    for function in functions {
+        let latest = engine.reader().precedent(&function, i64::MAX, NONE).await?;
+        if latest.is_some_and(|latest| latest.release_key == row.release_key) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
