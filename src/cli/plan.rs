@@ -203,14 +203,14 @@ fn list(plan: &Plan) -> String {
     let rows = plan.children.iter().map(|child| {
         vec![
             child.child.clone(),
-            show::or_dash(child.name.as_deref()),
+            show::or_dash(child.name.as_deref().or(child.place.as_deref())),
             child.agents.to_string(),
             child.km2.map_or_else(|| "-".to_owned(), whole),
             turn(child),
             remark(child),
         ]
     });
-    show::table(&["CHILD", "NAME", "AGENTS", "KM²", "TURN", ""], rows)
+    show::table(&["CHILD", "NAME OR PLACE", "AGENTS", "KM²", "TURN", ""], rows)
 }
 
 /// When its turn is, in a word.

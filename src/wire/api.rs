@@ -429,6 +429,9 @@ pub struct PlannedExclusion {
 pub struct PlannedChild {
     pub child: String,
     pub name: Option<String>,
+    /// The middle of its area: `52.5200N 13.4050E`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// `agent` or `rm`.
     pub kind: String,
     /// Those that can take part, as far as is known.

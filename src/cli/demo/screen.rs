@@ -163,6 +163,9 @@ fn progress(release: &Release, running: usize) -> String {
     if let Some(agents) = &release.agents {
         return format!("{state}: {running} of {} run the new version", agents.participants);
     }
+    if release.counts.participants == 0 {
+        return state.clone();
+    }
     let Counts { todo, doing, done, failed_status, .. } = release.counts;
     format!(
         "{state}: {todo} to begin, {doing} at work, {} over; {running} run the new version",

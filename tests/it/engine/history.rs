@@ -74,6 +74,14 @@ async fn what_was_over_for_too_long_is_removed_unless_something_still_refers_to_
     {
         roll_out(&manager, &child, &sample(file, id)).await;
     }
+    // A failure is the last that the child had a part in; the last that ended well is what the next is compared with.
+    assert!(matches!(submit(&manager, &sample("canary.yml", "worse")).await, Reply::Submitted { .. }));
+    assert_eq!(poll(&manager, &child).await.1, "worse");
+    assert_eq!(get(&manager, &format!("/release?childID={child}&releaseID=worse")).await.0, 200);
+    let failed = json!({"id": child, "release_id": "worse", "stage_summaries": [summary("Canary 5 Percent", 5)],
+        "next_stage": ""});
+    assert_eq!(post(&manager, "/result", failed).await, (200, String::new()));
+    assert_eq!(state_of(&manager, "worse").await, (200, json!("DoneWithFailures")));
     manager.stop().await.unwrap();
 
     // Three days of serving later. One release was over yesterday; the wall clock says that it was half a century ago.
@@ -93,17 +101,18 @@ async fn what_was_over_for_too_long_is_removed_unless_something_still_refers_to_
     until("the end of the third release", async || state_of(&manager, "third").await.0 == 404).await;
     assert_eq!(state_of(&manager, "first").await.0, 404);
     assert_eq!(state_of(&manager, "jumped").await, (200, json!("Done")), "a wall clock removes nothing");
-    assert_eq!(state_of(&manager, "last").await, (200, json!("Done")), "it is what the child runs");
+    assert_eq!(state_of(&manager, "last").await, (200, json!("Done")), "the next is compared with it");
+    assert_eq!(state_of(&manager, "worse").await.0, 200, "it is why the child runs what it runs");
 
     // With everything that was theirs, and the functions that no other had.
-    until("an end of their rows", async || number(folder.path(), "SELECT count(*) FROM releases").await == 2)
+    until("an end of their rows", async || number(folder.path(), "SELECT count(*) FROM releases").await == 3)
         .await;
     for sql in [
         "SELECT count(*) FROM assignments",
-        "SELECT count(*) FROM precedents",
+        "SELECT 1 + count(*) FROM precedents",
         "SELECT count(*) FROM members",
     ] {
-        assert_eq!(number(folder.path(), sql).await, 2, "{sql}");
+        assert_eq!(number(folder.path(), sql).await, 3, "{sql}");
     }
     assert_eq!(number(folder.path(), "SELECT count(*) FROM archives").await, 1);
     assert_eq!(get(&manager, "/release/functions/first").await.0, 404);
@@ -113,10 +122,10 @@ async fn what_was_over_for_too_long_is_removed_unless_something_still_refers_to_
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let ids: Vec<&str> =
         listed["items"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["last", "jumped"]);
+    assert_eq!(ids, ["worse", "last", "jumped"]);
     let (_, runs) = get(&manager, "/api/v1/deployments").await;
     let runs: Value = serde_json::from_str(&runs).unwrap();
-    assert_eq!(runs["items"][0]["release"], "last", "{runs:#}");
+    assert_eq!(runs["items"][0]["release"], "worse", "{runs:#}");
     let (_, audit) = get(&manager, "/api/v1/audit?limit=1000").await;
     let audit: Value = serde_json::from_str(&audit).unwrap();
     let removed: Vec<&Value> = audit["items"]
@@ -137,7 +146,7 @@ async fn what_was_over_for_too_long_is_removed_unless_something_still_refers_to_
     manager.stop().await.unwrap();
     let manager = start(folder.path()).await;
     assert_eq!(state_of(&manager, "first").await, (200, json!("Done")));
-    assert_eq!(number(folder.path(), "SELECT max(release_key) FROM releases").await, 4);
+    assert_eq!(number(folder.path(), "SELECT max(release_key) FROM releases").await, 5);
     manager.stop().await.unwrap();
 }
 

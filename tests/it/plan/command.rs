@@ -44,12 +44,12 @@ async fn a_plan_is_told_in_children_agents_and_square_kilometres() {
     label tier is not edge  1         1       12360
     lacks runtime nodejs    1         1       12360
 
-    CHILD    NAME     AGENTS  KM²    TURN
-    inside   inside   1       12360  wave 1
-    across   across   1       24720  wave 2
-    outside  outside  1       12360  -       outside the area
-    core     core     1       12360  -       label tier is not edge
-    python   python   1       12360  -       lacks runtime nodejs
+    CHILD    NAME OR PLACE  AGENTS  KM²    TURN
+    inside   inside         1       12360  wave 1
+    across   across         1       24720  wave 2
+    outside  outside        1       12360  -       outside the area
+    core     core           1       12360  -       label tier is not edge
+    python   python         1       12360  -       lacks runtime nodejs
     ");
     let short = run(&world, &yaml, &["--all", "--limit", "2"]).await.unwrap();
     assert!(short.ends_with("… and more: raise --limit\n"), "{short}");

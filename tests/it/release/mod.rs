@@ -5,6 +5,7 @@ mod by_itself;
 mod ending;
 mod frozen;
 mod gates;
+mod history;
 mod managers;
 mod model;
 mod one_stage;

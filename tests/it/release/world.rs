@@ -110,6 +110,7 @@ impl World {
         let again = &mut self.replayed;
         if let Command::Recalled { release, .. } = command
             && again.release(release.key).is_none()
+            && again.known.contains_key(&release.id)
         {
             again.hold((**release).clone());
         }

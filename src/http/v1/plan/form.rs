@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     model::{ChildKey, ChildKind, Now, ReleaseKey},
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
+    questions::children::place,
     release::{
         command::Seen,
         state::{Child, State},
@@ -261,6 +262,7 @@ impl<'a> Listing<'a> {
         PlannedChild {
             child: record.id.to_string(),
             name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
+            place: place(self.state, key),
             kind: record.kind().name().to_owned(),
             agents,
             km2: entry.filter(|entry| entry.bounds().is_some()).map(plan::Entry::km2),
