@@ -474,3 +474,32 @@ fn nothing_is_stored_of_looks_that_find_nobody() {
         world.poll(&other);
     }
 }
+
+#[test]
+fn who_stands_in_for_one_and_goes_on_for_another_still_takes_back_what_the_first_left() {
+    let mut world = World::new();
+    let (second, first) = (world.child("north"), world.child("north"));
+    world.submit(&canary("7", "a"));
+    let lose = |world: &mut World, child: &str| {
+        for _ in 0..2 {
+            world.poll_as(child, "north", None);
+        }
+    };
+    assert_eq!(world.take(&first).0, "7");
+    lose(&mut world, &first);
+    world.command(&Command::Pause { release: "7".to_owned(), reason: "lunch".to_owned() }).unwrap();
+    world.submit(&canary("8", "b"));
+    assert_eq!(world.take(&second).0, "8");
+    lose(&mut world, &second);
+    world.command(&Command::Resume { release: "7".to_owned() }).unwrap();
+    let newcomer = world.child("north");
+    for gone in [first, second] {
+        world.command(&Command::Forget { child: gone, even_if_it_owes: false }).unwrap();
+    }
+    let part = world.assignment("7", &newcomer);
+    assert_eq!((part.status, part.joined), (ChildStatus::Todo, Some(0)));
+    assert!(part.pending_undo().is_some(), "{part:?}");
+    let mut recounted = world.release("7").clone();
+    recounted.recount();
+    assert_eq!(recounted.counts, world.release("7").counts);
+}
