@@ -106,7 +106,7 @@ type Query = Box<dyn FnOnce(&State) + Send>;
 
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
 struct Asked {
-    command: Box<Command>,
+    command: Arc<Command>,
     by: By,
     archive: Option<NamedArchive>,
     answer: oneshot::Sender<Answer>,
@@ -380,7 +380,7 @@ impl Task {
                 }
                 Err(error) if error.passes() => {
                     Stats::count(&self.view.stats.commit_retries);
-                    self.trouble.met(&self.view, &error);
+                    self.trouble.met(&self.view, &error, Instant::now());
                     sleep(COMMIT_RETRY).await;
                 }
                 Err(error) => {
@@ -421,7 +421,7 @@ impl Task {
                 self.trouble.over(&self.view);
             }
             Err(error) if error.passes() => {
-                self.trouble.met(&self.view, &error);
+                self.trouble.met(&self.view, &error, Instant::now());
                 sleep(COMMIT_RETRY).await;
             }
             Err(error) => return Err(error),

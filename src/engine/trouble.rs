@@ -17,14 +17,14 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// An attempt to write failed and is made again.
-    pub fn met(&mut self, view: &View, error: &StoreError) {
+    /// An attempt to write failed just now and is made again.
+    pub fn met(&mut self, view: &View, error: &StoreError, now: Instant) {
         let full = matches!(error, StoreError::Full(_));
         view.set_store_full(full);
-        if self.said.is_some_and(|said| said.elapsed() < SAID_EVERY) {
+        if self.said.is_some_and(|said| now.duration_since(said) < SAID_EVERY) {
             return;
         }
-        self.said = Some(Instant::now());
+        self.said = Some(now);
         if full {
             tracing::error!(%error, "nothing can be stored until there is room; what was acknowledged is safe");
         } else {
@@ -38,5 +38,46 @@ impl Trouble {
             view.set_store_full(false);
             tracing::info!("the store takes commits again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().map_err(|_| io::ErrorKind::Other)?.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Ten minutes of a full store, in which each write is tried ten times a second.
+    #[test]
+    fn a_trouble_that_lasts_is_logged_once_a_minute() {
+        let log = Log::default();
+        let written = log.clone();
+        let lines = tracing_subscriber::fmt().with_writer(move || written.clone()).finish();
+        let (view, began) = (View::default(), Instant::now());
+        let (mut trouble, error) = (Trouble::default(), StoreError::Full("the disk is full".to_owned()));
+        tracing::subscriber::with_default(lines, || {
+            for attempt in 0..6_000 {
+                trouble.met(&view, &error, began + Duration::from_millis(100) * attempt);
+            }
+        });
+        let said = log.0.lock().map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default();
+        assert_eq!(said.lines().filter(|line| line.contains("nothing can be stored")).count(), 10, "{said}");
     }
 }

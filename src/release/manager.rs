@@ -241,7 +241,8 @@ impl Release {
             },
             // Judged where the release was planned.
             min_succeeded: None,
-            silent_after: None,
+            // Each manager sees the silence of its own agents.
+            silent_after: rollout.silent_after,
             max_in_progress: rollout.max_in_progress.map(|most| share(most, planned.agents, all)),
             approval: None,
             late_joiners: rollout.late_joiners,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{Release, ReleaseState, State};
 use crate::{
-    model::{Now, ReleaseKey},
+    model::{Now, ReleaseKey, steps},
     strategy::Strategy,
 };
 
@@ -63,7 +63,7 @@ impl State {
         strategy: &'a Strategy,
         key: ReleaseKey,
     ) -> impl Iterator<Item = &'a Release> {
-        let others = self.releases.values().filter(move |other| other.key != key);
+        let others = self.releases.values().inspect(|_| steps::take(1)).filter(move |other| other.key != key);
         others.filter(|other| !other.state.is_over() && other.shares_function_with(strategy))
     }
 

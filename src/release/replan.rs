@@ -17,7 +17,7 @@ use super::{
     state::{Release, State},
 };
 use crate::{
-    model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
+    model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome, steps},
     plan::{self, Cover},
     strategy::LateJoiners,
 };
@@ -143,6 +143,7 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
         let lacks = lacks_of(state, release, child);
         vec![Change::ChildJoined { release: key, child, instead_of: None, now, lacks }]
     };
+    steps::take(state.releases.len());
     state.releases.values().filter(wants).filter(is_able).flat_map(join).collect()
 }
 

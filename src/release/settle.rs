@@ -14,7 +14,7 @@ use super::{
     turnout::Turnouts,
     upstream,
 };
-use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey, steps};
 
 /// What follows from `changes`, which are applied already. Empty when nothing does.
 pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
@@ -94,6 +94,7 @@ pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change
     state
         .releases
         .values()
+        .inspect(|_| steps::take(1))
         .filter(|release| release.state == ReleaseState::Planned)
         .filter(|release| release.has_come(now) && !release.is_held_above())
         .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())

@@ -8,11 +8,11 @@
 //! be paused for as long as somebody likes.
 
 use super::{
-    assignment::Assignment,
+    assignment::{Assignment, Undo},
     offer::OfferName,
     state::{Release, State},
 };
-use crate::model::{ChildKey, ChildKind, ChildStatus, ReleaseKey};
+use crate::model::{ChildKey, ChildKind, ChildStatus, ReleaseKey, steps};
 
 /// What a child should do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,32 +30,21 @@ pub enum Turn {
 /// The turn of a child. `Idle` for one that is not known.
 pub fn turn(state: &State, child: ChildKey) -> Turn {
     let Some(record) = state.children.get(child) else { return Turn::Idle };
-    let open = || {
-        record.open.iter().filter_map(|key| {
-            let release = state.release(*key)?;
-            Some((release, release.assignments.get(&child)?))
-        })
-    };
-    let undos = || open().filter_map(|(release, a)| Some((release.key, a.pending_undo()?)));
-    let new_undo = || {
-        let (release, undo) = undos().find(|(_, undo)| !undo.fetched)?;
-        Some(Turn::Offer { release, name: OfferName::undo(undo.number) })
-    };
-    if record.kind() == ChildKind::Rm
-        && let Some(undo) = new_undo()
-    {
+    let is_manager = record.kind() == ChildKind::Rm;
+    let Parts { in_hand, undo_in_hand, new_undo, begun, to_begin } = Parts::of(state, child, &record.open);
+    let new_undo =
+        new_undo.map(|(release, undo)| Turn::Offer { release, name: OfferName::undo(undo.number) });
+    if let Some(undo) = new_undo.filter(|_| is_manager) {
         return undo;
     }
     // What is in hand is finished first: an agent takes nothing else meanwhile.
-    for (release, assignment) in open() {
-        if is_in_hand(assignment) {
-            return Turn::Busy { release: release.key, undo: false };
-        }
+    if let Some(release) = in_hand {
+        return Turn::Busy { release, undo: false };
     }
-    if let Some((release, _)) = undos().find(|(_, undo)| undo.fetched) {
+    if let Some(release) = undo_in_hand {
         return Turn::Busy { release, undo: true };
     }
-    if let Some(undo) = new_undo() {
+    if let Some(undo) = new_undo {
         return undo;
     }
     let offer = |(release, assignment): (&Release, &Assignment)| {
@@ -65,16 +54,54 @@ pub fn turn(state: &State, child: ChildKey) -> Turn {
         Turn::Offer { release: release.key, name: assignment.offer_name() }
     };
     // Between two offers of a release no other may come, not even one that was submitted before and started later.
-    if let Some(begun) = open().find(|(_, assignment)| assignment.status == ChildStatus::Doing) {
+    if let Some(begun) = begun {
         let may = begun.0.is_running() && !begun.0.gates.holds(begun.1);
         return if may { offer(begun) } else { Turn::Idle };
     }
-    open()
-        .find(|(release, assignment)| {
-            let may = release.is_running() && !release.gates.holds(assignment);
-            assignment.status == ChildStatus::Todo && may
-        })
-        .map_or(Turn::Idle, offer)
+    to_begin.map_or(Turn::Idle, offer)
+}
+
+/// The first of each kind among the parts of a child in releases that are not over, oldest first. All are found in one
+/// walk: somebody may have a part in every release that is open.
+#[derive(Default)]
+struct Parts<'s> {
+    in_hand: Option<ReleaseKey>,
+    undo_in_hand: Option<ReleaseKey>,
+    new_undo: Option<(ReleaseKey, &'s Undo)>,
+    begun: Option<(&'s Release, &'s Assignment)>,
+    /// It has not begun and may.
+    to_begin: Option<(&'s Release, &'s Assignment)>,
+}
+
+impl<'s> Parts<'s> {
+    fn of(state: &'s State, child: ChildKey, open: &[ReleaseKey]) -> Self {
+        let mut parts = Self::default();
+        steps::take(open.len());
+        for release in open.iter().filter_map(|key| state.release(*key)) {
+            let Some(assignment) = release.assignments.get(&child) else { continue };
+            if let Some(undo) = assignment.pending_undo() {
+                if undo.fetched {
+                    parts.undo_in_hand.get_or_insert(release.key);
+                } else {
+                    parts.new_undo.get_or_insert((release.key, undo));
+                }
+            }
+            match assignment.status {
+                ChildStatus::Doing => {
+                    if assignment.fetched {
+                        parts.in_hand.get_or_insert(release.key);
+                    }
+                    parts.begun.get_or_insert((release, assignment));
+                }
+                ChildStatus::Todo if parts.to_begin.is_none() => {
+                    let may = release.is_running() && !release.gates.holds(assignment);
+                    parts.to_begin = may.then_some((release, assignment));
+                }
+                ChildStatus::Todo | ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => {}
+            }
+        }
+        parts
+    }
 }
 
 /// Whether a child has something in hand anywhere: it may be silent then without being gone.

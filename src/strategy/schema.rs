@@ -131,7 +131,9 @@ pub struct RolloutForm {
     pub max_untested: Option<AmountForm>,
     /// How long a stage may go without the calls it needs, once its minimum duration is over; `after 1h` if absent. Then
     /// it ends, and the agent is untested.
-    #[schemars(regex(pattern = r"^\s*(never|after\s+.+)\s*$"))]
+    #[schemars(regex(
+        pattern = r"^\s*(never|after\s+(0+|(0*([0-9]{1,3}(\.[0-9]{1,9})?d|[0-9]{1,4}(\.[0-9]{1,9})?h|[0-9]{1,6}(\.[0-9]{1,9})?m|[0-9]{1,8}(\.[0-9]{1,9})?s|[0-9]{1,11}ms))+))\s*$"
+    ))]
     pub no_calls: Option<String>,
     /// What agents get whose stages had no calls, when the others have passed; `leave` if absent.
     pub untested: Option<UntestedForm>,

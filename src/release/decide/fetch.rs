@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{Call, submit::lacks_of, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildKind, Now},
+    model::{ChildKey, ChildKind, FEATURE_QUESTIONS, Now},
     plan::{self, Why},
     release::{
         assignment::{Assignment, FunctionSet, Step},
@@ -101,10 +101,15 @@ fn offer_of(
     let strategy = match form {
         Form::Full => {
             let mut strategy = release.strategy_for(assignment);
-            // One that doesn't know of it only says again how its release ended.
             let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
+            let knows = |feature| profile.is_some_and(|profile| profile.capabilities.has(feature));
+            // One that doesn't know of it only says again how its release ended.
             if let Some(above) = &mut strategy.from_above {
-                above.retries &= profile.is_some_and(|profile| profile.capabilities.has(FEATURE_RETRY));
+                above.retries &= knows(FEATURE_RETRY);
+            }
+            // Who is asked for silent agents knows the key; others would refuse the strategy for it.
+            if let Some(rollout) = &mut strategy.rollout {
+                rollout.silent_after = rollout.silent_after.filter(|_| knows(FEATURE_QUESTIONS));
             }
             Arc::new(strategy)
         }

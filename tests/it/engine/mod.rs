@@ -1,4 +1,5 @@
 pub mod durable;
 mod history;
 mod refused;
+mod trouble;
 mod waiters;

@@ -200,6 +200,38 @@ fn nor_with_others_when_one_child_has_a_part_in_all_releases() {
     }
 }
 
+/// Every child but the first two has a part in a release of its own, with a neighbour that keeps it open.
+#[test]
+fn nor_with_releases_of_others() {
+    let mut costs = Vec::new();
+    for releases in [10, 900] {
+        let mut fleet = Fleet::new();
+        let ids = fleet.register(2 * releases, |at| format!("area {at}"));
+        for (at, id) in ids.iter().enumerate() {
+            let (child, key, value) = (id.clone(), "pair".to_owned(), Some(format!("p{}", at / 2)));
+            fleet.prepare(&Command::Label { child, key, value });
+        }
+        for release in 0..releases {
+            let text = canary(&format!("r{release}"), &format!("f{release}"));
+            let text = format!("{text}target: {{labels: {{pair: p{release}}}}}\n");
+            let strategy = strategy::check(&text).strategy.unwrap();
+            fleet.prepare(&submission(strategy, &text));
+        }
+        assert_eq!(fleet.state.releases.len(), releases);
+        fleet.most = 0;
+        for release in [0, releases / 2, releases - 1] {
+            let id = ids[2 * release].clone();
+            assert_eq!(
+                fleet.poll(Some(&id), &format!("area {}", 2 * release)).1,
+                Some(format!("r{release}"))
+            );
+            fleet.take_part(&id, &format!("r{release}"));
+        }
+        costs.push(fleet.most);
+    }
+    assert_eq!(costs[0], costs[1], "a call walks over releases that are no concern of its");
+}
+
 #[test]
 fn nor_when_all_agents_are_restarted_at_once() {
     for (shared, children) in SIZES.iter().flat_map(|children| [(true, *children), (false, *children)]) {

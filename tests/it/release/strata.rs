@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use choirmaster::{
-    analysis::{Counts, Design, Finding, Histogram, Judgement, Occasion, Sample, Tolerance},
+    analysis::{
+        Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Sample, Tolerance,
+        histogram::MAX_BUCKETS,
+    },
     model::StageStatus,
     release::{
         manager::Agents,
@@ -164,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn another_form_keeps_every_call_within_its_bucket(values in proptest::collection::vec(0.01..1e5_f64, 1..100), gamma in 1.001..1.5_f64) {
+    fn another_form_keeps_every_call_within_its_bucket((gamma, values) in within_the_buckets_of_one_histogram()) {
         let sketch = sketch_with(gamma, &values);
         let times = Times { median: 1.0, minimum: 0.01, maximum: 1e5 };
         let found = one_form(&Reported::Sketch(sketch.clone()), times).unwrap();
@@ -174,6 +177,40 @@ proptest! {
             prop_assert!((after / before).ln().abs() <= gamma.ln() + 2.0 * GAMMA.ln(), "{} {}", before, after);
         }
     }
+}
+
+/// Values that one histogram holds with buckets of that ratio: the finer they are, the less lies between the first and the
+/// last.
+fn within_the_buckets_of_one_histogram() -> impl Strategy<Value = (f64, Vec<f64>)> {
+    let values = proptest::collection::vec(0.01..1e5_f64, 1..100);
+    (1.001..1.5_f64, values).prop_map(|(gamma, mut values)| {
+        let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = lowest * gamma.powi(MAX_BUCKETS as i32 - 2);
+        values.retain(|value| *value <= highest);
+        (gamma, values)
+    })
+}
+
+/// What once failed by chance: the finest buckets don't reach over seven decimal orders.
+#[test]
+fn who_needs_more_buckets_than_a_histogram_may_have_is_told_so_and_the_finest_come_to_the_form_of_all() {
+    let values = [0.01, 43_396.187_820_633_16];
+    let mut fine = Histogram::new(1.001).unwrap();
+    fine.record(values[0]).unwrap();
+    assert_eq!(fine.record(values[1]), Err(HistogramFault::Buckets));
+    // What could not be counted changed nothing.
+    assert_eq!((fine.count(), fine.buckets().count()), (1, 1));
+    let written =
+        r#"{"mapping": {"gamma": 1.001}, "positiveValues": {"binCounts": {"-4608": 1, "10684": 1}}}"#;
+    let refused = serde_json::from_str::<Reported>(written).unwrap_err();
+    assert_eq!(refused.to_string(), "more than 4096 buckets of one sign");
+    // As wide as may be.
+    fine.record(0.01 * 1.001_f64.powi(MAX_BUCKETS as i32 - 2)).unwrap();
+    let times = Times { median: 0.1, minimum: 0.01, maximum: 1.0 };
+    let found = one_form(&Reported::Sketch(fine), times).unwrap();
+    assert_eq!((found.count(), found.gamma()), (2, GAMMA));
+    // One of another form takes both.
+    assert_eq!(sketch_with(1.01, &values).count(), 2);
 }
 
 #[test]

@@ -12,11 +12,12 @@ use choirmaster::{
         state::{Profile, ReleaseState},
         summary::Summary,
         turnout::Told,
+        upstream::{Upstream, led as led_by},
     },
-    strategy::render::ROLLOUT_STAGE,
+    strategy::{check_from_above, render::ROLLOUT_STAGE, render_full},
 };
 
-use super::world::{WAIT, World, canary, manager, strategy_text, summary};
+use super::world::{WAIT, World, canary, manager, strategy_text, submission, summary};
 
 use StageStatus::{Completed, Failure, SuccessWaiting};
 
@@ -319,6 +320,41 @@ fn who_does_not_answer_in_time_has_at_most_what_it_said() {
     assert_eq!(world.state_of("7"), "Running");
     assert_eq!(quotas(&world, &mute), [(0, 4)]);
     assert_eq!(quotas(&world, &other), [(0, 1), (1, 6)]);
+}
+
+/// As long as the release says, and no shorter, an agent below a manager may be silent and still have its turn.
+#[test]
+fn managers_below_take_the_release_s_word_for_how_long_is_silent() {
+    let mut root = World::new();
+    let manager = answering(&mut root, 4);
+    let block = led("order: waves, waves: [3, 100%], silent_after: 5m");
+    root.submit(&block);
+    tell(&mut root, &[(&manager, 4, 0)]);
+    let text_for = |root: &mut World, manager: &str| {
+        assert_eq!(root.poll(manager), "7");
+        render_full::whole(&root.fetch(manager, "7").unwrap().strategy)
+    };
+    let text = text_for(&mut root, &manager);
+    assert!(text.contains("  silent_after: 5m\n"), "{text}");
+    let strategy = check_from_above(text.as_bytes()).strategy.unwrap();
+
+    let mut below = World::new();
+    let agents = fleet(&mut below, 4);
+    live(&mut below, &agents[2..], 2 * MINUTE);
+    let Command::Submit { mut submission, dry_run } = submission(led_by(strategy), &text) else {
+        unreachable!()
+    };
+    submission.upstream = Some(Upstream::new("7".to_owned()));
+    below.command(&Command::Submit { submission, dry_run }).unwrap();
+    assert_eq!(below.release("7").left_out, 0, "two minutes are not five");
+    assert_eq!(offered(&mut below, &agents).len(), 3);
+
+    // An earlier build would refuse a strategy with a key that it doesn't know.
+    let mut root = World::new();
+    let earlier = root.manager(AREA, 4);
+    root.submit(&block);
+    let text = text_for(&mut root, &earlier);
+    assert!(!text.contains("silent_after"), "{text}");
 }
 
 fn of_agents(status: StageStatus, participants: u32, succeeded: u32) -> Summary {

@@ -75,6 +75,18 @@ proptest! {
     }
 
     #[test]
+    fn ends_without_calls_that_the_schema_allows_are_read(
+        text in string_regex(&pattern("/$defs/RolloutForm/properties/no_calls/pattern")).unwrap(),
+    ) {
+        let text = format!("{REFERENCE}\nrollout: {{no_calls: '{text}'}}\n");
+        let faults: Vec<String> = check(&text).diagnostics.into_iter().map(|d| d.message).collect();
+        let known = |fault: &String| {
+            fault.contains("over 366 days") || (text.contains('.') && fault.contains("is not a duration"))
+        };
+        prop_assert!(faults.iter().all(known), "{text}: {faults:?}");
+    }
+
+    #[test]
     fn waves_that_the_schema_allows_are_read(text in string_regex(&pattern("/$defs/WaveForm/anyOf/1/pattern")).unwrap()) {
         let text = format!("{REFERENCE}\nrollout: {{order: waves, waves: ['{text}', 100%]}}\n");
         let checked = check(&text);
@@ -90,6 +102,9 @@ fn what_lies_beyond_the_bounds_is_refused_by_the_check() {
     for (key, value) in [
         ("stage_deadline", "4000d"),
         ("stage_deadline", "99999h"),
+        ("rollout", "{no_calls: after a while}"),
+        ("rollout", "{no_calls: after 2}"),
+        ("rollout", "{no_calls: 1h}"),
         ("rollout", "{order: waves, waves: [0, 100%]}"),
         ("rollout", "{order: waves, waves: [0%, 100%]}"),
         ("rollout", "{order: waves, waves: [101%]}"),

@@ -1,0 +1,192 @@
+//! A store that takes nothing for a while: what is said of it in the log, and how often.
+
+use std::{
+    io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use choirmaster::{
+    engine::{self, By, TaskSettings},
+    model::ChildId,
+    release::{
+        command::{Command, Poll, Reply},
+        settings::Settings,
+    },
+    store::{
+        Loader, Pruning, StoreError, Writer,
+        options::OpenOptions,
+        rows::{Batch, LeaseRow},
+        url,
+    },
+};
+use futures_util::future::{BoxFuture, ready};
+use tokio::time::{sleep, timeout};
+
+/// Longer than the trouble lasts.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Attempts to write that fail before all is well again.
+const ATTEMPTS: usize = 12;
+
+/// What is the matter with a store.
+type Matter = Arc<Mutex<Option<Error>>>;
+
+type Error = fn() -> StoreError;
+
+/// A store that something may be the matter with. It takes nothing then.
+#[derive(Debug)]
+struct Troubled {
+    store: Box<dyn Writer>,
+    matter: Matter,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Troubled {
+    fn trouble(&self) -> Option<StoreError> {
+        let matter = *self.matter.lock().unwrap();
+        self.refused.fetch_add(usize::from(matter.is_some()), Ordering::Relaxed);
+        matter.map(|error| error())
+    }
+}
+
+impl Writer for Troubled {
+    fn lease(&self) -> &LeaseRow {
+        self.store.lease()
+    }
+
+    fn load<'a>(&'a mut self, loader: &'a mut dyn Loader) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.store.load(loader)
+    }
+
+    fn commit<'a>(&'a mut self, batch: &'a Batch) -> BoxFuture<'a, Result<(), StoreError>> {
+        match self.trouble() {
+            Some(error) => Box::pin(ready(Err(error))),
+            None => self.store.commit(batch),
+        }
+    }
+
+    fn renew(&mut self, served_ms: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.trouble() {
+            Some(error) => Box::pin(ready(Err(error))),
+            None => self.store.renew(served_ms),
+        }
+    }
+
+    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.store.prune_history(limit)
+    }
+
+    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.store.prune_audit(pruning)
+    }
+
+    fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.release()
+    }
+}
+
+/// What is logged.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// The lines since the last look.
+    fn take(&self) -> Vec<String> {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        String::from_utf8(bytes).unwrap().lines().map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite://{}", folder.path().join("choir.db").display());
+    let (writer, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
+    let (matter, refused) = (Matter::default(), Arc::new(AtomicUsize::new(0)));
+    let writer = Troubled { store: writer, matter: Arc::clone(&matter), refused: Arc::clone(&refused) };
+    let started =
+        engine::start(Box::new(writer), reader, Settings::default(), TaskSettings::default()).await.unwrap();
+    let (log, engine) = (Log::default(), started.engine);
+    let written = log.clone();
+    let lines = tracing_subscriber::fmt()
+        .with_writer(move || written.clone())
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .finish();
+    let _guard = tracing::subscriber::set_default(lines);
+
+    let full = || StoreError::Full("database or disk is full".to_owned());
+    let gone = || StoreError::Unavailable("no connection".to_owned());
+    let what_is_said: [(Error, &str); 3] = [
+        (
+            full,
+            "ERROR nothing can be stored until there is room; what was acknowledged is safe error=the store has no \
+             space left: database or disk is full",
+        ),
+        (
+            gone,
+            "WARN a commit failed; it is tried again as it was until it succeeds error=the store is not available: \
+             no connection",
+        ),
+        // Another time it is news again.
+        (
+            full,
+            "ERROR nothing can be stored until there is room; what was acknowledged is safe error=the store has no \
+             space left: database or disk is full",
+        ),
+    ];
+    for (round, (error, said)) in what_is_said.into_iter().enumerate() {
+        *matter.lock().unwrap() = Some(error);
+        refused.store(0, Ordering::Relaxed);
+        let call = tokio::spawn({
+            let (engine, poll) = (engine.clone(), poll(&format!("child-{round}")));
+            async move { engine.call(poll, By::CHILD, PATIENCE).await }
+        });
+        wait_until(|| refused.load(Ordering::Relaxed) >= ATTEMPTS).await;
+        assert_eq!(log.take(), [said], "{round}");
+        assert_eq!(engine.view().is_store_full(), error().to_string() == full().to_string());
+        assert!(!call.is_finished());
+        *matter.lock().unwrap() = None;
+        assert!(matches!(call.await.unwrap(), Ok(Reply::Polled { .. })));
+        assert_eq!(log.take(), ["INFO the store takes commits again"], "{round}");
+        assert!(!engine.view().is_store_full());
+    }
+    engine.stop().await;
+    started.task.await.unwrap().unwrap();
+}
+
+fn poll(id: &str) -> Command {
+    Command::Poll(Poll {
+        child: None,
+        fresh: ChildId::parse(id).unwrap(),
+        area: None,
+        address: None,
+        agents: 0,
+        profile: None,
+    })
+}
+
+async fn wait_until(is_so: impl Fn() -> bool) {
+    let look = async {
+        while !is_so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, look).await.expect("it comes to that");
+}
