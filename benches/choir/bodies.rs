@@ -80,7 +80,11 @@ fn poll(id: &str, index: usize) -> String {
 
 /// A poll that may wait.
 pub fn poll_at(path: &str, id: &str, index: usize) -> String {
-    let area = area(index);
+    poll_with(path, id, &area(index))
+}
+
+/// A poll with this area.
+pub fn poll_with(path: &str, id: &str, area: &str) -> String {
     post(path, JSON, &format!("{{\"geographic_area\":{area},\"id\":\"{id}\",\"number_of_children\":0}}"))
 }
 

@@ -31,7 +31,11 @@ impl Bench {
             say(&format!("first downloads, {whose}"));
             let url = self.sqlite(if equal { "equal.db" } else { "own.db" });
             let area = |index: usize| bodies::area(if equal { 0 } else { index });
-            let callers = fill::children_at(&url, self.sizes.children, area).await?;
+            let mut callers = fill::children_at(&url, self.sizes.children, area).await?;
+            if equal {
+                // They report the area that they have.
+                callers.iter_mut().for_each(|caller| caller.index = 0);
+            }
             let mut server = ready(Server::ours(&url, None)?)?;
             server.submit()?;
             let quarter = callers.len() / 4;

@@ -8,6 +8,7 @@
 //! Where a row is about processor time per request, servers and generator get processors of their own (`taskset`,
 //! where there is more than one); where a database takes part, everybody shares all.
 
+mod areas;
 mod bare;
 mod bodies;
 mod downloads;
@@ -35,6 +36,8 @@ pub enum Row {
     HandOut,
     /// First downloads of many children, also with equal areas, and a stop meanwhile.
     FirstDownloads,
+    /// Polls while others report areas that take long to check.
+    LargeAreas,
     EndStage,
     Release,
     Functions,

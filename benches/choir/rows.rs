@@ -66,6 +66,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::FirstDownloads) {
         bench.first_downloads().await?;
     }
+    if wanted(Row::LargeAreas) {
+        bench.large_areas().await?;
+    }
     if wanted(Row::Memory) {
         bench.memory()?;
     }

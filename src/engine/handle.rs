@@ -76,7 +76,7 @@ pub(super) type NamedArchive = ([u8; 32], Bytes);
 
 /// What lies in the mailbox.
 pub(super) enum Envelope {
-    Command { command: Box<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
+    Command { command: Arc<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
     Query(Box<dyn FnOnce(&State) + Send>),
     EffectsDone(Vec<u64>),
     Effect { kind: &'static str, payload: String, stored: oneshot::Sender<()> },
@@ -220,13 +220,15 @@ impl Engine {
         archive: Option<NamedArchive>,
         patience: Duration,
     ) -> Answer {
-        match self.send(command.clone(), by.clone(), archive, patience).await {
+        let command = Arc::new(command);
+        match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
             Err(EngineError::Refused(Refusal::NotInMemory(key))) => {
                 match recall::about_one_child(self, key, &command).await? {
                     recall::Recalled::Answered(answer) => answer,
                     recall::Recalled::Whole(release) => {
-                        let then = Box::new(command);
-                        self.send(Command::Recalled { release, then }, by, None, patience).await
+                        let then = Box::new(Arc::unwrap_or_clone(command));
+                        let recalled = Arc::new(Command::Recalled { release, then });
+                        self.send(recalled, by, None, patience).await
                     }
                 }
             }
@@ -236,13 +238,13 @@ impl Engine {
 
     async fn send(
         &self,
-        command: Command,
+        command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
         patience: Duration,
     ) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let envelope = Envelope::Command { command: Box::new(command), by, archive, answer };
+        let envelope = Envelope::Command { command, by, archive, answer };
         let call = async {
             self.mailbox.send(envelope).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)?

@@ -106,7 +106,7 @@ type Query = Box<dyn FnOnce(&State) + Send>;
 
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
 struct Asked {
-    command: Box<Command>,
+    command: Arc<Command>,
     by: By,
     archive: Option<NamedArchive>,
     answer: oneshot::Sender<Answer>,

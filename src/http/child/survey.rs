@@ -1,8 +1,9 @@
 //! The check of an area that a child reports.
 //!
-//! Whether a ring crosses itself takes longer the more vertices it has, up to some milliseconds. Small areas are checked
-//! where they come in. The others are checked one at a time on a thread of their own, and for as long as a check took
-//! the next one waits: all of them together take half of a core, whoever reports however many.
+//! One ring takes half a millisecond at most; holes, and polygons of which each is held against each, take up to many
+//! milliseconds. Small areas are checked where they come in. The others are checked one at a time on a thread of their
+//! own, and for as long as a check took the next one waits: all of them together take half of a core, whoever reports
+//! however many.
 
 use std::sync::Arc;
 
