@@ -471,22 +471,13 @@ impl State {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);
         }
-        let at = release.at(now);
-        let part = match release.assignments.get(&child) {
-            // It stands in for another one already: what it has to take back stays, and its offers have other names.
-            Some(before) => {
-                release.counts.remove(before, &release.gates);
-                let mut part = before.clone();
-                part.apply(&Step::Retried, &release.strategy, at);
-                part
-            }
-            None => Assignment {
-                facts: release.facts.len() as u16,
-                ..Assignment::of_manager(release.manager_for(child), at)
-            },
+        let newcomer = Assignment {
+            wave,
+            joined: Some(joined),
+            facts: release.facts.len() as u16,
+            ..Assignment::of_manager(release.manager_for(child), release.at(now))
+                .lacking(lacks, &release.strategy)
         };
-        let part = part.lacking(lacks, &release.strategy);
-        let newcomer = Assignment { wave, joined: Some(joined), ..part };
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
         let deadlines = self.settings.deadlines(&release.strategy);

@@ -7,6 +7,7 @@ use choirmaster::{
     release::{
         change::Change,
         command::{Command, Form, Refusal},
+        state::Counts,
     },
     strategy::render::UNDO_STAGE,
 };
@@ -475,31 +476,34 @@ fn nothing_is_stored_of_looks_that_find_nobody() {
     }
 }
 
+/// What is to be taken back for one is not forgotten when a second one at the same place is found to be gone.
 #[test]
-fn who_stands_in_for_one_and_goes_on_for_another_still_takes_back_what_the_first_left() {
+fn who_takes_back_what_one_left_and_begins_for_another_does_both() {
     let mut world = World::new();
-    let (second, first) = (world.child("north"), world.child("north"));
-    world.submit(&canary("7", "a"));
-    let lose = |world: &mut World, child: &str| {
-        for _ in 0..2 {
-            world.poll_as(child, "north", None);
-        }
-    };
-    assert_eq!(world.take(&first).0, "7");
-    lose(&mut world, &first);
-    world.command(&Command::Pause { release: "7".to_owned(), reason: "lunch".to_owned() }).unwrap();
-    world.submit(&canary("8", "b"));
-    assert_eq!(world.take(&second).0, "8");
-    lose(&mut world, &second);
-    world.command(&Command::Resume { release: "7".to_owned() }).unwrap();
-    let newcomer = world.child("north");
-    for gone in [first, second] {
-        world.command(&Command::Forget { child: gone, even_if_it_owes: false }).unwrap();
+    let (idle, busy) = (world.child("north"), world.child("north"));
+    world.submit(&canary("r", "a"));
+    world.take(&busy);
+    // It has forgotten what it had in hand.
+    for _ in 0..2 {
+        world.pass(SECOND);
+        world.poll(&busy);
     }
-    let part = world.assignment("7", &newcomer);
-    assert_eq!((part.status, part.joined), (ChildStatus::Todo, Some(0)));
-    assert!(part.pending_undo().is_some(), "{part:?}");
-    let mut recounted = world.release("7").clone();
+    let newcomer = world.child("north");
+    world.command(&Command::Forget { child: busy, even_if_it_owes: true }).unwrap();
+    assert_eq!(world.poll(&newcomer), "r.undo");
+    poll_for(&mut world, MINUTE, &[&newcomer]);
+    let key = world.state.children.key(&idle).unwrap();
+    assert_eq!(world.release("r").assignments[&key].outcome, REPLACED);
+    let mut recounted = world.release("r").clone();
+    recounted.counts = Counts::default();
     recounted.recount();
-    assert_eq!(recounted.counts, world.release("7").counts);
+    assert_eq!(world.release("r").counts, recounted.counts);
+
+    assert_eq!(world.take(&newcomer).0, "r.undo", "the undo comes first");
+    world.report(&newcomer, "r.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    let (offer, _) = world.take(&newcomer);
+    world.report(&newcomer, &offer, summary("Canary", Completed)).unwrap();
+    let (offer, _) = world.take(&newcomer);
+    world.report(&newcomer, &offer, summary("choirmaster rollout", Completed)).unwrap();
+    assert!(world.state.releases.is_empty(), "{:?}", world.release("r").state);
 }
