@@ -143,7 +143,7 @@ pub async fn start(options: Options) -> anyhow::Result<Manager> {
             return Err(error);
         }
     };
-    let proven = Arc::new(options.auth.children.tokens.keys().cloned().collect());
+    let proven = Arc::new(options.auth.children.ids().cloned().collect());
     let rules = Rules { proven, ..options.rules.clone() };
     let started = engine::start(writer, reader, rules, options.task.clone())
         .await

@@ -34,7 +34,9 @@ impl Bench {
             let mut callers = fill::children_at(&url, self.sizes.children, area).await?;
             if equal {
                 // They report the area that they have.
-                callers.iter_mut().for_each(|caller| caller.index = 0);
+                for caller in &mut callers {
+                    caller.index = 0;
+                }
             }
             let mut server = ready(Server::ours(&url, None)?)?;
             server.submit()?;

@@ -286,7 +286,7 @@ fn rights(config: &Config) -> Result<auth::Settings, Fault> {
         operator_required: !operators.is_empty(),
         operators,
         metrics_open: config.auth.open_metrics,
-        children: ChildTokens { tokens: children, required: config.auth.child_token_required },
+        children: ChildTokens::new(children, config.auth.child_token_required),
     })
 }
 

@@ -1,7 +1,10 @@
 //! Who may do what. Tokens stand in variables or in files of their own, never in the configuration itself that is
 //! shared and shown; the one exception, `operator_token`, is there for its variable.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+};
 
 use super::{
     Fault,
@@ -48,9 +51,13 @@ impl Auth {
 
     /// Id and token of each child that has one.
     pub fn children(&self) -> Result<Vec<(String, Secret)>, Fault> {
-        self.child_token_file
-            .as_ref()
-            .map_or(Ok(Vec::new()), |file| read(file, "auth.child_token_file", None))
+        let key = "auth.child_token_file";
+        let children = self.child_token_file.as_ref().map_or(Ok(Vec::new()), |file| read(file, key, None))?;
+        let mut ids = HashSet::new();
+        match children.iter().find(|(id, _)| !ids.insert(id)) {
+            Some((id, _)) => Err(fault(key, format!("child {id} has two tokens; each has one"))),
+            None => Ok(children),
+        }
     }
 }
 
@@ -59,6 +66,7 @@ fn read(file: &Path, key: &str, nameless: Option<&str>) -> Result<Vec<(String, S
     let text = std::fs::read_to_string(file)
         .map_err(|error| fault(key, format!("{} can't be read: {error}", file.display())))?;
     let mut list = Vec::new();
+    let mut tokens: HashMap<&str, u32> = HashMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -71,6 +79,10 @@ fn read(file: &Path, key: &str, nameless: Option<&str>) -> Result<Vec<(String, S
             (None, None) => return Err(at("it looks like ID TOKEN".to_owned())),
         };
         check(token).map_err(at)?;
+        // Who calls with it could be either.
+        if let Some(before) = tokens.insert(token, number) {
+            return Err(at(format!("its token is that of line {before}; everybody has one of their own")));
+        }
         list.push((name.to_owned(), Secret::new(token)));
     }
     if list.is_empty() {

@@ -140,6 +140,8 @@ impl Questions {
             self.open.fetch_add(1, Ordering::Relaxed);
             // As for waiters: who registers after this reads the counter above.
             fence(Ordering::SeqCst);
+        } else if of_child.is_empty() {
+            by_child.remove(&child);
         }
         is_room
     }

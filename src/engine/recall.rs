@@ -119,7 +119,10 @@ async fn answer_from_store(
     image.hold(building.finish(&image));
     let now = engine.clock().now();
     let decision = decide(&image, engine.view().as_ref(), command, now);
-    Ok(decision.changes.is_empty().then_some(decision.answer.map_err(EngineError::from)))
+    // What is said of the child alone needs no release: anybody can have an id that has not called again, and to bring
+    // a release back costs what its children cost.
+    let changes_release = decision.changes.iter().any(|change| change.release().is_some());
+    Ok((!changes_release).then_some(decision.answer.map_err(EngineError::from)))
 }
 
 async fn head(engine: &Engine, id: &str) -> Result<Building, EngineError> {

@@ -693,7 +693,7 @@ pub(super) const TOMBSTONE: char = '!';
 /// What is left of the child with the highest number: without it, the number would be given again after a restart,
 /// and the newcomer would inherit what is stored of the one that is gone.
 fn tombstone(state: &State, gone: ChildKey, now_ms: WallMs) -> Option<ChildRow> {
-    let highest = state.children.next_key().0 == gone.0 + 1;
+    let highest = state.children.next_key().is_none_or(|next| next.0 == gone.0 + 1);
     highest.then(|| ChildRow {
         child_key: gone.0,
         id: format!("{TOMBSTONE}{}", gone.0),

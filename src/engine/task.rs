@@ -56,9 +56,11 @@ const SEEN_SWEEP: Duration = Duration::from_secs(30);
 const SEEN_SLICE: usize = 500;
 const SEEN_PACE: Duration = Duration::from_millis(100);
 
-/// Old audit rows are removed this often, at most so many at once.
+/// Old audit rows are removed this often, at most so many at once, and where there are more the next ones soon after: more
+/// may be written in a minute.
 const PRUNE_EVERY: Duration = Duration::from_mins(1);
 const PRUNE_SLICE: u32 = 5_000;
+const PRUNE_PACE: Duration = Duration::from_secs(1);
 
 /// Most rows of removed releases that go at once, and the time until the next go if there are more.
 const REMOVE_SLICE: u32 = 2_000;
@@ -94,7 +96,7 @@ pub(super) struct Task {
     renewed: Instant,
     ticked: Instant,
     swept: Instant,
-    pruned: Instant,
+    prune_at: Instant,
     /// When it is looked at next whether rows of removed releases are left.
     remove_at: Instant,
     sweep_at: u32,
@@ -145,7 +147,7 @@ impl Task {
     ) -> Self {
         let seq = writer.lease().seq;
         let now = Instant::now();
-        let (renewed, ticked, swept, pruned) = (now, now, now, now);
+        let (renewed, ticked, swept, prune_at) = (now, now, now, now + PRUNE_EVERY);
         Self {
             state,
             writer,
@@ -158,7 +160,7 @@ impl Task {
             renewed,
             ticked,
             swept,
-            pruned,
+            prune_at,
             remove_at: now,
             sweep_at: 0,
             gathering: Gathering::default(),
@@ -457,15 +459,16 @@ impl Task {
     }
 
     async fn prune(&mut self) {
-        if self.pruned.elapsed() < PRUNE_EVERY {
+        if Instant::now() < self.prune_at {
             return;
         }
-        self.pruned = Instant::now();
         let retention_ms = self.settings.audit_retention.as_millis() as u64;
         let pruning = Pruning { served_ms: self.clock.served_ms(), retention_ms, limit: PRUNE_SLICE };
-        if let Err(error) = self.writer.prune_audit(pruning).await {
+        let gone = self.writer.prune_audit(pruning).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "old audit rows could not be removed");
-        }
+            0
+        });
+        self.prune_at = Instant::now() + prune_again(gone);
     }
 
     /// A part of the rows of releases that have left the history.
@@ -570,6 +573,11 @@ async fn publish(
     }
 }
 
+/// When to remove the next old audit rows, after so many.
+const fn prune_again(gone: u64) -> Duration {
+    if gone < PRUNE_SLICE as u64 { PRUNE_EVERY } else { PRUNE_PACE }
+}
+
 fn is_stored(change: &Change) -> bool {
     !matches!(
         change,
@@ -587,5 +595,18 @@ fn count(stats: &Stats, changes: &[Change]) {
             Change::LateKept { .. } => Stats::count(&stats.late_results),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_audit_rows_can_be_removed_than_are_written() {
+        // With every commit one, and commits as fast as the fastest store makes them.
+        let removed_in_a_minute = u64::from(PRUNE_SLICE) * (60 / prune_again(PRUNE_SLICE.into()).as_secs());
+        assert!(removed_in_a_minute >= 60 * 2_000);
+        assert_eq!(prune_again(u64::from(PRUNE_SLICE) - 1), PRUNE_EVERY);
     }
 }

@@ -34,13 +34,13 @@ use super::{
     waiters::Waiters,
 };
 use crate::{
-    model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus},
+    model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus, pages::Pages},
     release::{
         assignment::{Assignment, Slot},
         command::{Form, Seen},
         offer::{OfferKind, OfferName},
         settings::Settings,
-        state::{Child, Profile, Release, State, make_room},
+        state::{Child, Profile, Release, State},
         turn::{Turn, turn},
     },
     strategy::Strategy,
@@ -294,11 +294,16 @@ pub struct UnknownCaller {
     pub last_ms: i64,
 }
 
+/// Entries on a page.
+const ON_A_PAGE: usize = 64;
+
+type ByKey = Pages<Option<Arc<ChildEntry>>, ON_A_PAGE>;
+
 /// See the module's text.
 pub struct View {
     children: HashMap<ChildId, Arc<ChildEntry>>,
     /// The same entries by number. Calls don't touch it: the engine's task does, and whoever looks at all children.
-    by_key: RwLock<Vec<Option<Arc<ChildEntry>>>>,
+    by_key: RwLock<ByKey>,
     releases: HashMap<u32, Arc<ReleaseEntry>>,
     known: HashMap<ReleaseId, ReleaseKey>,
     archives: HashMap<[u8; 32], Bytes>,
@@ -512,7 +517,7 @@ impl View {
             let last = entry.last_call().unwrap_or(0).max(since);
             served_ms.saturating_sub(last) >= silence_ms && entry.turn().mode != Mode::Replaced
         };
-        self.by_key().iter().flatten().filter(is_silent).count()
+        self.by_key().from(0).filter_map(|(_, entry)| entry.as_ref()).filter(is_silent).count()
     }
 
     /// Serving time at which this manager began to answer.
@@ -617,11 +622,10 @@ impl View {
     fn set_entry(&self, key: ChildKey, entry: Option<Arc<ChildEntry>>) {
         let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
         let at = key.0 as usize;
-        if by_key.len() <= at {
-            make_room(&mut by_key, at + 1);
-            by_key.resize(at + 1, None);
+        match entry {
+            Some(_) => by_key.put(at, entry),
+            None => drop(by_key.take(at)),
         }
-        by_key[at] = entry;
     }
 
     /// The last call of a child in this life, in serving time.
@@ -629,7 +633,7 @@ impl View {
         self.by_key().get(child.0 as usize)?.as_ref()?.last_call()
     }
 
-    fn by_key(&self) -> RwLockReadGuard<'_, Vec<Option<Arc<ChildEntry>>>> {
+    fn by_key(&self) -> RwLockReadGuard<'_, ByKey> {
         self.by_key.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,8 +21,8 @@ use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::{Context, host::is_of_another_site, problem::Problem};
 
-/// A secret that opens something. Only its digest is kept.
-#[derive(Clone, PartialEq, Eq)]
+/// A secret that opens something. Only its digest is kept: how long it takes to find one says nothing of a secret.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token([u8; 32]);
 
 impl Token {
@@ -46,9 +46,11 @@ impl fmt::Debug for Token {
 #[derive(Debug, Clone, Default)]
 pub struct ChildTokens {
     /// Child id → its token. A child that has one must send it.
-    pub tokens: HashMap<String, Token>,
+    tokens: HashMap<String, Token>,
+    /// The other way round.
+    holders: HashMap<Token, String>,
     /// Whether children without a token are refused.
-    pub required: bool,
+    required: bool,
 }
 
 /// Who may do what. By default everybody everything, which is for loopback addresses.
@@ -133,6 +135,17 @@ fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
 pub struct Stranger;
 
 impl ChildTokens {
+    /// Each child and its token; no two have the same. `required`: children without a token are refused.
+    pub fn new(tokens: HashMap<String, Token>, required: bool) -> Self {
+        let holders = tokens.iter().map(|(id, token)| (token.clone(), id.clone())).collect();
+        Self { tokens, holders, required }
+    }
+
+    /// The children that have one.
+    pub fn ids(&self) -> impl Iterator<Item = &String> {
+        self.tokens.keys()
+    }
+
     /// Whether there is nothing to check.
     pub fn is_open(&self) -> bool {
         self.tokens.is_empty() && !self.required
@@ -140,14 +153,7 @@ impl ChildTokens {
 
     /// The child whose token a request brings along, if it is anybody's.
     pub fn holder(&self, headers: &HeaderMap) -> Option<&str> {
-        let token = bearer(headers)?;
-        let mut found = None;
-        for (id, known) in &self.tokens {
-            if bool::from(known.is(&token)) {
-                found = Some(id.as_str());
-            }
-        }
-        found
+        self.holders.get(&bearer(headers)?).map(String::as_str)
     }
 
     /// Whether a request may speak for `child`.

@@ -26,6 +26,9 @@ pub const MAX_SUBMISSIONS: usize = 4;
 /// Memory for bodies of submissions that are being read, or wait for their turn, in KiB: some of the largest.
 const MAX_UPLOADING_KIB: usize = 256 * 1024;
 
+/// The same for bodies of children's calls that are large, in KiB. Apart from the other, for anybody may call there.
+pub const MAX_REPORTING_KIB: usize = 64 * 1024;
+
 /// What the handlers are configured with.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -62,6 +65,8 @@ pub struct Parts {
     pub surveying: Arc<Semaphore>,
     /// In KiB.
     pub uploading: Arc<Semaphore>,
+    /// Likewise.
+    pub reporting: Arc<Semaphore>,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,
     /// For strategies that reach beyond this manager.
@@ -72,6 +77,7 @@ impl Context {
     pub fn new(engine: Engine, settings: Settings, above: Above, stopping: CancellationToken) -> Self {
         let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
         let uploading = Arc::new(Semaphore::new(MAX_UPLOADING_KIB));
+        let reporting = Arc::new(Semaphore::new(MAX_REPORTING_KIB));
         let surveying = Arc::new(Semaphore::new(1));
         Self(Arc::new(Parts {
             engine,
@@ -79,6 +85,7 @@ impl Context {
             submissions,
             surveying,
             uploading,
+            reporting,
             stopping,
             above,
         }))

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod auth;
+mod charged;
 pub mod child;
 pub mod context;
 mod events;

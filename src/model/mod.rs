@@ -8,6 +8,7 @@ pub mod area;
 pub mod child;
 pub mod duration;
 pub mod id;
+pub mod pages;
 mod ring;
 pub mod status;
 pub mod steps;

@@ -1,6 +1,6 @@
 //! What the planner needs of every child, packed by key.
 //!
-//! Keys are dense, so this is an array of [`ENTRY_BYTES`] a child that is read from end to end: a million children
+//! Keys are dense, so this is an array of [`ENTRY_BYTES`] a child, in pages, that is read from end to end: a million children
 //! are 24 MB and some milliseconds. A tree over the boxes reads less when a target is small, but answers no question
 //! that has to be answered about each child anyway (why does it take no part?), costs three times the memory and
 //! has to be balanced while children come, move and go.
@@ -10,7 +10,11 @@ use super::{
     edges::Point,
     shape::{Bounds, Shape},
 };
-use crate::model::{ChildKey, steps};
+use crate::model::{
+    ChildKey,
+    pages::{self, Pages},
+    steps,
+};
 
 /// Memory of a child in the index, in bytes. The polygons stay the text that the child sent, and are read again where
 /// the box doesn't decide.
@@ -27,7 +31,16 @@ pub struct Entry {
     km2: f32,
 }
 
-const VACANT: Entry = Entry { bounds: [f32::NAN; 4], agents: 0, km2: -1.0 };
+/// Entries on a page.
+const ON_A_PAGE: usize = 64;
+
+impl pages::Place for Entry {
+    const VACANT: Self = Self { bounds: [f32::NAN; 4], agents: 0, km2: -1.0 };
+
+    fn is_vacant(&self) -> bool {
+        self.km2 < 0.0
+    }
+}
 
 impl Entry {
     pub fn km2(&self) -> f64 {
@@ -37,10 +50,6 @@ impl Entry {
     /// Whether an area is known that has no surface.
     fn is_flat(&self) -> bool {
         self.km2 == 0.0 && !self.bounds[0].is_nan()
-    }
-
-    fn is_vacant(&self) -> bool {
-        self.km2 < 0.0
     }
 
     /// `None` where no area is known.
@@ -65,7 +74,7 @@ pub enum Place {
 /// The areas of all children.
 #[derive(Debug, Default)]
 pub struct AreaIndex {
-    entries: Vec<Entry>,
+    entries: Pages<Entry, ON_A_PAGE>,
     len: usize,
 }
 
@@ -80,13 +89,8 @@ impl AreaIndex {
 
     /// Takes a child in, or replaces what is known of it. A text that is no area counts as none.
     pub fn insert(&mut self, child: ChildKey, area: Option<&str>, agents: u32) {
-        let at = child.0 as usize;
-        if self.entries.len() <= at {
-            self.entries.resize(at + 1, VACANT);
-        }
-        let vacant = self.entries[at].is_vacant();
-        self.len += usize::from(vacant);
-        self.entries[at] = entry(area, agents);
+        self.len += usize::from(self.get(child).is_none());
+        self.entries.put(child.0 as usize, entry(area, agents));
     }
 
     /// A child's area is another.
@@ -98,27 +102,23 @@ impl AreaIndex {
 
     /// A child stands for another number of agents.
     pub fn count(&mut self, child: ChildKey, agents: u32) {
-        if let Some(entry) = self.entries.get_mut(child.0 as usize).filter(|entry| !entry.is_vacant()) {
+        if let Some(entry) = self.entries.get_mut(child.0 as usize) {
             entry.agents = agents;
         }
     }
 
     pub fn remove(&mut self, child: ChildKey) {
-        if let Some(entry) = self.entries.get_mut(child.0 as usize).filter(|entry| !entry.is_vacant()) {
-            *entry = VACANT;
-            self.len -= 1;
-        }
+        self.len -= usize::from(self.entries.take(child.0 as usize).is_some());
     }
 
     pub fn get(&self, child: ChildKey) -> Option<&Entry> {
-        self.entries.get(child.0 as usize).filter(|entry| !entry.is_vacant())
+        self.entries.get(child.0 as usize)
     }
 
     /// Every child in order of birth.
     pub fn iter(&self) -> impl Iterator<Item = (ChildKey, &Entry)> {
-        steps::take(self.entries.len());
-        let known = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_vacant());
-        known.map(|(at, entry)| (ChildKey(at as u32), entry))
+        steps::take(self.len);
+        self.entries.from(0).map(|(at, entry)| (ChildKey(at as u32), entry))
     }
 
     /// Those whose area has no surface: no target meets it.
@@ -128,9 +128,9 @@ impl AreaIndex {
 
     /// A rectangle around all areas.
     pub fn bounds(&self) -> Bounds {
-        steps::take(self.entries.len());
+        steps::take(self.len);
         let mut all = [f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, f32::NEG_INFINITY];
-        for entry in &self.entries {
+        for (_, entry) in self.entries.from(0) {
             // What is not a number loses every comparison.
             let [west, south, east, north] = entry.bounds;
             all = [all[0].min(west), all[1].min(south), all[2].max(east), all[3].max(north)];

@@ -39,11 +39,15 @@ impl State {
             Change::ChildReported { child, agents, profile } => {
                 self.report(*child, *agents, profile.as_deref());
             }
-            Change::ChildLabelled { child, key, value } => self.label(*child, key, value.as_deref()),
+            Change::ChildLabelled { child, key, value } => {
+                self.label(*child, key, value.as_deref());
+                self.look_whether_it_stays(*child);
+            }
             Change::ChildCordoned { child, cordon } => {
                 if let Some(child) = self.children.get_mut(*child) {
                     child.cordon = *cordon;
                 }
+                self.look_whether_it_stays(*child);
             }
             Change::ChildForgotten { child, .. } => self.forget(*child),
             Change::ReleaseSubmitted { release, submitted, now } => self.submit(*release, submitted, *now),
@@ -314,6 +318,13 @@ impl State {
         }
     }
 
+    /// One that brought its id along stays while operators say something of it: what they said may have been all.
+    fn look_whether_it_stays(&mut self, key: ChildKey) {
+        if self.children.get(key).is_some_and(|child| child.unproven) {
+            self.expiring.insert((0, key));
+        }
+    }
+
     fn forget(&mut self, key: ChildKey) {
         self.areas.remove(key);
         if let Some(child) = self.children.remove(key) {
@@ -382,7 +393,7 @@ impl State {
         release.members = Arc::clone(members);
         release.excluded.clone_from(excluded);
         release.turns = Turns::new(members, waves, managers);
-        release.managers.clone_from(managers);
+        release.managers = managers.iter().map(|(child, planned)| (*child, planned.clone())).collect();
         release.gates.stand.opened = release.started_at;
         let fresh = Assignment::new(release.started_at);
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();

@@ -11,6 +11,8 @@
 //!
 //! Deliberately not here: how a release from above is led (`upstream`), the text itself (`strategy::render_full`).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
     state::Release,
 };
 use crate::{
-    model::{ChildKey, Exclusion, Outcome},
+    model::{ChildKey, Exclusion, Outcome, steps},
     strategy::{Amount, FromAbove, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy},
 };
 
@@ -87,6 +89,60 @@ pub struct Planned {
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<(u32, u32)>,
+}
+
+/// The managers that take part in a release. How many agents they have together is asked with every change of the release,
+/// so it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Managers {
+    planned: BTreeMap<ChildKey, Planned>,
+    agents: u64,
+}
+
+impl Managers {
+    pub fn get(&self, child: &ChildKey) -> Option<&Planned> {
+        self.planned.get(child)
+    }
+
+    /// Takes one in, or plans it otherwise.
+    pub fn insert(&mut self, child: ChildKey, planned: Planned) {
+        self.agents += u64::from(planned.agents);
+        let before = self.planned.insert(child, planned);
+        self.agents -= before.map_or(0, |before| u64::from(before.agents));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&ChildKey, &Planned)> {
+        self.planned.iter().inspect(|_| steps::take(1))
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &ChildKey> {
+        self.iter().map(|(child, _)| child)
+    }
+
+    pub fn len(&self) -> usize {
+        self.planned.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.planned.is_empty()
+    }
+
+    pub const fn by_key(&self) -> &BTreeMap<ChildKey, Planned> {
+        &self.planned
+    }
+
+    /// Agents below all of them.
+    pub fn agents(&self) -> u32 {
+        u32::try_from(self.agents).unwrap_or(u32::MAX)
+    }
+}
+
+impl FromIterator<(ChildKey, Planned)> for Managers {
+    fn from_iter<T: IntoIterator<Item = (ChildKey, Planned)>>(all: T) -> Self {
+        let mut managers = Self::default();
+        all.into_iter().for_each(|(child, planned)| managers.insert(child, planned));
+        managers
+    }
 }
 
 /// The part of a child manager in a release.
@@ -263,8 +319,7 @@ impl Release {
 
     /// Agents for whom it was planned, or who joined.
     pub fn agents_planned(&self) -> u32 {
-        let managers: u32 = self.managers.values().map(|planned| planned.agents).fold(0, u32::saturating_add);
-        self.agents_of_its_own().saturating_add(managers)
+        self.agents_of_its_own().saturating_add(self.managers.agents())
     }
 
     /// Those of them that are children of this manager themselves.

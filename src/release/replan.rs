@@ -75,7 +75,8 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
         }
     }
     for child in changed {
-        for release in open(state, child) {
+        // A target of many vertices takes a while to prepare: only where that decides something.
+        for release in open(state, child).filter(|release| is_to_begin(release, child)) {
             follow.extend(expel(state, release, release.cover_for(state, child).as_ref(), child, now));
         }
     }
@@ -90,11 +91,15 @@ fn open(state: &State, child: ChildKey) -> impl Iterator<Item = &Release> {
     open.iter().filter_map(|release| state.release(*release))
 }
 
+/// Whether a child has a part in a release that is under way, and has not begun it.
+fn is_to_begin(release: &Release, child: ChildKey) -> bool {
+    let waits = |assignment: &Assignment| assignment.status == ChildStatus::Todo;
+    release.is_under_way() && release.assignments.get(&child).is_some_and(waits)
+}
+
 /// Takes a child out of a release that it has not begun and does not fit any more.
 fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKey, now: Now) -> Vec<Change> {
-    let is_to_begin =
-        release.assignments.get(&child).is_some_and(|assignment| assignment.status == ChildStatus::Todo);
-    if !release.is_under_way() || !is_to_begin {
+    if !is_to_begin(release, child) {
         return Vec::new();
     }
     match plan::fit(&release.strategy, state, cover, child) {

@@ -20,7 +20,7 @@ use super::{
     change::{Submitted, Variant},
     ending::Ending,
     gate::{Gates, Turns},
-    manager::{Agents, Planned},
+    manager::{Agents, Managers},
     places::Places,
     precedent::Timed,
     queue::Overtakes,
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     model::{
         Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
-        steps,
+        pages::Pages, steps,
     },
     plan::AreaIndex,
     strategy::Strategy,
@@ -101,18 +101,13 @@ impl Child {
     }
 }
 
-/// Makes room for so many, and for an eighth more of those that are there: doubling would leave half of the memory empty.
-pub(crate) fn make_room<T>(list: &mut Vec<T>, len: usize) {
-    if list.capacity() < len {
-        let more = (len - list.len()).max(list.len() / 8).max(64);
-        list.reserve_exact(more);
-    }
-}
+/// Children on a page of [`Children`]: a page takes as much as they do, also where only one of them is left.
+const CHILDREN_ON_A_PAGE: usize = 16;
 
 /// All children, by number and by id.
 #[derive(Debug, Default)]
 pub struct Children {
-    slots: Vec<Option<Child>>,
+    slots: Pages<Option<Child>, CHILDREN_ON_A_PAGE>,
     /// Numbers below this one were given, whether or not those who had them are still known.
     given: u32,
     /// The ids themselves are in the slots.
@@ -152,16 +147,11 @@ impl Children {
         self.remove(key);
         // The id is this one's now.
         self.let_go_of(child.id.as_str());
-        let at = key.0 as usize;
-        if self.slots.len() <= at {
-            make_room(&mut self.slots, at + 1);
-            self.slots.resize_with(at + 1, || None);
-        }
         let hash = self.hasher.hash_one(child.id.as_str());
-        self.slots[at] = Some(child);
+        self.slots.put(key.0 as usize, Some(child));
         let (slots, hasher) = (&self.slots, &self.hasher);
         let id = |key: &ChildKey| {
-            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child| child.id.as_str())
+            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child: &Child| child.id.as_str())
         };
         self.by_id.insert_unique(hash, key, |key| hasher.hash_one(id(key).unwrap_or_default()));
     }
@@ -171,7 +161,7 @@ impl Children {
         if self.key(id.as_str()) == Some(key) {
             self.let_go_of(id.as_str());
         }
-        self.slots.get_mut(key.0 as usize)?.take()
+        self.slots.take(key.0 as usize).flatten()
     }
 
     fn let_go_of(&mut self, id: &str) {
@@ -184,26 +174,22 @@ impl Children {
     /// In order of birth, only keys above `after`.
     pub fn after(&self, after: Option<ChildKey>) -> impl Iterator<Item = (ChildKey, &Child)> {
         let from = after.map_or(0, |key| key.0 as usize + 1);
-        self.slots
-            .iter()
-            .enumerate()
-            .skip(from)
-            .inspect(|_| steps::take(1))
-            .filter_map(|(at, child)| Some((ChildKey(at as u32), child.as_ref()?)))
+        let known = self.slots.from(from).inspect(|_| steps::take(1));
+        known.filter_map(|(at, child)| Some((ChildKey(at as u32), child.as_ref()?)))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (ChildKey, &Child)> {
         self.after(None)
     }
 
-    /// The number that the next child gets. Numbers are never used again.
-    pub fn next_key(&self) -> ChildKey {
-        ChildKey(self.given)
+    /// The number that the next child gets; `None`: all were given. Numbers are never used again.
+    pub fn next_key(&self) -> Option<ChildKey> {
+        (self.given < u32::MAX).then_some(ChildKey(self.given))
     }
 
     /// Takes note that this number was given.
     pub fn reserve(&mut self, key: ChildKey) {
-        self.given = self.given.max(key.0 + 1);
+        self.given = self.given.max(key.0.saturating_add(1));
     }
 }
 
@@ -486,7 +472,7 @@ pub struct Release {
     pub members: Arc<[ChildKey]>,
     pub excluded: Vec<(Exclusion, u32)>,
     /// Members, and those that joined later, that are managers themselves.
-    pub managers: BTreeMap<ChildKey, Planned>,
+    pub managers: Managers,
     /// Agents that come last because they were silent when the last wave was opened.
     pub left_out: u32,
     /// Managers below are asked who can take part, until this serving time. Not stored.
@@ -544,7 +530,7 @@ impl Release {
             attempt: 1,
             members: Arc::new([]),
             excluded: Vec::new(),
-            managers: BTreeMap::new(),
+            managers: Managers::default(),
             left_out: 0,
             asking: None,
             joined: 0,

@@ -443,7 +443,7 @@ impl Release {
         }
         let order: Vec<ChildKey> = self.assignments.keys().copied().collect();
         let waves: Vec<u32> = order.iter().map(|child| self.first_wave(*child)).collect();
-        self.turns = Turns::new(&order, &waves, &self.managers);
+        self.turns = Turns::new(&order, &waves, self.managers.by_key());
         self.left_out = left_out;
     }
 

@@ -5,7 +5,7 @@
 //! of the reference document (`ProxyTimes.Median`, `"status": "Completed"`, numeric ids). One is written: that of
 //! the deployed agents, with the optional additions only where they are set.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
@@ -135,7 +135,8 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
     at_most("capabilities.labels", capabilities.labels.len(), MAX_LABELS)?;
     check_features("capabilities.features", &capabilities.features)?;
     if let Some(below) = &capabilities.labels_below {
-        let pairs = below.values().map(BTreeSet::len).sum();
+        // A key without a value is one, too.
+        let pairs = below.values().map(|values| values.len().max(1)).sum();
         at_most("capabilities.labels_below", pairs, MAX_LABELS_BELOW)?;
         for text in below.keys().chain(below.values().flatten()) {
             within("capabilities.labels_below", text, MAX_LABEL_BYTES)?;

@@ -1,13 +1,12 @@
 //! `POST /answers`.
 
 use axum::{
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
+    extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
 
-use super::{Refused, check_token, expect_json};
+use super::{Refused, body::ChildBody, check_token, expect_json};
 use crate::{
     http::Context,
     wire::question::{Answered, AnswersRequest},
@@ -26,11 +25,11 @@ use crate::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<ChildBody, Refused>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
     let body = body?;
-    let request = AnswersRequest::parse(&body)?;
+    let request = AnswersRequest::parse(&body.bytes)?;
     check_token(&ctx, &headers, &request.id)?;
     let served_ms = ctx.served_ms();
     let key = ctx.view().with_child(&request.id, |child| {

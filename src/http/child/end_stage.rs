@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use axum::{
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
 
 use super::{
-    JsonCall, Refused, check_token, heard_now, json, note_unknown,
+    JsonCall, Refused,
+    body::ChildBody,
+    check_token, heard_now, json, note_unknown,
     wait::{Wait, Waiting},
 };
 use crate::{
@@ -54,10 +51,10 @@ pub(super) async fn handle(
     State(ctx): State<Context>,
     Wait(wait): Wait,
     JsonCall(headers): JsonCall,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<ChildBody, Refused>,
 ) -> Result<Response, Refused> {
     let body = body?;
-    let request = EndStageRequest::parse(&body)?;
+    let request = EndStageRequest::parse(&body.bytes)?;
     check_token(&ctx, &headers, &request.id)?;
     let view = ctx.view();
     Stats::count(&view.stats.end_stages);

@@ -5,6 +5,7 @@
 //! download) is answered from the view, without the engine and the store. Errors are a status and one line of text.
 
 mod answers;
+mod body;
 mod end_stage;
 mod functions;
 mod poll;

@@ -3,8 +3,7 @@
 use std::{future::pending, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::Response,
 };
@@ -12,7 +11,9 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
-    Refused, check_token, expect_json, json, survey,
+    Refused,
+    body::ChildBody,
+    check_token, expect_json, json, survey,
     wait::{Wait, Waiting},
 };
 use crate::{
@@ -63,11 +64,11 @@ pub(super) async fn handle(
     Wait(wait): Wait,
     Caller(address): Caller,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<ChildBody, Refused>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
     let body = body?;
-    let mut request = PollRequest::parse(&body)?;
+    let mut request = PollRequest::parse(&body.bytes)?;
     request.number_of_children = request.number_of_children.min(ctx.settings.max_agents);
     if request.kind.is_none() && area_of(&request).is_none() {
         return Err(Refused::bad(

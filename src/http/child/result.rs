@@ -1,13 +1,12 @@
 //! `POST /result`.
 
 use axum::{
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
+    extract::State,
     http::{HeaderValue, header},
     response::Response,
 };
 
-use super::{JsonCall, Refused, check_token, note_unknown};
+use super::{JsonCall, Refused, body::ChildBody, check_token, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
@@ -33,10 +32,10 @@ use crate::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     JsonCall(headers): JsonCall,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<ChildBody, Refused>,
 ) -> Result<Response, Refused> {
     let body = body?;
-    let request = ResultRequest::parse(&body)?;
+    let request = ResultRequest::parse(&body.bytes)?;
     check_token(&ctx, &headers, &request.id)?;
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();

@@ -1,13 +1,16 @@
 //! The check of an area that a child reports.
 //!
 //! One ring takes half a millisecond at most; holes, and polygons of which each is held against each, take up to many
-//! milliseconds. Small areas are checked where they come in. The others are checked one at a time on a thread of their
-//! own, and for as long as a check took the next one waits: all of them together take half of a core, whoever reports
-//! however many.
+//! milliseconds, also where each is tiny. Small areas of few rings are checked where they come in. The others are checked
+//! one at a time on a thread of their own, and for as long as a check took the next one waits: all of them together take
+//! half of a core, whoever reports however many.
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep, timeout},
+};
 
 use super::Refused;
 use crate::{
@@ -17,6 +20,9 @@ use crate::{
 
 /// Longest area that is checked at once, in bytes: some 60 vertices, which take some microseconds.
 const SMALL_BYTES: usize = 2 * 1024;
+
+/// Most rings of such an area: each is held against each other one.
+const SMALL_RINGS: usize = 3;
 
 /// The area of a child, if it reports one. What is known of it already is not checked again.
 pub(super) async fn checked(ctx: &Context, id: &str, text: &str) -> Result<Option<Arc<str>>, Refused> {
@@ -28,10 +34,27 @@ pub(super) async fn checked(ctx: &Context, id: &str, text: &str) -> Result<Optio
         return Ok(Some(known));
     }
     let text: Arc<str> = Arc::from(text);
-    let checked =
-        if text.len() <= SMALL_BYTES { check(&text) } else { in_turn(ctx, Arc::clone(&text)).await? };
+    let checked = if is_small(&text) { check(&text) } else { in_turn(ctx, Arc::clone(&text)).await? };
     checked.map_err(|error| Refused::bad(format!("`geographic_area`: {error}")))?;
     Ok(Some(text))
+}
+
+fn is_small(text: &str) -> bool {
+    text.len() <= SMALL_BYTES && rings(text) <= SMALL_RINGS
+}
+
+/// How many rings a text of GeoJSON has, at least: a ring is a list of lists in which no list begins.
+fn rings(text: &str) -> usize {
+    let (mut rings, mut opened) = (0, 0);
+    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+        if byte == b'[' {
+            opened += 1;
+        } else {
+            rings += usize::from(opened >= 2);
+            opened = 0;
+        }
+    }
+    rings
 }
 
 fn check(text: &str) -> Result<(), AreaError> {
@@ -41,18 +64,44 @@ fn check(text: &str) -> Result<(), AreaError> {
 async fn in_turn(ctx: &Context, text: Arc<str>) -> Result<Result<(), AreaError>, Refused> {
     let turn = timeout(PATIENCE, Arc::clone(&ctx.surveying).acquire_owned()).await;
     let turn = turn.map_err(|_| Refused::unavailable(ctx))?.map_err(|_| Refused::unavailable(ctx))?;
-    let checking = tokio::task::spawn_blocking(move || {
-        let began = Instant::now();
-        let checked = check(&text);
-        (checked, began.elapsed(), turn)
-    });
-    let (checked, took, turn) = checking.await.map_err(|error| {
-        tracing::error!(%error, "an area could not be checked");
-        Refused::unavailable(ctx)
-    })?;
+    let (done, checked) = oneshot::channel();
+    // On its own, for whoever hangs up meanwhile would take the pause along.
     tokio::spawn(async move {
-        sleep(took).await;
+        let began = Instant::now();
+        match tokio::task::spawn_blocking(move || check(&text)).await {
+            Ok(checked) => drop(done.send(checked)),
+            Err(error) => tracing::error!(%error, "an area could not be checked"),
+        }
+        sleep(began.elapsed()).await;
         drop(turn);
     });
-    Ok(checked)
+    checked.await.map_err(|_| Refused::unavailable(ctx))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_to_check_is_never_checked_where_it_comes_in() {
+        let polygon = r#"{"type": "Polygon", "coordinates": [[ [0, 0], [1, 0], [1, 1], [0, 0] ]]}"#;
+        assert!(is_small(polygon));
+        assert_eq!(rings(polygon), 1);
+        // Triangles that don't meet, but whose boxes do.
+        let triangles: Vec<String> =
+            (0..50).map(|at| format!("[[[{at},0],[89,{}],[{at}.3,0],[{at},0]]]", 89 - at)).collect();
+        let many = format!(r#"{{"type":"MultiPolygon","coordinates":[{}]}}"#, triangles.join(","));
+        assert!(many.len() <= SMALL_BYTES && check(&many).is_ok());
+        assert_eq!(rings(&many), 50);
+        assert!(!is_small(&many));
+        let holes: Vec<String> =
+            (1..40).map(|at| format!("[[{at},1],[{at},2],[{at}.5,1],[{at},1]]")).collect();
+        let holed = format!(
+            r#"{{"type":"Polygon","coordinates":[[[0,0],[50,0],[50,9],[0,9],[0,0]],{}]}}"#,
+            holes.join(", ")
+        );
+        assert!(holed.len() <= SMALL_BYTES && check(&holed).is_ok());
+        assert!(!is_small(&holed));
+        assert!(!is_small(&" ".repeat(SMALL_BYTES + 1)));
+    }
 }

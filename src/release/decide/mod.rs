@@ -86,11 +86,10 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
     }
 }
 
-/// A child that calls is no ghost and was not replaced, whatever it asks and however that is answered.
+/// A child that calls is no ghost and was not replaced, whatever it asks and however that is answered. That is noted with
+/// the call itself, also where the release has left memory: it is no reason to bring all of that back.
 fn called(state: &State, child: &str, mut decision: Decision) -> Decision {
-    if let Some((child, record)) = state.children.by_id(child)
-        && !matches!(decision.answer, Err(Refusal::NotInMemory(_)))
-    {
+    if let Some((child, record)) = state.children.by_id(child) {
         let took_part = record.unproven && matches!(decision.answer, Ok(Reply::Offer(_)));
         let mut signs = poll::signs_of_life(child, record);
         signs.extend(took_part.then_some(Change::ChildProven { child }));

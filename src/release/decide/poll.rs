@@ -26,6 +26,10 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
     if state.children.len() >= limit {
         return Decision::refused(Refusal::Limit { what: "children", limit });
     }
+    let Some(key) = state.children.next_key() else {
+        let limit = u32::MAX as usize;
+        return Decision::refused(Refusal::Limit { what: "ids that one store ever gave", limit });
+    };
     let arrival = if poll.child.is_some() { Arrival::Adopted } else { Arrival::Registered };
     if arrival == Arrival::Adopted && !may_bring_an_id(state, poll) {
         return Decision::refused(Refusal::TooManyAdopted { limit: state.settings.max_adopted });
@@ -46,7 +50,6 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
         labels: None,
         open: smallvec::SmallVec::new(),
     };
-    let key = state.children.next_key();
     let arrived = Change::ChildArrived { child: key, arrival, record: Box::new(record) };
     Decision::new(vec![arrived], Reply::Polled { child: id, key, offer: None })
 }

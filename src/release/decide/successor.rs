@@ -26,7 +26,7 @@ use crate::{
         ChildKey, ChildKind, ChildStatus, Cordon, Exclusion, Now, Outcome, ReleaseKey, StageStatus, steps,
     },
     release::{
-        assignment::{Assignment, Step},
+        assignment::{Assignment, FunctionSet, Step},
         change::Change,
         command::Seen,
         deadline,
@@ -273,10 +273,7 @@ pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
     if walk.assignment.status == ChildStatus::Todo {
         let goes_on = Course::of(walk, newcomer);
         if goes_on == Course::Begins {
-            let (release, instead_of) = (walk.release.key, Some(walk.child));
-            // The same machine, as far as is known: it runs what that one ran.
-            let lacks = walk.assignment.lacks;
-            walk.changes.push(Change::ChildJoined { release, child: newcomer, instead_of, lacks, now });
+            begin_for(walk, newcomer, now);
         }
         let outcome = Outcome::Excluded(Exclusion::Replaced);
         walk.step(Step::Ended { status: ChildStatus::No, outcome });
@@ -319,6 +316,21 @@ pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
     if begins {
         walk.push_for(newcomer, Step::Retried, None);
     }
+}
+
+/// A newcomer begins in the place of one that has not begun.
+fn begin_for(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
+    let (release, instead_of) = (walk.release.key, Some(walk.child));
+    // The same machine, as far as is known: it runs what that one ran.
+    let lacks = walk.assignment.lacks;
+    let Some(own) = walk.release.assignments.get(&newcomer) else {
+        walk.changes.push(Change::ChildJoined { release, child: newcomer, instead_of, lacks, now });
+        return;
+    };
+    // It takes back already what another one left, and still does so first.
+    let (predecessor, wave) = (own.predecessor.unwrap_or(walk.child), walk.assignment.wave);
+    walk.push_for(newcomer, Step::StandsInFor { predecessor, functions: FunctionSet::EMPTY, wave }, None);
+    walk.push_for(newcomer, Step::Retried, None);
 }
 
 /// What becomes of the part of a child whose place another takes.

@@ -90,7 +90,8 @@ fn expired(state: &State, seen: &dyn Seen, now: Now) -> Expired {
     expired
 }
 
-/// Whether an operator has said something of the child that would be forgotten with it.
+/// Whether an operator has said something of the child that would be forgotten with it. It is looked at again when they say
+/// something else.
 fn is_of_operators(child: &Child) -> bool {
     child.labels.is_some() || child.cordon != Cordon::Open
 }

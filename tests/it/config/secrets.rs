@@ -36,6 +36,8 @@ fn tokens_that_are_none_are_refused_without_showing_them() {
         ("child-1 short", "line 1: a token has at least 16 characters"),
         ("0123456789abcdef", "line 1: it looks like ID TOKEN"),
         ("# nobody\n", "holds no token"),
+        ("a 0123456789abcdef\n\nb 0123456789abcdef", "line 3: its token is that of line 1"),
+        ("a 0123456789abcdef\na fedcba9876543210", "child a has two tokens"),
     ] {
         std::fs::write(&file, content).unwrap();
         let flag = [("auth.child_token_file", file.to_str().unwrap())];
@@ -43,5 +45,6 @@ fn tokens_that_are_none_are_refused_without_showing_them() {
         assert_eq!(fault.place, "auth.child_token_file");
         assert!(fault.message.contains(reason), "{}", fault.message);
         assert!(!fault.message.contains("short"), "{}", fault.message);
+        assert!(!fault.message.contains("0123456789abcdef"), "{}", fault.message);
     }
 }

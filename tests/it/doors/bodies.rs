@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use choirmaster::http::{context::MAX_SUBMISSIONS, serve::Timeouts};
+use choirmaster::http::{
+    context::{MAX_REPORTING_KIB, MAX_SUBMISSIONS},
+    serve::Timeouts,
+};
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
@@ -43,6 +46,40 @@ async fn uploads_that_stall_keep_nobody_from_submitting() {
     let yaml = strategy("b");
     let planned = world.submit_to("/api/v1/plan", &yaml);
     assert_eq!(timeout(PATIENCE, planned).await.expect("an answer").status, 200);
+    drop(stalled);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn large_bodies_of_strangers_take_a_bounded_amount_of_memory_and_agents_get_through() {
+    const LARGE: usize = 1_000 * 1024;
+    let world = World::start().await;
+    let child = world.child().await;
+    let mut stalled = Vec::new();
+    // Each sends all but the end, and waits.
+    let text = head("/result", "application/json", LARGE) + &" ".repeat(LARGE - 1);
+    for _ in 0..MAX_REPORTING_KIB * 1024 / LARGE {
+        let mut stream = TcpStream::connect(world.manager.child_address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stalled.push(stream);
+    }
+    let refused = async {
+        loop {
+            let mut stream = TcpStream::connect(world.manager.child_address).await.unwrap();
+            let _ = stream.write_all(text.as_bytes()).await;
+            let answer = timeout(Duration::from_millis(200), first_answer(&mut stream)).await;
+            // One that waits for the last byte was taken: what the others have sent has not all arrived yet.
+            if let Ok(answer) = answer {
+                return answer;
+            }
+            stalled.push(stream);
+        }
+    };
+    let refused = timeout(PATIENCE, refused).await.expect("an answer");
+    assert_eq!(refused.status(), 503, "{refused:?}");
+    assert_eq!(world.poll(&child).await.0, child);
+    let submitted = timeout(PATIENCE, world.submit(&strategy("a"))).await.expect("an answer");
+    assert_eq!(submitted.status, 201, "{submitted:?}");
     drop(stalled);
     world.stop().await;
 }

@@ -28,7 +28,7 @@ fn rights(required: bool) -> Settings {
         operators: vec![("ada".to_owned(), Token::new(OPERATOR))],
         operator_required: true,
         metrics_open: false,
-        children: ChildTokens { tokens, required },
+        children: ChildTokens::new(tokens, required),
     }
 }
 

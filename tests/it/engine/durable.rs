@@ -271,9 +271,16 @@ async fn an_id_that_was_replaced_does_not_count_as_a_silent_child() {
     let minute = 60_000;
     let later = manager.engine.clock().served_ms() + 10 * minute;
     assert_eq!(manager.engine.view().silent_children(later, 5 * minute), 2);
+    let listed = async || {
+        let (status, text) = get(&manager, "/api/v1/children").await;
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str::<Value>(&text).unwrap()["items"].as_array().unwrap().len()
+    };
+    assert_eq!(listed().await, 2, "and it is in no list");
     // It calls again after all, and is somebody.
     poll(&manager, &keys[0].1).await;
     let later = manager.engine.clock().served_ms() + 10 * minute;
     assert_eq!(manager.engine.view().silent_children(later, 5 * minute), 3);
+    assert_eq!(listed().await, 3);
     manager.stop().await.unwrap();
 }

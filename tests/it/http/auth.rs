@@ -125,7 +125,7 @@ async fn a_page_of_another_site_can_not_release() {
 async fn children_with_a_token_must_send_their_own() {
     let tokens: HashMap<String, Token> =
         [("kid".to_owned(), Token::new("kids-secret")), ("sis".to_owned(), Token::new("sis-secret"))].into();
-    let children = ChildTokens { tokens, required: true };
+    let children = ChildTokens::new(tokens, true);
     let world = World::with(|options| {
         options.auth = Settings { children, ..Settings::default() };
         options.child_listen = Some("127.0.0.1:0".parse().unwrap());

@@ -4,12 +4,12 @@
 use std::{net::IpAddr, time::Duration};
 
 use choirmaster::{
-    model::{ChildId, StageStatus, steps},
+    model::{ChildId, ChildKind, StageStatus, steps},
     release::{
         advance,
         command::{Command, Poll, Reply, Seen},
         settings::Settings,
-        state::State,
+        state::{Profile, State},
     },
     strategy,
 };
@@ -86,6 +86,24 @@ impl Fleet {
         };
         match self.call(&Command::Poll(poll)) {
             Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A manager with ten agents calls, for the first time or again.
+    fn poll_as_manager(&mut self, id: Option<&str>) -> String {
+        self.born += 1;
+        let profile = Profile { kind: ChildKind::Rm, ..Profile::default() };
+        let poll = Poll {
+            child: id.map(|id| ChildId::parse(id).unwrap()),
+            fresh: ChildId::parse(&format!("m{}", self.born)).unwrap(),
+            area: Some("everywhere".into()),
+            address: Some(IpAddr::from([192, 0, 2, 1])),
+            agents: 10,
+            profile: Some(profile),
+        };
+        match self.call(&Command::Poll(poll)) {
+            Reply::Polled { child, .. } => child.as_str().to_owned(),
             other => panic!("{other:?}"),
         }
     }
@@ -179,6 +197,26 @@ fn nor_with_the_children_of_a_release() {
 }
 
 #[test]
+fn nor_with_the_managers_in_a_release() {
+    for managers in [100, 1_000, 10_000] {
+        let mut fleet = Fleet::new();
+        let ids: Vec<String> = (0..managers).map(|_| fleet.poll_as_manager(None)).collect();
+        for id in &ids {
+            fleet.poll_as_manager(Some(id));
+        }
+        let text = canary("7", "a") + "rollout: {max_in_progress: 500}\n";
+        fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+        for id in ids.iter().take(50) {
+            fleet.poll_as_manager(Some(id));
+            fleet.call(&Command::Fetch { child: id.clone(), offer: "7".to_owned() });
+            let summaries = vec![summary("Canary", StageStatus::SuccessWaiting)];
+            fleet.call(&Command::Result { child: id.clone(), offer: "7".to_owned(), summaries });
+        }
+        fleet.check("managers", managers);
+    }
+}
+
+#[test]
 fn nor_with_others_when_one_child_has_a_part_in_all_releases() {
     const RELEASES: usize = 40;
     for children in SIZES {
@@ -239,7 +277,7 @@ fn nor_when_all_agents_are_restarted_at_once() {
         let mut fleet = Fleet::new();
         fleet.register(children, area);
         fleet.submit("7", "a");
-        fleet.heard.gone_before = Some(fleet.state.children.next_key());
+        fleet.heard.gone_before = fleet.state.children.next_key();
         fleet.heard.gone_at = fleet.now.served_ms;
         fleet.pass(Duration::from_secs(5));
         fleet.register(children, area);

@@ -7,6 +7,7 @@ use choirmaster::{
     release::{
         change::Change,
         command::{Command, Form, Refusal},
+        state::Counts,
     },
     strategy::render::UNDO_STAGE,
 };
@@ -423,6 +424,23 @@ fn ids_that_callers_bring_along_are_forgotten_unless_they_take_part() {
 }
 
 #[test]
+fn who_brought_an_id_along_is_forgotten_also_when_an_operator_has_said_something_of_it_and_took_it_back() {
+    let mut world = World::new();
+    world.poll_as("x1", "north", None);
+    let label = |value: Option<&str>| Command::Label {
+        child: "x1".to_owned(),
+        key: "tier".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    world.command(&label(Some("edge"))).unwrap();
+    world.pass(10 * MINUTE);
+    assert!(world.state.children.key("x1").is_some());
+    world.command(&label(None)).unwrap();
+    world.pass(2 * MINUTE);
+    assert!(world.state.children.key("x1").is_none());
+}
+
+#[test]
 fn one_address_brings_only_so_many_ids_along_that_take_part_in_nothing() {
     let mut world = World::new();
     world.state.settings.max_adopted = 3;
@@ -472,4 +490,36 @@ fn nothing_is_stored_of_looks_that_find_nobody() {
         world.poll(&one);
         world.poll(&other);
     }
+}
+
+/// What is to be taken back for one is not forgotten when a second one at the same place is found to be gone.
+#[test]
+fn who_takes_back_what_one_left_and_begins_for_another_does_both() {
+    let mut world = World::new();
+    let (idle, busy) = (world.child("north"), world.child("north"));
+    world.submit(&canary("r", "a"));
+    world.take(&busy);
+    // It has forgotten what it had in hand.
+    for _ in 0..2 {
+        world.pass(SECOND);
+        world.poll(&busy);
+    }
+    let newcomer = world.child("north");
+    world.command(&Command::Forget { child: busy, even_if_it_owes: true }).unwrap();
+    assert_eq!(world.poll(&newcomer), "r.undo");
+    poll_for(&mut world, MINUTE, &[&newcomer]);
+    let key = world.state.children.key(&idle).unwrap();
+    assert_eq!(world.release("r").assignments[&key].outcome, REPLACED);
+    let mut recounted = world.release("r").clone();
+    recounted.counts = Counts::default();
+    recounted.recount();
+    assert_eq!(world.release("r").counts, recounted.counts);
+
+    assert_eq!(world.take(&newcomer).0, "r.undo", "the undo comes first");
+    world.report(&newcomer, "r.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    let (offer, _) = world.take(&newcomer);
+    world.report(&newcomer, &offer, summary("Canary", Completed)).unwrap();
+    let (offer, _) = world.take(&newcomer);
+    world.report(&newcomer, &offer, summary("choirmaster rollout", Completed)).unwrap();
+    assert!(world.state.releases.is_empty(), "{:?}", world.release("r").state);
 }

@@ -281,7 +281,7 @@ fn tell(world: &mut World, said: &[(&str, u32, u32)]) {
 
 fn quotas(world: &World, manager: &str) -> Vec<(u32, u32)> {
     let key = world.state.children.key(manager).unwrap();
-    world.release("7").managers[&key].quotas.clone()
+    world.release("7").managers.get(&key).unwrap().quotas.clone()
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod act;
 pub(super) mod advice;
 mod analysis;
 mod approve;
-mod charged;
 mod child_form;
 mod children;
 mod end_stage;

@@ -8,12 +8,12 @@ use axum::{
     http::StatusCode,
 };
 
-use super::charged::{Account, Charged};
 use crate::{
     engine::EngineError,
     functions::MAX_UPLOAD_BYTES,
     http::{
         Context,
+        charged::{Account, Charged},
         extract::{Body, media_type},
         problem::Problem,
     },

@@ -1,4 +1,4 @@
-//! Bodies of submissions, within the memory that all of them together may take.
+//! Large bodies, within the memory that all of one kind together may take.
 //!
 //! Only what has arrived counts: whoever announces much and sends nothing takes nothing from others.
 
@@ -19,9 +19,9 @@ use axum::{
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Of each body so much is free, in bytes, so that a strategy gets through whatever large uploads are under way. Bodies
-/// of children's calls are as large.
-const FREE_BYTES: usize = 128 * 1024;
+/// Of each body so much is free, in bytes: a strategy, and what an agent says, get through whatever large bodies are under
+/// way.
+pub(super) const FREE_BYTES: usize = 128 * 1024;
 
 /// What a body has taken of the memory for all; it is given back when this is dropped.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl HttpBody for Charged {
         let frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(cx));
         let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref().map(Bytes::len));
         if bytes.is_some_and(|bytes| !self.pay(bytes)) {
-            let error = io::Error::other("there is no memory for more submissions");
+            let error = io::Error::other("there is no memory for more bodies");
             return Poll::Ready(Some(Err(error.into())));
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
