@@ -26,11 +26,7 @@ impl State {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::ChildArrived { child, record, .. } => self.arrive(*child, record),
-            Change::ChildCalledAgain { child } => {
-                if let Some(child) = self.children.get_mut(*child) {
-                    child.called_again = true;
-                }
-            }
+            Change::ChildCalledAgain { child } => self.hear_again(*child),
             Change::ChildMoved { child, area } => self.move_child(*child, area.as_ref()),
             Change::ChildCalledFrom { child, address } => self.call_from(*child, *address),
             Change::ChildProven { child } => self.prove(*child),
@@ -234,6 +230,15 @@ impl State {
         }
         self.count_unproven(&record, 1);
         self.children.insert(key, record);
+    }
+
+    fn hear_again(&mut self, key: ChildKey) {
+        let Some(child) = self.children.get_mut(key) else { return };
+        child.called_again = true;
+        // It can't become a ghost any more, so nobody has to look whether it has.
+        if !child.unproven {
+            self.expiring.remove(&(child.born.served_ms + ms(GHOST_AFTER) + 1, key));
+        }
     }
 
     fn count_unproven(&mut self, record: &Child, more: isize) {

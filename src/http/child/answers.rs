@@ -9,7 +9,7 @@ use axum::{
 use super::{Refused, body::ChildBody, check_token, expect_json};
 use crate::{
     http::Context,
-    wire::question::{Answered, AnswersRequest},
+    wire::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES},
 };
 
 /// What a manager says to the questions that it was asked with the answers to its polls.
@@ -25,7 +25,7 @@ use crate::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     headers: HeaderMap,
-    body: Result<ChildBody, Refused>,
+    body: Result<ChildBody<MAX_ANSWERS_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
     let body = body?;

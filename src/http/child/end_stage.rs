@@ -25,7 +25,7 @@ use crate::{
     strategy::render,
     wire::{
         EndStageRequest,
-        child::{EndStageAnswer, Then},
+        child::{EndStageAnswer, MAX_END_STAGE_BODY_BYTES, Then},
     },
 };
 
@@ -51,7 +51,7 @@ pub(super) async fn handle(
     State(ctx): State<Context>,
     Wait(wait): Wait,
     JsonCall(headers): JsonCall,
-    body: Result<ChildBody, Refused>,
+    body: Result<ChildBody<MAX_END_STAGE_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
     let body = body?;
     let request = EndStageRequest::parse(&body.bytes)?;

@@ -16,14 +16,11 @@ mod wait;
 
 use axum::{
     body::Bytes,
-    extract::{DefaultBodyLimit, FromRequestParts, rejection::BytesRejection},
+    extract::FromRequestParts,
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use utoipa_axum::{
-    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
-    routes,
-};
+use utoipa_axum::{router::OpenApiRouter, routes};
 pub use wait::{MAX_WAIT, MAX_WAITERS};
 
 use super::{
@@ -35,11 +32,7 @@ use crate::{
     engine::{EngineError, view::ChildEntry},
     model::text,
     release::command::Refusal,
-    wire::{
-        WireError,
-        child::{MAX_END_STAGE_BODY_BYTES, MAX_POLL_BODY_BYTES, MAX_RESULT_BODY_BYTES},
-        question::MAX_ANSWERS_BODY_BYTES,
-    },
+    wire::WireError,
 };
 
 /// Agents that a child may say are below it, unless configured otherwise: more belong under several managers.
@@ -48,12 +41,12 @@ pub const MAX_AGENTS: u32 = 100_000;
 /// The routes of children.
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(poll::handle).layer(DefaultBodyLimit::max(MAX_POLL_BODY_BYTES)))
+        .routes(routes!(poll::handle))
         .routes(routes!(release::handle))
         .routes(routes!(functions::handle))
-        .routes(routes!(result::handle).layer(DefaultBodyLimit::max(MAX_RESULT_BODY_BYTES)))
-        .routes(routes!(end_stage::handle).layer(DefaultBodyLimit::max(MAX_END_STAGE_BODY_BYTES)))
-        .routes(routes!(answers::handle).layer(DefaultBodyLimit::max(MAX_ANSWERS_BODY_BYTES)))
+        .routes(routes!(result::handle))
+        .routes(routes!(end_stage::handle))
+        .routes(routes!(answers::handle))
 }
 
 /// Whether errors on a path are one line of text.
@@ -99,17 +92,6 @@ impl Refused {
 impl From<WireError> for Refused {
     fn from(error: WireError) -> Self {
         Self::bad(error.to_string())
-    }
-}
-
-impl From<BytesRejection> for Refused {
-    fn from(rejection: BytesRejection) -> Self {
-        match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this call accepts")
-            }
-            status => Self::new(status, rejection.body_text()),
-        }
     }
 }
 

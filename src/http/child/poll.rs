@@ -34,7 +34,7 @@ use crate::{
     },
     wire::{
         PollRequest,
-        child::{MAX_RM_IDS, PollAnswer},
+        child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
         question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, Question},
     },
 };
@@ -64,7 +64,7 @@ pub(super) async fn handle(
     Wait(wait): Wait,
     Caller(address): Caller,
     headers: HeaderMap,
-    body: Result<ChildBody, Refused>,
+    body: Result<ChildBody<MAX_POLL_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
     expect_json(&headers)?;
     let body = body?;

@@ -16,7 +16,10 @@ use crate::{
         manager::Agents,
         strata, summary,
     },
-    wire::{Histogram, ResultRequest, StageSummary, Stratum, Times, child::Why},
+    wire::{
+        Histogram, ResultRequest, StageSummary, Stratum, Times,
+        child::{MAX_RESULT_BODY_BYTES, Why},
+    },
 };
 
 /// What a child reports of its stages. Answered once it is stored.
@@ -32,7 +35,7 @@ use crate::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     JsonCall(headers): JsonCall,
-    body: Result<ChildBody, Refused>,
+    body: Result<ChildBody<MAX_RESULT_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
     let body = body?;
     let request = ResultRequest::parse(&body.bytes)?;
