@@ -4,7 +4,7 @@
 //! The limit of each call stands in the type of its body: a layer for it would cost every call a boxed service, a boxed
 //! future and an extension of the request, which is more than the rest of many an answer.
 
-use std::{error::Error as _, sync::Arc};
+use std::{error::Error, sync::Arc};
 
 use axum::{
     body::{Body, Bytes, to_bytes},
@@ -50,7 +50,7 @@ impl<const MAX: usize> FromRequest<Context> for ChildBody<MAX> {
 
 /// Why a body is not there.
 fn unread(error: &axum::Error) -> Refused {
-    if error.source().is_some_and(|source| source.is::<LengthLimitError>()) {
+    if error.source().is_some_and(<dyn Error>::is::<LengthLimitError>) {
         return Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this call accepts");
     }
     Refused::bad(format!("the body could not be read: {error}"))
