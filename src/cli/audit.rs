@@ -40,7 +40,7 @@ pub struct Args {
     /// Only what came since: so long ago (90s, 30m, 2h, 7d), or a time (2026-03-01T12:00:00Z)
     #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "after")]
     since: Option<Since>,
-    /// At most so many entries
+    /// At most so many entries; what one call brought about is one, with a line for each event
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: usize,
     /// Then wait for what comes, until Ctrl-C; a restart of the manager is bridged

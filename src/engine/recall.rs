@@ -54,6 +54,7 @@ pub(super) async fn about_one_child(
         | Command::SkipChild { release, .. }
         | Command::RetryChild { release, .. }
         | Command::Retry { release }
+        | Command::PlanAgain { release }
         | Command::EndStageNow { release, .. }
         | Command::SkipStage { release, .. }
         | Command::UpstreamSkip { release, .. }

@@ -160,6 +160,11 @@ impl Undo {
     pub const fn is_pending(&self) -> bool {
         !self.functions.is_empty()
     }
+
+    /// Whether the child goes back right now.
+    pub const fn is_in_hand(&self) -> bool {
+        self.fetched && self.is_pending()
+    }
 }
 
 /// What a reported stage shows of the versions that run at the child now.
@@ -628,7 +633,7 @@ impl Assignment {
                     self.tainted = self.tainted.minus(self.rolled_out);
                 }
             }
-            Step::PolledWhileBusy => match self.undo.as_deref_mut().filter(|undo| undo.fetched) {
+            Step::PolledWhileBusy => match self.undo.as_deref_mut().filter(|undo| undo.is_in_hand()) {
                 Some(undo) => undo.polls = undo.polls.saturating_add(1),
                 None => self.polls = self.polls.saturating_add(1),
             },

@@ -64,8 +64,8 @@ pub enum Command {
     },
     Abort {
         release: String,
-        reason: String,
-        /// Who says so, where the reason is theirs.
+        /// Why, in the words of whoever says so.
+        note: Option<String>,
         by: Option<String>,
     },
     /// Opens the gate that waits for somebody to say yes.
@@ -92,6 +92,10 @@ pub enum Command {
     },
     /// Another attempt for every child that failed, timed out, was unreachable, lost or left untested.
     Retry {
+        release: String,
+    },
+    /// One in which nobody could take part was submitted once more.
+    PlanAgain {
         release: String,
     },
     /// Ends a stage for every child that is in it.

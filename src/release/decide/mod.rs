@@ -47,8 +47,8 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
         Command::Pause { release, reason } => operate::pause(state, release, reason, now).into(),
         Command::Resume { release } => operate::resume(state, release, now).into(),
-        Command::Abort { release, reason, by } => {
-            operate::abort(state, release, reason, by.as_deref(), now).into()
+        Command::Abort { release, note, by } => {
+            operate::abort(state, release, note.as_deref(), by.as_deref(), now).into()
         }
         Command::Approve { release } => lead::approve(state, release, now).into(),
         Command::Promote { release } => lead::promote(state, release, now).into(),
@@ -56,6 +56,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::SkipChild { release, child } => lead::skip_child(state, release, child, now).into(),
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
         Command::Retry { release } => operate::retry(state, release, now).into(),
+        Command::PlanAgain { release } => operate::plan_again(state, release, now).into(),
         Command::EndStageNow { release, stage } => operate::end_stage(state, release, stage, now).into(),
         Command::SkipStage { release, stage } => skip::decide(state, release, stage, false, now).into(),
         Command::UpstreamSkip { release, stage } => skip::decide(state, release, stage, true, now).into(),

@@ -107,7 +107,7 @@ pub(super) fn held(release: &Release, what: String) -> Refusal {
 pub(super) fn abort(
     state: &State,
     id: &str,
-    reason: &str,
+    note: Option<&str>,
     by: Option<&str>,
     now: Now,
 ) -> Result<Decision, Refusal> {
@@ -117,9 +117,9 @@ pub(super) fn abort(
         | ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Paused { .. } => {
-            let by = by.map(str::to_owned);
-            let note = Some(reason.to_owned()).filter(|_| by.is_some());
-            let ending = Ending { by, note, ..Ending::new(Cause::Operator, reason) };
+            let text = note.unwrap_or("an operator aborted it");
+            let (by, note) = (by.map(str::to_owned), note.map(str::to_owned));
+            let ending = Ending { by, note, ..Ending::new(Cause::Operator, text) };
             Ok(Decision::new(roll_back(state, release, ending, End::Aborted, now), Reply::Done))
         }
         ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } => {
@@ -164,18 +164,26 @@ pub(in crate::release) fn roll_back(
     changes
 }
 
+pub(super) fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
+        return Err(wrong(release, "only one in which nobody could take part is planned once more"));
+    };
+    let again = Change::ReleaseReplanned { release: release.key, now };
+    Ok(Decision::new(vec![again], Reply::Done))
+}
+
 pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
-        ReleaseState::Over { end: End::NoParticipants, .. } => {
-            let again = Change::ReleaseReplanned { release: release.key, now };
-            return Ok(Decision::new(vec![again], Reply::Done));
-        }
         ReleaseState::Running
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
         // Whoever was left untested may have calls by now.
         ReleaseState::Over { end: End::Done, .. } if release.counts.left_untested > 0 => {}
+        ReleaseState::Over { end: End::NoParticipants, .. } => {
+            return Err(wrong(release, "nobody took part; submit it again once there are children for it"));
+        }
         _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
     }
     if release.attempt >= MAX_ATTEMPT {

@@ -168,7 +168,17 @@ async fn lists_come_in_pages_and_filters_are_checked() {
     let path = format!("/api/v1/releases?limit=2&after={}", first["next"].as_str().unwrap());
     let second = world.get(&path).await.ok().json();
     assert_eq!((ids(&second), &second["next"]), (vec!["r1".to_owned()], &Value::Null));
-    // Without a child each of them is over at once.
+    // Without a child each of them is over at once, and there is nobody to stop, to hold, or to try again.
+    let mut refused = String::new();
+    for action in ["abort", "pause", "retry"] {
+        let answer = world.call("POST", &format!("/api/v1/releases/r1/{action}")).await;
+        refused += &format!("{}\n", answer.problem());
+    }
+    insta::assert_snapshot!(refused, @"
+    409 /problems/wrong-state: release r1 is NoParticipants: what is over can't be aborted; release the old version
+    409 /problems/wrong-state: release r1 is NoParticipants: only a running release can be paused
+    409 /problems/wrong-state: release r1 is NoParticipants: nobody took part; submit it again once there are children for it
+    ");
     assert_eq!(ids(&world.get("/api/v1/releases?state=NoParticipants").await.ok().json()).len(), 3);
     assert!(ids(&world.get("/api/v1/releases?function=other").await.ok().json()).is_empty());
     assert_eq!(ids(&world.get("/api/v1/releases?function=sieve&limit=1").await.ok().json()), ["r3"]);

@@ -58,12 +58,25 @@ fn of_an_aborted_release_stays_who_aborted_it_and_why() {
     let child = world.child(AREA);
     world.submit(&canary("7", "a"));
     world.take(&child);
-    let (release, reason) = ("7".to_owned(), "wrong folder".to_owned());
-    world.command(&Command::Abort { release, reason, by: Some("operator:ann".to_owned()) }).unwrap();
+    let (release, note) = ("7".to_owned(), Some("wrong folder".to_owned()));
+    world.command(&Command::Abort { release, note, by: Some("operator:ann".to_owned()) }).unwrap();
     undo(&mut world, &child, "7.undo");
     let told = ending(&world, "7");
     assert_eq!((told.cause, told.text.as_str()), (Cause::Operator, "wrong folder"));
     assert_eq!((told.by.as_deref(), told.note.as_deref()), (Some("operator:ann"), Some("wrong folder")));
+}
+
+#[test]
+fn of_one_aborted_without_a_note_stays_who_aborted_it() {
+    let (mut world, release) = (World::new(), "7".to_owned());
+    let child = world.child(AREA);
+    world.submit(&canary("7", "a"));
+    world.take(&child);
+    let by = Some("operator:ann".to_owned());
+    world.command(&Command::Abort { release, note: None, by }).unwrap();
+    let told = ending(&world, "7");
+    assert_eq!(told.text, "an operator aborted it");
+    assert_eq!((told.by.as_deref(), told.note.as_deref()), (Some("operator:ann"), None));
 }
 
 #[test]

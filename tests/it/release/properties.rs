@@ -58,6 +58,7 @@ enum Deed {
     RetryChild(usize, usize),
     Abort(usize),
     Retry(usize),
+    PlanAgain(usize),
     EndStage(usize, usize),
     SkipStage(usize, usize),
     Forget(usize),
@@ -145,6 +146,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (release.clone(), child.clone()).prop_map(|(release, child)| Deed::RetryChild(release, child)),
         1 => release.clone().prop_map(Deed::Abort),
         2 => release.clone().prop_map(Deed::Retry),
+        1 => release.clone().prop_map(Deed::PlanAgain),
         1 => (release.clone(), 0..6_usize).prop_map(|(release, stage)| Deed::EndStage(release, stage)),
         2 => (release, 0..5_usize).prop_map(|(release, stage)| Deed::SkipStage(release, stage)),
         1 => child.clone().prop_map(Deed::Forget),
@@ -302,9 +304,10 @@ impl Run {
                 });
             }
             Deed::Abort(index) => {
-                self.command(Command::Abort { release: release(*index), reason: String::new(), by: None });
+                self.command(Command::Abort { release: release(*index), note: None, by: None });
             }
             Deed::Retry(index) => self.command(Command::Retry { release: release(*index) }),
+            Deed::PlanAgain(index) => self.command(Command::PlanAgain { release: release(*index) }),
             Deed::EndStage(index, stage) => {
                 let stage = STAGES[*stage].to_owned();
                 self.command(Command::EndStageNow { release: release(*index), stage });
@@ -449,7 +452,7 @@ fn one_that_stood_in_for_a_child_that_was_not_gone_owes_nothing_for_it() {
 /// Sequences that broke an invariant once.
 #[test]
 fn sequences_that_went_wrong_once_do_not_again() {
-    use Deed::{Arrive, Forget, Pass, Poll, ReportCurrent, Retry, Submit, Take};
+    use Deed::{Arrive, Forget, Pass, PlanAgain, Poll, ReportCurrent, Submit, Take};
     let fails = |child| ReportCurrent { child, status: StageStatus::Error };
     let ready = |child| ReportCurrent { child, status: StageStatus::SuccessWaiting };
     let told: [&[Deed]; 5] = [
@@ -458,7 +461,7 @@ fn sequences_that_went_wrong_once_do_not_again() {
         &[Submit(0), Submit(6), Poll(0), Take(3), Take(2), fails(2), Take(2), Forget(2), Pass(90_000)],
         &[Submit(4), Take(2), Pass(901), Submit(0), Take(3), Forget(2), Pass(90_000)],
         // Nobody took part, somebody is replaced, and it is planned once more.
-        &[Pass(90_000), Submit(13), Arrive(1), Arrive(1), Forget(0), Submit(0), Retry(13)],
+        &[Pass(90_000), Submit(13), Arrive(1), Arrive(1), Forget(0), Submit(0), PlanAgain(13)],
         &[Submit(13), Submit(0), ready(2), Poll(0), Take(0), Pass(1), Take(1)],
     ];
     for deeds in told {

@@ -268,6 +268,19 @@ fn a_machine_that_is_restarted_again_and_again_takes_back_what_all_its_ids_owe()
 }
 
 #[test]
+fn one_that_took_back_what_another_left_and_then_loses_its_own_offer_is_lost() {
+    let (mut world, old) =
+        world_with(&strategy_text("7", "", &["a"], &[["Canary", WAIT, "a", "rollout", "rollback"]]));
+    begin(&mut world, &old, "7");
+    let (new, offer) = world.comes_back("north", "");
+    assert_eq!((offer.as_str(), world.take(&new).0.as_str()), ("7.undo", "7.undo"));
+    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    world.get_ready(&new, "Canary");
+    poll_for(&mut world, MINUTE, &[&new]);
+    assert_eq!(world.assignment("7", &new).outcome, Some(Outcome::Lost));
+}
+
+#[test]
 fn what_is_owed_goes_to_the_heir_who_shows_long_after() {
     let (mut world, old) = world_with(&strict("7"));
     begin(&mut world, &old, "7");

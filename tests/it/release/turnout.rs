@@ -7,7 +7,7 @@ use choirmaster::{
     plan::Turnout,
     release::{
         change::Change,
-        command::Command,
+        command::{Command, Refusal},
         manager::Agents,
         state::{Profile, ReleaseState},
         summary::Summary,
@@ -239,7 +239,8 @@ fn nobody_to_release_to_is_no_success_and_the_same_again_does_what_it_says() {
     world.submit(&led("order: waves, waves: [1, 100%]"));
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
     let children = fleet(&mut world, 2);
-    world.retry("7").unwrap();
+    assert!(matches!(world.retry("7"), Err(Refusal::WrongState { .. })), "there was nobody to try it again");
+    world.plan_again("7");
     assert_eq!(world.state_of("7"), "Running");
     assert_eq!(offered(&mut world, &children), [children[0].as_str()]);
     succeed(&mut world, &children[0]);
@@ -255,7 +256,7 @@ fn who_was_taken_out_did_not_take_part_and_has_another_attempt() {
     let (release, child) = ("7".to_owned(), children[0].clone());
     world.command(&Command::SkipChild { release, child }).unwrap();
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
-    world.retry("7").unwrap();
+    world.plan_again("7");
     assert_eq!(world.poll(&children[0]), "7.r2");
 }
 

@@ -324,12 +324,17 @@ impl World {
     }
 
     pub fn abort(&mut self, release: &str) {
-        let (release, reason) = (release.to_owned(), "bad".to_owned());
-        self.command(&Command::Abort { release, reason, by: None }).unwrap();
+        let (release, note) = (release.to_owned(), Some("bad".to_owned()));
+        self.command(&Command::Abort { release, note, by: None }).unwrap();
     }
 
     pub fn retry(&mut self, release: &str) -> Result<(), Refusal> {
         self.command(&Command::Retry { release: release.to_owned() }).map(|_| ())
+    }
+
+    /// One in which nobody could take part is submitted once more.
+    pub fn plan_again(&mut self, release: &str) {
+        self.command(&Command::PlanAgain { release: release.to_owned() }).unwrap();
     }
 
     pub fn end_now(&mut self, release: &str, stage: &str) -> Result<(), Refusal> {

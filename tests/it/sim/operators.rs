@@ -75,7 +75,7 @@ impl World {
             return Some(Command::Resume { release });
         }
         match self.dice.below(12) {
-            0 => Some(Command::Abort { release, reason: "an operator said so".to_owned(), by: None }),
+            0 => Some(Command::Abort { release, note: Some("an operator said so".to_owned()), by: None }),
             1 => Some(Command::Pause { release, reason: "an operator looks".to_owned() }),
             2 | 3 => Some(Command::Retry { release }),
             4 => {
@@ -110,7 +110,7 @@ impl World {
             return Some((manager, Command::Resume { release }));
         }
         let command = match self.dice.below(4) {
-            0 => Command::Abort { release, reason: "an operator below said so".to_owned(), by: None },
+            0 => Command::Abort { release, note: Some("an operator below said so".to_owned()), by: None },
             1 => Command::Pause { release, reason: "an operator below looks".to_owned() },
             2 => {
                 let stage = self.dice.pick(&plans::NAMES).to_owned();

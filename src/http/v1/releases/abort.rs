@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 
-use super::act::{act, reason};
+use super::act::act;
 use crate::{
     http::{
         Context,
@@ -27,7 +27,7 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let (reason, name) = (reason(&by), Some(by.actor.name()));
-    let command = Command::Abort { release: id.clone(), reason, by: name };
+    let (note, name) = (by.note.clone(), Some(by.actor.name()));
+    let command = Command::Abort { release: id.clone(), note, by: name };
     act(&ctx, &id, command, by).await
 }

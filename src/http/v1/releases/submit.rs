@@ -125,7 +125,7 @@ async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> 
     let is_empty = row.is_some_and(|row| row.state == NO_PARTICIPANTS.name());
     if is_empty {
         let release = id.to_owned();
-        ctx.engine.call(Command::Retry { release }, by, PATIENCE).await?;
+        ctx.engine.call(Command::PlanAgain { release }, by, PATIENCE).await?;
     }
     Ok(is_empty)
 }
