@@ -333,7 +333,10 @@ impl Overseer {
             for member in release.assignments.keys() {
                 let Some(record) = view.managers[manager].state.children.get(*member) else { continue };
                 let child = (manager, record.id.as_str().to_owned());
-                if view.witnesses[manager].was_over(key, &child.1) {
+                let witness = &view.witnesses[manager];
+                let here = release.strategy.stages.iter().position(|own| own.name == NAMES[stage]);
+                let later = here.is_some_and(|here| witness.came_later(release, &child.1, here));
+                if later || witness.was_over(key, &child.1) {
                     continue;
                 }
                 let came = match self.known_as.get(&child) {

@@ -75,6 +75,8 @@ pub struct Witness {
     completed: HashSet<Stage>,
     /// Children that were told to end a stage for want of calls: that opens no barrier, and leads past none.
     idle: HashSet<(ReleaseKey, String)>,
+    /// Who began in another's place, and which barriers were open then: those below this level.
+    stood_in: BTreeMap<(ReleaseKey, String), u8>,
     /// When a child was over in a release for the first time.
     over: HashMap<(ReleaseKey, String), u64>,
     /// Barriers that opened rightly: release, wave, stage before.
@@ -197,6 +199,13 @@ impl Witness {
                 Change::Child { release, child, step: Step::SignalledIdle, .. } => {
                     let id = manager.state.children.get(*child).map(|record| record.id.to_string());
                     self.idle.extend(id.map(|id| (*release, id)));
+                }
+                Change::Child { release, child, step: Step::StandsInFor { .. }, .. } => {
+                    let id = manager.state.children.get(*child).map(|record| record.id.to_string());
+                    let level = manager.release(*release).map(|release| release.gates.stand.level);
+                    if let (Some(id), Some(level)) = (id, level) {
+                        self.stood_in.entry((*release, id)).or_insert(level);
+                    }
                 }
                 Change::ReleaseRetried { release, .. } => {
                     self.retried.insert(*release);
@@ -482,7 +491,8 @@ impl Witness {
                 continue;
             };
             let id = record.id.as_str().to_owned();
-            if self.over.contains_key(&(release.key, id.clone())) {
+            if self.over.contains_key(&(release.key, id.clone())) || self.came_later(release, &id, stage - 1)
+            {
                 continue;
             }
             let Some(ready) = self.ready.get(&(release.key, id.clone(), stage - 1)) else {
@@ -501,6 +511,12 @@ impl Witness {
             let gates = if self.retried.contains(&release.key) { 1 } else { waves.count() };
             self.check_approvals(release, gates);
         }
+    }
+
+    /// Whether a child began in another's place when the barrier after this stage was open already.
+    pub fn came_later(&self, release: &Release, child: &str, stage: usize) -> bool {
+        let level = self.stood_in.get(&(release.key, child.to_owned()));
+        level.is_some_and(|level| release.gates.levels.may_end(Slot::stage(stage), *level))
     }
 
     /// Whether the child was told to end a stage for want of calls. It may get them before it hears of it.
