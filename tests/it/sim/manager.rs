@@ -47,6 +47,10 @@ impl Seen for Calls {
     fn last_call(&self, child: ChildKey) -> Option<u64> {
         Some(self.last.get(&child).copied().unwrap_or_default().max(self.listening_since))
     }
+
+    fn called_since(&self, child: ChildKey, served_ms: u64) -> bool {
+        self.last.get(&child).is_some_and(|last| *last > served_ms)
+    }
 }
 
 /// A command that changed something.
