@@ -1,10 +1,10 @@
 //! The children of a manager below: the kind `children`. Where the path goes on, the manager asks the next one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Kind, PATIENCE, Unanswered, ask};
+use super::{Asked, Kind, PATIENCE, ask};
 use crate::{
     engine::{Engine, EngineError, view::View},
     model::{ChildKey, Cordon, Now},
@@ -84,10 +84,7 @@ impl Kind for ChildrenOf {
             let page = page(&asked.engine, wanted.filter, after, limit, all).await;
             return page.map_err(|error| error.to_string());
         }
-        let (key, path) = next_hop(&asked.engine, &wanted.path)?;
-        ask::<Self>(&asked.engine, key, &Wanted { path, ..wanted }, asked.left_below())
-            .await
-            .map_err(|why| why.to_string())
+        below_within(&asked.engine, wanted, asked.left_below()).await
     }
 }
 
@@ -103,9 +100,13 @@ pub(super) fn next_hop(engine: &Engine, path: &[String]) -> Result<(ChildKey, Ve
 
 /// A page of the children below a manager below this one.
 pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Child>, String> {
+    below_within(engine, wanted, PATIENCE).await
+}
+
+/// The same, within a time.
+async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result<Page<Child>, String> {
     let (key, path) = next_hop(engine, &wanted.path)?;
-    let said: Result<_, Unanswered> =
-        ask::<ChildrenOf>(engine, key, &Wanted { path, ..wanted }, PATIENCE).await;
+    let said = ask::<ChildrenOf>(engine, key, &Wanted { path, ..wanted }, time).await;
     said.map_err(|why| why.to_string())
 }
 

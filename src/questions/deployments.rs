@@ -1,6 +1,9 @@
 //! What runs where below a manager: the kind `deployments`. Where the path goes on, the manager asks the next one.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,10 +55,7 @@ impl Kind for DeploymentsOf {
             };
             return page(&asked.engine, &filter).await.map_err(|error| error.to_string());
         }
-        let (key, path) = next_hop(&asked.engine, &wanted.path)?;
-        ask::<Self>(&asked.engine, key, &Wanted { path, ..wanted }, asked.left_below())
-            .await
-            .map_err(|why| why.to_string())
+        below_within(&asked.engine, wanted, asked.left_below()).await
     }
 }
 
@@ -70,8 +70,13 @@ pub enum PageError {
 
 /// A page of what runs below a manager below this one.
 pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Deployment>, String> {
+    below_within(engine, wanted, PATIENCE).await
+}
+
+/// The same, within a time.
+async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result<Page<Deployment>, String> {
     let (key, path) = next_hop(engine, &wanted.path)?;
-    let said = ask::<DeploymentsOf>(engine, key, &Wanted { path, ..wanted }, PATIENCE).await;
+    let said = ask::<DeploymentsOf>(engine, key, &Wanted { path, ..wanted }, time).await;
     said.map_err(|why| why.to_string())
 }
 

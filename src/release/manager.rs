@@ -217,7 +217,8 @@ impl Assignment {
         agents
     }
 
-    fn owes_overdue(&self) -> bool {
+    /// Whether it owes an undo for which the release waits no longer.
+    pub(super) fn owes_overdue(&self) -> bool {
         self.pending_undo().is_some_and(|undo| undo.overdue)
     }
 }

@@ -7,7 +7,6 @@
 //! Kept in memory. After a start it follows from who is there ([`State::recheck_all`]).
 
 use super::{
-    assignment::Assignment,
     settings::Settings,
     state::{Child, State},
 };
@@ -72,7 +71,7 @@ impl State {
             Recheck::pending(key, child.born.served_ms, served_ms, &self.settings)
         });
         let parts = self.releases.values().flat_map(|release| release.assignments.iter());
-        let debtors = parts.filter(|(_, part)| owes(part)).map(|(child, _)| *child);
+        let debtors = parts.filter(|(_, part)| part.owes_overdue()).map(|(child, _)| *child);
         let debtors = debtors.map(|child| Recheck::first(child, served_ms, &self.settings));
         let all: Vec<Recheck> = newcomers.chain(debtors).collect();
         self.rechecks.extend(all);
@@ -82,9 +81,4 @@ impl State {
     pub(super) fn is_newcomer(&self, key: ChildKey, child: &Child) -> bool {
         !child.unproven && super::places::place(child).is_some_and(|place| self.places.is_shared(place, key))
     }
-}
-
-/// Whether the release waits for an undo of this part no longer.
-pub(super) fn owes(part: &Assignment) -> bool {
-    part.pending_undo().is_some_and(|undo| undo.overdue)
 }

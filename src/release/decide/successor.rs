@@ -32,7 +32,7 @@ use crate::{
         deadline,
         offer::MAX_ATTEMPT,
         places::{self, are_same},
-        recheck::{Recheck, owes},
+        recheck::Recheck,
         settings::MAX_RECHECKS_PER_TICK,
         state::{Child, Release, State},
     },
@@ -87,7 +87,7 @@ pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
     for recheck in due.take(MAX_RECHECKS_PER_TICK) {
         steps::take(1);
         let child = recheck.child;
-        let owes = parts(state, child).any(|(_, part)| owes(part));
+        let owes = parts(state, child).any(|(_, part)| part.owes_overdue());
         let found = if is_live(state, seen, child, now) {
             succeed(state, seen, child, now)
         } else if owes {
