@@ -107,7 +107,7 @@ const TABLE: &str = "CREATE TABLE rows (
         release_key bigint NOT NULL, child_key bigint NOT NULL, status smallint NOT NULL, outcome text,
         attempt smallint NOT NULL, stage smallint NOT NULL, stage_status smallint NOT NULL,
         updated_ms bigint NOT NULL, detail text NOT NULL, PRIMARY KEY (release_key, child_key)
-    ) WITH (fillfactor = 70)";
+    ) WITH (fillfactor = 40)";
 
 const FILL: &str = "INSERT INTO rows SELECT 1, key, 2, NULL, 1, 0, 1, 1767225600000,
         '{\"named\":1,\"piece\":\"Whole\",\"fetched\":true,\"since\":123456,\"stage_since\":123456,\"facts\":0}'
