@@ -19,7 +19,7 @@ use crate::{
                         choirmaster release list --function sieve --json | jq -r '.[].id'")]
 pub struct Args {
     /// Only releases in this state: Planned, Running, Paused, AwaitingApproval,
-    /// RollingBack, Done, DoneWithFailures, RolledBack, Aborted, NoParticipants
+    /// RollingBack, Done, DoneWithFailures, DoneUntested, RolledBack, Aborted, NoParticipants
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Only releases that change this function
