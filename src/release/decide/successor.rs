@@ -211,7 +211,7 @@ fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> 
         let deadlines = state.settings.deadlines(&release.strategy);
         match part.pending_undo() {
             Some(undo) if undo.fetched => Some(deadlines.setup_ms),
-            _ if !part.is_in_hand() => None,
+            _ if !may_be_busy_with(part) => None,
             _ if deadline::is_silent_by_nature(part, &release.strategy) => Some(deadlines.stage_ms),
             _ => {
                 // Its first call after the download comes when all is set up.
@@ -224,6 +224,12 @@ fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> 
         }
     });
     in_hand.max().unwrap_or(ms(state.settings.absence))
+}
+
+/// Whether the child may be at work on what it fetched. One poll since then shows nothing while the part goes on: it may
+/// have been sent before the download that it came after.
+fn may_be_busy_with(part: &Assignment) -> bool {
+    part.is_in_hand() || (part.status == ChildStatus::Doing && part.fetched)
 }
 
 const fn ms(time: std::time::Duration) -> u64 {

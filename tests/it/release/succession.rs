@@ -106,18 +106,22 @@ fn a_machine_that_comes_back_twice_in_one_release_is_lost() {
 /// The sample configuration gives every agent the same area: here one came two seconds after another had begun to set up.
 #[test]
 fn a_newcomer_with_the_area_of_one_that_sets_up_is_another_machine() {
-    for (newcomer, is_same_address) in [(address(2), false), (address(1), true)] {
+    for (newcomer, late_poll) in [(address(2), false), (address(1), false), (address(1), true)] {
         let mut world = World::new();
         world.address = address(1);
         let old = world.child("north");
         world.submit(&strict("7"));
         world.take(&old);
+        if late_poll {
+            // It was sent before the download, and shows nothing of it.
+            world.poll(&old);
+        }
         world.pass(2 * SECOND);
         world.address = newcomer;
         let new = world.child("north");
         // An image is fetched over a slow line.
         poll_for(&mut world, 12 * MINUTE, &[&new]);
-        assert_eq!(world.assignment("7", &old).status, ChildStatus::Doing, "{is_same_address}");
+        assert_eq!(world.assignment("7", &old).status, ChildStatus::Doing, "{newcomer:?} {late_poll}");
         assert_eq!(world.state_of("7"), "Running");
         assert_eq!(world.may_end(&old, "7", "Canary"), Ok(false));
     }

@@ -12,6 +12,7 @@ use choirmaster::{
         assignment::{Assignment, Slot},
         change::Change,
         command::{Command, Form, Reply},
+        gate::Gate,
         offer::OfferName,
         state::{End, Release, ReleaseState},
     },
@@ -75,8 +76,11 @@ pub struct Witness {
     completed: HashSet<Stage>,
     /// Children that were told to end a stage for want of calls: that opens no barrier, and leads past none.
     idle: HashSet<(ReleaseKey, String)>,
-    /// Who began in another's place, and which barriers were open then: those below this level.
+    /// Who began in another's place, and which barriers were open then, or what the manager above had been told of as
+    /// reached: those below this level. What it was told is not taken back.
     stood_in: BTreeMap<(ReleaseKey, String), u8>,
+    /// The first barrier after those of which the manager above was told that all have come there.
+    told: HashMap<ReleaseKey, u8>,
     /// When a child was over in a release for the first time.
     over: HashMap<(ReleaseKey, String), u64>,
     /// Barriers that opened rightly: release, wave, stage before.
@@ -204,7 +208,14 @@ impl Witness {
                     let id = manager.state.children.get(*child).map(|record| record.id.to_string());
                     let level = manager.release(*release).map(|release| release.gates.stand.level);
                     if let (Some(id), Some(level)) = (id, level) {
-                        self.stood_in.entry((*release, id)).or_insert(level);
+                        let told = self.told.get(release).copied().unwrap_or_default();
+                        self.stood_in.entry((*release, id)).or_insert(level.max(told));
+                    }
+                }
+                Change::GateReached { release: key, gate: Gate::Level(level), .. } => {
+                    let release = manager.release(*key).filter(|release| release.upstream.is_some());
+                    if let Some(release) = release {
+                        self.told.insert(*key, release.gates.levels.barrier_from(level + 1));
                     }
                 }
                 Change::ReleaseRetried { release, .. } => {
@@ -515,7 +526,8 @@ impl Witness {
         }
     }
 
-    /// Whether a child began in another's place when the barrier after this stage was open already.
+    /// Whether a child began in another's place when the barrier after this stage was open already, or the manager above
+    /// had been told that all have come there.
     pub fn came_later(&self, release: &Release, child: &str, stage: usize) -> bool {
         let level = self.stood_in.get(&(release.key, child.to_owned()));
         level.is_some_and(|level| release.gates.levels.may_end(Slot::stage(stage), *level))
