@@ -88,12 +88,12 @@ fn an_idle_stage_is_told_to_end_after_an_hour_and_its_child_keeps_the_base_versi
     // Its minimum duration of five seconds is over first.
     assert_eq!(minutes_until_told(&mut world, &child, "7", "Halves"), 59);
     world.report(&child, "7", without_calls("Halves", Failure)).unwrap();
+    assert_eq!(world.ended(), ["Untested, 0 unconfirmed"], "of the new version nothing is known");
     let part = world.assignment("7", &child);
     assert_eq!((part.outcome, part.status), (Some(Outcome::Untested), ChildStatus::Done));
     assert_eq!((world.runs(&child, "a").as_str(), world.poll(&child).as_str()), ("base of 7", ""));
     let counts = world.release("7").counts;
     assert_eq!((counts.untested, counts.succeeded, counts.failures()), (1, 0, 0));
-    assert_eq!(world.ended(), ["Untested, 0 unconfirmed"], "of the new version nothing is known");
     insta::assert_snapshot!(world.waits_child("7", &child), @"ended: untested, stage Halves did not get the calls it needs");
 }
 
