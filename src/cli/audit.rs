@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::sleep;
 
 use super::{
-    client::{Client, Connection},
+    client::{self, Client, Connection},
     failure::Failure,
     show,
 };
@@ -17,7 +17,7 @@ use crate::wire::api::AuditEntry;
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// No commit has an entry of this number.
-const LAST_OF_COMMIT: u32 = i32::MAX as u32;
+const LAST_OF_COMMIT: u32 = 999_999_999;
 
 /// Longest time back, in seconds: a hundred years.
 const MAX_AGO_S: i64 = 100 * 366 * 86_400;
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "after")]
     since: Option<Since>,
     /// At most so many entries; what one call brought about is one, with a line for each event
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = client::most)]
     limit: usize,
     /// Then wait for what comes, until Ctrl-C; a restart of the manager is bridged
     #[arg(long)]

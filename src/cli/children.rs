@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 
 use super::{
-    client::{Client, Connection, Noted},
+    client::{self, Client, Connection, Noted},
     failure::Failure,
     show,
 };
@@ -82,7 +82,7 @@ struct List {
     #[arg(long)]
     outside: bool,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = client::most)]
     limit: usize,
     #[command(flatten)]
     common: Common,

@@ -22,6 +22,7 @@ const PAGE: usize = 500;
 
 /// Managers of one manager that a list over the tree goes into.
 const MAX_MANAGERS: usize = 10_000;
+
 /// Least characters of a child's id by which it may be named.
 const SHORTEST_ID: usize = 4;
 
@@ -286,6 +287,12 @@ impl Client {
     }
 }
 
+/// How many items a list may have, as somebody writes it.
+pub fn most(text: &str) -> Result<usize, String> {
+    let most = text.parse().ok().filter(|most| *most > 0);
+    most.ok_or_else(|| "it is a whole number from 1".to_owned())
+}
+
 /// A list over a whole tree.
 #[derive(Debug)]
 pub struct Tree<T> {
@@ -327,9 +334,14 @@ impl Client {
                 }
             }
             let of_managers: Vec<(&str, &str)> = [("kind", "rm")].into_iter().chain(at).collect();
-            let below = self.list::<Child>(&["api", "v1", "children"], &of_managers, MAX_MANAGERS).await;
-            let below = below.map(|(below, _)| below).unwrap_or_default();
-            managers.extend(below.into_iter().map(|child| format!("{prefix}{}", child.id)));
+            match self.list::<Child>(&["api", "v1", "children"], &of_managers, MAX_MANAGERS).await {
+                Ok((below, more)) => {
+                    managers.extend(below.into_iter().map(|child| format!("{prefix}{}", child.id)));
+                    tree.more |= more;
+                }
+                Err(error) if manager.is_empty() => return Err(error),
+                Err(error) => tree.unheard.push((format!("what is below {manager}"), error.to_string())),
+            }
         }
         Ok(tree)
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use jiff::Timestamp;
 
 use super::{
-    client::{Client, Connection},
+    client::{self, Client, Connection},
     failure::Failure,
     show,
 };
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     here: bool,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = client::most)]
     limit: usize,
     /// Print a JSON array
     #[arg(long)]

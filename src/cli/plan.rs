@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    client::{CallError, Client, Connection},
+    client::{self, CallError, Client, Connection},
     failure::Failure,
     printable::{Passes, Printable},
     release::submit::{body, refused, rendered},
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     /// List at most so many
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = client::most)]
     limit: usize,
     /// Write target and children to a file that any map tool can show
     #[arg(long, value_name = "OUT")]

@@ -9,11 +9,14 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::show;
-use crate::store::{
-    StoreError,
-    options::OpenOptions,
-    transfer::{self, Info},
-    url,
+use crate::{
+    model::text,
+    store::{
+        StoreError,
+        options::OpenOptions,
+        transfer::{self, Info},
+        url,
+    },
 };
 
 /// A line of progress is shown after this many rows.
@@ -79,7 +82,12 @@ pub async fn run(args: StoreArgs, out: &mut (dyn Write + Send)) -> u8 {
     match done {
         Ok(()) => DONE,
         Err(error) => {
-            eprintln!("error: {error}");
+            // What is refused is what the caller wanted of it.
+            let said = match &error {
+                StoreError::Refused(why) => why.clone(),
+                error => error.to_string(),
+            };
+            eprintln!("error: {}", text::lines(&said));
             match error {
                 StoreError::Refused(_) | StoreError::Held { .. } | StoreError::Newer { .. } => USERS_FAULT,
                 StoreError::Unavailable(_)

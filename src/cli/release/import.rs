@@ -12,6 +12,7 @@ use crate::{
     cli::{
         client::{Client, Connection, Noted},
         failure::{self, Failure},
+        printable::{Passes, Printable},
         show,
         source::{Functions, Source, Unfound, Wanted, strategy_of},
     },
@@ -89,7 +90,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     }
     for found in &all {
         if let Some(error) = &found.error {
-            writeln!(io::stderr(), "{}: {error}\n", found.file)?;
+            writeln!(Printable::stderr(Passes::None), "{}: {error}\n", found.file)?;
         }
     }
     if args.json {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     cli::{
-        client::{Client, Connection},
+        client::{self, Client, Connection},
         failure::Failure,
         show, terminal,
     },
@@ -19,14 +19,15 @@ use crate::{
                         choirmaster release list --function sieve --json | jq -r '.[].id'")]
 pub struct Args {
     /// Only releases in this state: Planned, Running, Paused, AwaitingApproval,
-    /// RollingBack, Done, DoneWithFailures, RolledBack, Aborted, NoParticipants
+    /// RollingBack, Done, DoneWithFailures, DoneUntested, RolledBack, RolledBackUnproven, Aborted,
+    /// NoParticipants
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Only releases that change this function
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = client::most)]
     limit: usize,
     /// Print a JSON array
     #[arg(long)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        client::{Client, Connection},
+        client::{self, Client, Connection},
         failure::Failure,
         show, terminal,
     },
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long)]
     results: bool,
     /// At most so many children
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = client::most)]
     limit: usize,
     /// Print the strategy as it was submitted, and nothing else
     #[arg(long, conflicts_with = "json")]

@@ -27,7 +27,7 @@ const NO_NUL: &str = "^[^\\u0000]*$";
 
 /// Keys of pages; empty is the first one.
 const NUMBER: &str = "^[0-9]{0,9}$";
-const PLACE: &str = "^([0-9]{1,9}-[0-9]{1,9})?$";
+const PLACE: &str = "^([0-9]{1,18}-[0-9]{1,9})?$";
 const DEPLOYMENT: &str = "^[0-9]{1,9}:[^\\u0000]*$";
 
 /// The keywords that hold for a parameter of this name, in this operation.

@@ -227,6 +227,10 @@ impl Hour {
 fn the_commands_of_the_readme_work_as_they_stand_there() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let lines = lines(&readme);
+    // What stands before the first section are this repository's own demo and tests, which are run by themselves.
+    for line in lines.iter().filter(|line| !line.section.is_empty()) {
+        assert!(SECTIONS.contains(&line.section.as_str()), "nothing here runs {line:?}");
+    }
     let mut hour = Hour::begin();
     for section in SECTIONS {
         if section == "A tree" {

@@ -117,3 +117,11 @@ fn there_are_completions_for_every_shell() {
         assert!(completions.contains("end-stage") && completions.contains("deployments"), "{shell}");
     }
 }
+
+#[test]
+fn the_help_names_every_state_by_which_releases_are_listed() {
+    let text = help(&["release", "list", "--help"]);
+    for state in choirmaster::release::state::ReleaseState::NAMES {
+        assert!(text.split([' ', ',', '\n']).any(|word| word == state), "{state}:\n{text}");
+    }
+}

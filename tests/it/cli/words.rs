@@ -129,6 +129,34 @@ fn the_audit_trail_is_cut_where_it_is_said_and_says_of_more_only_where_there_is_
     }
 }
 
+#[test]
+fn a_list_of_nothing_is_asked_for_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    for list in ["children list", "release list", "release show x", "deployments", "audit", "plan x.yml"] {
+        let refused =
+            run(folder.path(), list.split(' ').chain(["--limit", "0", "--url", "http://127.0.0.1:1"]));
+        assert_eq!(code(&refused), 1, "{list}: {}", err(&refused));
+        assert!(err(&refused).contains("it is a whole number from 1"), "{list}: {}", err(&refused));
+    }
+}
+
+/// A folder may be called anything, and its name is said of it.
+#[test]
+fn the_name_of_a_folder_does_not_move_the_cursor() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
+    let odd = folder.path().join("releases/red\u{1b}[31m\u{202e}");
+    std::fs::create_dir_all(&odd).unwrap();
+    std::fs::copy(super::repository().join("releases/canary.yml"), odd.join("release.yml")).unwrap();
+    let output = run(folder.path(), ["release", "import", "releases", "--url", &manager.url]);
+    assert_eq!(code(&output), 1, "it has no functions");
+    let said = err(&output);
+    assert!(said.contains("fns.zip") && !said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+    let store = format!("sqlite://{}", odd.join("none.db").display());
+    let said = err(&run(folder.path(), ["store", "info", "--store", &store]));
+    assert!(said.starts_with("error: there is no store at ") && !said.contains('\u{1b}'), "{said:?}");
+}
+
 /// What a command writes to a terminal of its own.
 fn on_a_terminal(folder: &std::path::Path, variables: &[(&str, &str)], command: &str) -> String {
     let mut terminal = std::process::Command::new("script");

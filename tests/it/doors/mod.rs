@@ -7,6 +7,7 @@ mod hosts;
 mod mutants;
 mod opening;
 mod raw;
+mod routes;
 mod schemathesis;
 mod small;
 mod tokens;

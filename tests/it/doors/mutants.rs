@@ -3,12 +3,24 @@
 //!
 //! The same seed makes the same requests. `CHOIRMASTER_DOORS_MUTANTS` and `CHOIRMASTER_DOORS_SEED` set how many and which.
 
-use std::{fs, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    panic,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    runtime,
     time::{Instant, timeout},
 };
 
@@ -335,27 +347,36 @@ async fn read(stream: &mut TcpStream, head_only: bool) -> Option<Said> {
     }
 }
 
-/// A request of which anything may be changed. That nothing at all is answered is an answer too.
-async fn whole(
-    address: SocketAddr,
-    mut request: Vec<u8>,
-    others: &[Seed],
-    dice: &mut Dice,
-) -> (Vec<u8>, Option<Said>) {
-    mutate(&mut request, others, dice);
-    let head: Vec<u8> = request.iter().copied().take(200).collect();
-    if String::from_utf8_lossy(&head).contains("/events") {
-        return (request, None);
-    }
+/// Sends bytes that may be no request on a connection of their own. That nothing at all is answered is an answer too.
+async fn ask_once(address: SocketAddr, bytes: &[u8]) -> Option<Said> {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let _ = stream.write_all(&request).await;
+    let _ = stream.write_all(bytes).await;
     let _ = stream.shutdown().await;
-    let said = Box::pin(read(&mut stream, request.starts_with(b"HEAD "))).await;
-    (request, said)
+    Box::pin(read(&mut stream, bytes.starts_with(b"HEAD "))).await
 }
 
 fn shown(request: &[u8]) -> String {
     String::from_utf8_lossy(request).chars().take(4_000).collect()
+}
+
+/// Asks until it is answered fast enough to be believed, and says what is wrong with an answer.
+async fn faults(line: &mut Line, request: &[u8], is_whole: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for _ in 0..SLOW_TRIES {
+        let began = Instant::now();
+        let said =
+            if is_whole { ask_once(line.address, request).await } else { Box::pin(line.ask(request)).await };
+        match said {
+            Some(said) if said.status >= 500 => found.push(format!("{}: {}", said.status, shown(request))),
+            None if !is_whole => found.push(format!("no answer: {}", shown(request))),
+            _ => {}
+        }
+        if began.elapsed() < SLOW {
+            return found;
+        }
+    }
+    found.push(format!("slow: {}", shown(request)));
+    found
 }
 
 async fn attack(address: SocketAddr, kid: String, mut dice: Dice, count: u64) -> Vec<String> {
@@ -363,40 +384,53 @@ async fn attack(address: SocketAddr, kid: String, mut dice: Dice, count: u64) ->
     let mut line = Line { address, stream: None };
     let mut found = Vec::new();
     for number in 0..count {
-        let request = mutant(&calls, &strategies, &mut dice);
-        if number % WHOLE_OF == 0 {
-            let (request, said) = Box::pin(whole(address, request, &calls, &mut dice)).await;
-            if said.is_some_and(|said| said.status >= 500) {
-                found.push(format!("an error of ours: {}", shown(&request)));
-            }
-            continue;
-        }
-        let mut tries = 0;
-        loop {
-            let began = Instant::now();
-            match Box::pin(line.ask(&request)).await {
-                None => found.push(format!("no answer: {}", shown(&request))),
-                Some(said) if said.status >= 500 => {
-                    found.push(format!("{}: {}", said.status, shown(&request)));
-                }
-                Some(_) => {}
-            }
-            tries += 1;
-            if began.elapsed() < SLOW {
-                break;
-            }
-            if tries == SLOW_TRIES {
-                found.push(format!("slow: {}", shown(&request)));
-                break;
+        let mut request = mutant(&calls, &strategies, &mut dice);
+        let is_whole = number % WHOLE_OF == 0;
+        if is_whole {
+            mutate(&mut request, &calls, &mut dice);
+            let head = &request[..request.len().min(200)];
+            if String::from_utf8_lossy(head).contains("/events") {
+                continue;
             }
         }
+        found.extend(faults(&mut line, &request, is_whole).await);
     }
     found
 }
 
-// On one core: other tests run beside it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn no_changed_request_or_strategy_does_any_harm() {
+/// Counts what panics on threads of this name from now on. It is printed all the same.
+fn panics_on(threads: &'static str) -> Arc<AtomicU64> {
+    let count = Arc::new(AtomicU64::new(0));
+    let (counted, otherwise) = (Arc::clone(&count), panic::take_hook());
+    panic::set_hook(Box::new(move |what| {
+        if thread::current().name() == Some(threads) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        otherwise(what);
+    }));
+    count
+}
+
+/// The manager runs on threads of its own: not each panic ends a connection, and none may pass unseen.
+#[test]
+fn no_changed_request_or_strategy_does_any_harm() {
+    const THREADS: &str = "attacked manager";
+    let panics = panics_on(THREADS);
+    // On one core: other tests run beside it.
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name(THREADS)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        // All of it on these threads.
+        tokio::spawn(attacked()).await.unwrap();
+    });
+    assert_eq!(panics.load(Ordering::Relaxed), 0, "something panicked, see above");
+}
+
+async fn attacked() {
     let world = World::start().await;
     let kid = world.child().await;
     for id in ["a", "b"] {

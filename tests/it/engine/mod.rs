@@ -1,4 +1,5 @@
 pub mod durable;
+mod faulty;
 mod history;
 mod recall;
 mod refused;

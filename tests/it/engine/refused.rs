@@ -10,54 +10,19 @@ use choirmaster::{
         settings::Settings,
         state::Profile,
     },
-    store::{
-        Loader, Pruning, StoreError, Writer,
-        options::OpenOptions,
-        rows::{Batch, LeaseRow},
-        url,
-    },
+    store::{StoreError, options::OpenOptions, rows::Batch, url},
 };
-use futures_util::future::{BoxFuture, join_all, ready};
+use futures_util::future::join_all;
+
+use super::faulty::Faulty;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store that refuses every batch with a child of this name.
+/// A child of this name is in no batch that the store takes.
 const POISON: &str = "poison";
 
-#[derive(Debug)]
-struct Picky(Box<dyn Writer>);
-
-impl Writer for Picky {
-    fn lease(&self) -> &LeaseRow {
-        self.0.lease()
-    }
-
-    fn load<'a>(&'a mut self, loader: &'a mut dyn Loader) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.load(loader)
-    }
-
-    fn commit<'a>(&'a mut self, batch: &'a Batch) -> BoxFuture<'a, Result<(), StoreError>> {
-        if batch.writes.children.iter().any(|child| child.name.as_deref() == Some(POISON)) {
-            return Box::pin(ready(Err(StoreError::Refused("poison".to_owned()))));
-        }
-        self.0.commit(batch)
-    }
-
-    fn renew(&mut self, served_ms: u64) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.renew(served_ms)
-    }
-
-    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.0.prune_history(limit)
-    }
-
-    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.0.prune_audit(pruning)
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.0.release()
-    }
+fn is_poisoned(batch: &Batch) -> bool {
+    batch.writes.children.iter().any(|child| child.name.as_deref() == Some(POISON))
 }
 
 fn poll(id: &str, name: &str) -> Command {
@@ -76,10 +41,12 @@ async fn only_the_command_that_the_store_refuses_fails() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite://{}", folder.path().join("choir.db").display());
     let (writer, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
+    let fault = |batch: Option<&Batch>| {
+        batch.is_some_and(is_poisoned).then(|| StoreError::Refused("poison".to_owned()))
+    };
+    let writer = Faulty { store: writer, fault };
     let started =
-        engine::start(Box::new(Picky(writer)), reader, Settings::default(), TaskSettings::default())
-            .await
-            .unwrap();
+        engine::start(Box::new(writer), reader, Settings::default(), TaskSettings::default()).await.unwrap();
     let engine = started.engine;
     for round in 0..20 {
         let names = ["good", POISON, "better", "best", POISON, "fine"];

@@ -16,15 +16,11 @@ use choirmaster::{
         command::{Command, Poll, Reply},
         settings::Settings,
     },
-    store::{
-        Loader, Pruning, StoreError, Writer,
-        options::OpenOptions,
-        rows::{Batch, LeaseRow},
-        url,
-    },
+    store::{StoreError, options::OpenOptions, rows::Batch, url},
 };
-use futures_util::future::{BoxFuture, ready};
 use tokio::time::{sleep, timeout};
+
+use super::faulty::Faulty;
 
 /// Longer than the trouble lasts.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -36,58 +32,6 @@ const ATTEMPTS: usize = 12;
 type Matter = Arc<Mutex<Option<Error>>>;
 
 type Error = fn() -> StoreError;
-
-/// A store that something may be the matter with. It takes nothing then.
-#[derive(Debug)]
-struct Troubled {
-    store: Box<dyn Writer>,
-    matter: Matter,
-    refused: Arc<AtomicUsize>,
-}
-
-impl Troubled {
-    fn trouble(&self) -> Option<StoreError> {
-        let matter = *self.matter.lock().unwrap();
-        self.refused.fetch_add(usize::from(matter.is_some()), Ordering::Relaxed);
-        matter.map(|error| error())
-    }
-}
-
-impl Writer for Troubled {
-    fn lease(&self) -> &LeaseRow {
-        self.store.lease()
-    }
-
-    fn load<'a>(&'a mut self, loader: &'a mut dyn Loader) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.store.load(loader)
-    }
-
-    fn commit<'a>(&'a mut self, batch: &'a Batch) -> BoxFuture<'a, Result<(), StoreError>> {
-        match self.trouble() {
-            Some(error) => Box::pin(ready(Err(error))),
-            None => self.store.commit(batch),
-        }
-    }
-
-    fn renew(&mut self, served_ms: u64) -> BoxFuture<'_, Result<(), StoreError>> {
-        match self.trouble() {
-            Some(error) => Box::pin(ready(Err(error))),
-            None => self.store.renew(served_ms),
-        }
-    }
-
-    fn prune_history(&mut self, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.store.prune_history(limit)
-    }
-
-    fn prune_audit(&mut self, pruning: Pruning) -> BoxFuture<'_, Result<u64, StoreError>> {
-        self.store.prune_audit(pruning)
-    }
-
-    fn release(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.release()
-    }
-}
 
 /// What is logged.
 #[derive(Debug, Clone, Default)]
@@ -118,7 +62,13 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
     let store = format!("sqlite://{}", folder.path().join("choir.db").display());
     let (writer, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
     let (matter, refused) = (Matter::default(), Arc::new(AtomicUsize::new(0)));
-    let writer = Troubled { store: writer, matter: Arc::clone(&matter), refused: Arc::clone(&refused) };
+    let (is_the_matter, counted) = (Arc::clone(&matter), Arc::clone(&refused));
+    let fault = move |_: Option<&Batch>| {
+        let matter = *is_the_matter.lock().unwrap();
+        counted.fetch_add(usize::from(matter.is_some()), Ordering::Relaxed);
+        matter.map(|error| error())
+    };
+    let writer = Faulty { store: writer, fault };
     let started =
         engine::start(Box::new(writer), reader, Settings::default(), TaskSettings::default()).await.unwrap();
     let (log, engine) = (Log::default(), started.engine);

@@ -356,21 +356,23 @@ fn a_manager_above_its_own_parent_takes_no_offers_until_that_is_over() {
     assert!(acts.contains(&Act::Note { offer: "21".to_owned() }), "{acts:?}");
 }
 
+fn question() -> Question {
+    Question { id: "q".to_owned(), kind: "k".to_owned(), within_ms: 2_000, body: "{}".to_owned() }
+}
+
 #[test]
 fn a_question_is_answered_and_the_next_poll_follows_at_once_but_not_in_a_storm() {
     let mut bench = Bench::registered();
     let (poll, _) = bench.call();
-    let question =
-        Question { id: "q".to_owned(), kind: "k".to_owned(), within_ms: 2_000, body: "{}".to_owned() };
     let asking = Polled {
         id: "c1".to_owned(),
         rm_ids: vec!["above".to_owned()],
         features: vec!["questions".to_owned()],
-        questions: vec![question.clone()],
+        questions: vec![question()],
         ..Polled::default()
     };
     let acts = bench.answer(poll, Answer::Polled(asking.clone()));
-    assert!(acts.contains(&Act::Answer(vec![question])), "{acts:?}");
+    assert!(acts.contains(&Act::Answer(vec![question()])), "{acts:?}");
     assert!(bench.sleep() < POLL_MS, "whoever asks may have more to ask");
     let polled = |calls: Vec<_>| {
         calls.into_iter().find_map(|(id, call)| match call {
@@ -393,12 +395,10 @@ fn a_question_is_answered_and_the_next_poll_follows_at_once_but_not_in_a_storm()
 fn a_manager_that_is_above_its_own_parent_answers_nothing() {
     let mut bench = Bench::registered();
     let (poll, _) = bench.call();
-    let question =
-        Question { id: "q".to_owned(), kind: "k".to_owned(), within_ms: 2_000, body: "{}".to_owned() };
     let asking = Polled {
         id: "c1".to_owned(),
         rm_ids: vec![OWN.to_owned()],
-        questions: vec![question],
+        questions: vec![question()],
         ..Polled::default()
     };
     let acts = bench.answer(poll, Answer::Polled(asking));

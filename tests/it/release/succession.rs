@@ -42,6 +42,14 @@ fn begin(world: &mut World, child: &str, offer: &str) {
     }
 }
 
+/// The machine comes back under a new id, which takes back what the old one left of release 7.
+fn restarted(world: &mut World) -> String {
+    let (new, offer) = world.comes_back("north", "");
+    assert_eq!((offer.as_str(), world.take(&new).0.as_str()), ("7.undo", "7.undo"));
+    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    new
+}
+
 /// Time passes, and these children poll.
 fn poll_for(world: &mut World, time: Duration, children: &[&str]) {
     for _ in 0..time.as_secs() / 5 {
@@ -91,9 +99,7 @@ fn a_machine_that_comes_back_takes_back_what_it_left_and_goes_on() {
 fn a_machine_that_comes_back_twice_in_one_release_is_lost() {
     let (mut world, old) = world_with(&strict("7"));
     begin(&mut world, &old, "7");
-    let (new, _) = world.comes_back("north", "");
-    world.take(&new);
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    let new = restarted(&mut world);
     begin(&mut world, &new, "7.r2");
     let (third, offer) = world.comes_back("north", "");
     assert_eq!(world.assignment("7", &new).outcome, Some(Outcome::Lost));
@@ -218,9 +224,7 @@ fn a_child_that_calls_again_was_not_replaced_and_both_go_on() {
 fn one_that_went_on_for_another_goes_on_when_that_one_calls_again() {
     let (mut world, old) = world_with(&strict("7"));
     begin(&mut world, &old, "7");
-    let (new, _) = world.comes_back("north", "");
-    world.take(&new);
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    let new = restarted(&mut world);
     begin(&mut world, &new, "7.r2");
     assert_eq!(world.may_end(&old, "7", "Canary"), Ok(false));
     for (child, offer) in [(&old, "7"), (&new, "7.r2")] {
@@ -276,9 +280,7 @@ fn one_that_took_back_what_another_left_and_then_loses_its_own_offer_is_lost() {
     let (mut world, old) =
         world_with(&strategy_text("7", "", &["a"], &[["Canary", WAIT, "a", "rollout", "rollback"]]));
     begin(&mut world, &old, "7");
-    let (new, offer) = world.comes_back("north", "");
-    assert_eq!((offer.as_str(), world.take(&new).0.as_str()), ("7.undo", "7.undo"));
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    let new = restarted(&mut world);
     world.get_ready(&new, "Canary");
     poll_for(&mut world, MINUTE, &[&new]);
     assert_eq!(world.assignment("7", &new).outcome, Some(Outcome::Lost));
@@ -347,9 +349,7 @@ fn one_that_went_back_itself_takes_back_what_it_inherits_too() {
 fn a_retry_whose_successor_succeeds_leaves_nobody_lost() {
     let (mut world, old) = world_with(&canary("7", "a"));
     begin(&mut world, &old, "7");
-    let (new, _) = world.comes_back("north", "");
-    world.take(&new);
-    world.report(&new, "7.undo", summary(UNDO_STAGE, Completed)).unwrap();
+    let new = restarted(&mut world);
     begin(&mut world, &new, "7.r2");
     let (third, offer) = world.comes_back("north", "");
     world.fetch(&third, &offer).unwrap();

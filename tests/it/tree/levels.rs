@@ -90,11 +90,17 @@ pub async fn look_until(world: &World, path: &str, is_expected: impl Fn(&Value) 
 
 /// The manager below is known above, with all its agents.
 pub async fn registered(root: &World) {
-    let is_there = |children: &Value| {
-        let children = children["items"].as_array().unwrap();
-        children.iter().any(|child| child["kind"] == "rm" && child["agents"] == AGENTS)
+    manager_of(root, AGENTS as u64).await;
+}
+
+/// The id of a manager below, once it stands for so many agents.
+pub async fn manager_of(world: &World, agents: u64) -> String {
+    let found = |children: &Value| {
+        let stands = |child: &&Value| child["kind"] == "rm" && child["agents"] == agents;
+        children["items"].as_array().unwrap().iter().find(stands).cloned()
     };
-    look_until(root, "/api/v1/children", is_there).await;
+    let children = look_until(world, "/api/v1/children", |children| found(children).is_some()).await;
+    found(&children).unwrap()["id"].as_str().unwrap().to_owned()
 }
 
 pub async fn ended(world: &World, release: &str) -> String {

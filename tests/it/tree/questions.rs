@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    levels::{below, look_until, url},
+    levels::{below, manager_of, url},
     plain::PlainParent,
 };
 use crate::world::{AREA, Answer, World};
@@ -30,13 +30,7 @@ fn wanted(rest: &str, silent_after_ms: u64) -> Wanted {
 
 /// The manager below, once it stands for so many agents and is known to answer.
 pub async fn asked_of(world: &World, agents: u64) -> ChildKey {
-    let is_there = |children: &Value| {
-        let children = children["items"].as_array().unwrap();
-        children.iter().any(|child| child["kind"] == "rm" && child["agents"] == agents)
-    };
-    let children = look_until(world, "/api/v1/children", is_there).await;
-    let children = children["items"].as_array().unwrap().clone();
-    let id = children.iter().find(|child| child["kind"] == "rm").unwrap()["id"].as_str().unwrap().to_owned();
+    let id = manager_of(world, agents).await;
     let began = Instant::now();
     loop {
         let entry = world.manager.engine.view().child(&id).unwrap();

@@ -5,20 +5,14 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{
-    levels::{below, ended, look_until, url},
+    levels::{below, ended, look_until, manager_of, url},
     plain::PlainParent,
 };
 use crate::world::{STAGE, World, strategy};
 
 /// The manager below, once it stands for so many agents and answers questions.
 async fn manager(world: &World, agents: u64) -> String {
-    let is_there = |children: &Value| {
-        let children = children["items"].as_array().unwrap();
-        children.iter().any(|child| child["kind"] == "rm" && child["agents"] == agents)
-    };
-    let children = look_until(world, "/api/v1/children", is_there).await;
-    let children = children["items"].as_array().unwrap().clone();
-    let id = children.iter().find(|child| child["kind"] == "rm").unwrap()["id"].as_str().unwrap().to_owned();
+    let id = manager_of(world, agents).await;
     let asked = format!("/api/v1/children?below={id}");
     look_until(world, &asked, |page| page["items"].is_array()).await;
     id
