@@ -218,6 +218,7 @@ impl Building {
             times: detail.times,
             next_deadline: 0,
             sweep: None,
+            is_part: false,
             cover: KeptCover::default(),
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
