@@ -34,9 +34,12 @@ use crate::{
         Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
         pages::Pages, steps,
     },
-    plan::{AreaIndex, KeptCover},
+    plan::AreaIndex,
     strategy::Strategy,
 };
+
+/// Whoever reads a release from a store makes one; nothing of it is stored.
+pub use crate::plan::KeptCover;
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
