@@ -11,6 +11,7 @@ use choirmaster::{
     plan::{ENTRY_BYTES, Fleet as _, Place, plan},
     release::{
         change::{Arrival, Change},
+        registration::{Live, Registration},
         settings::Settings,
         state::{Child, State},
     },
@@ -49,21 +50,18 @@ fn area(index: usize, count: usize) -> String {
 fn state(count: usize) -> anyhow::Result<State> {
     let mut state = State::new(Settings::default());
     for index in 0..count {
-        let record = Child {
+        let child = ChildKey(index as u32);
+        let registration = Registration {
             id: ChildId::parse(&crate::bodies::child_id(index))?,
+            key: child,
             area: Some(area(index, count).into()),
             address: None,
             agents: 0,
-            born: Now::default(),
-            called_again: true,
-            unproven: false,
-            replaced: None,
-            cordon: choirmaster::model::Cordon::Open,
             profile: None,
-            labels: None,
-            open: smallvec::SmallVec::new(),
+            live: Live::default(),
         };
-        let (child, record) = (ChildKey(index as u32), Box::new(record));
+        let record = Child { called_again: true, ..Child::new(registration, Now::default()) };
+        let record = Box::new(record);
         state.apply(&Change::ChildArrived { child, arrival: Arrival::Registered, record });
     }
     Ok(state)

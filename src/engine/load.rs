@@ -21,6 +21,8 @@ use crate::{
         change::Variant,
         gate::{Gates, Turns},
         offer::Piece,
+        rare::Rare,
+        registration::{Live, Registration},
         state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
         upstream,
     },
@@ -147,19 +149,23 @@ fn child(row: ChildRow) -> Result<Child, StoreError> {
         other => return Err(bad("children", key, "kind", format!("{other:?} is none"))),
     };
     let profile = Profile { name: row.name, kind, capabilities: detail.capabilities };
-    Ok(Child {
+    let registration = Registration {
         id: ChildId::parse(&row.id).map_err(|e| bad("children", key, "id", e))?,
+        key: ChildKey(key),
         area: row.area.map(Into::into),
         agents: row.agents,
-        born: Now { wall_ms: row.born_ms, served_ms: detail.born_served_ms },
-        called_again: detail.called_again,
         address: detail.address,
+        profile: (!detail.plain).then(|| Box::new(profile)),
+        live: Live::default(),
+    };
+    let born = Now { wall_ms: row.born_ms, served_ms: detail.born_served_ms };
+    Ok(Child {
+        called_again: detail.called_again,
         unproven: detail.unproven,
         replaced: detail.replaced.map(Box::new),
         cordon: detail.cordon,
-        profile: (!detail.plain).then(|| Box::new(profile)),
         labels: (!detail.labels.is_empty()).then(|| Box::new(detail.labels)),
-        open: smallvec::SmallVec::new(),
+        ..Child::new(registration, born)
     })
 }
 
@@ -283,6 +289,17 @@ impl Building {
         } else {
             detail.piece
         };
+        let rare = Rare {
+            undo: detail.undo.map(Box::new),
+            manager: detail.manager.map(Box::new),
+            passed: detail.passed,
+            idle: detail.idle,
+            lacks: detail.lacks,
+            successor: detail.successor,
+            displaced: detail.displaced,
+            predecessor: detail.predecessor,
+            joined: detail.joined,
+        };
         let assignment = Assignment {
             status,
             outcome,
@@ -291,24 +308,16 @@ impl Building {
             piece,
             fetched: detail.fetched,
             by_itself: is_stage && detail.fetched && !detail.led,
-            idle: detail.idle.map(Box::new),
-            manager: detail.manager.map(Box::new),
             wave: detail.wave,
             admitted: detail.admitted,
-            passed: detail.passed,
-            joined: detail.joined,
             slot: Slot(small("stage", row.stage)?),
             stage_status,
             since: detail.since,
             stage_since: detail.stage_since,
             polls: detail.polls,
-            lacks: detail.lacks,
             tainted: detail.tainted,
             rolled_out: detail.rolled_out,
-            undo: detail.undo.map(Box::new),
-            successor: detail.successor,
-            displaced: detail.displaced,
-            predecessor: detail.predecessor,
+            rare: rare.into(),
             facts: detail.facts,
             heard: (!detail.late.is_empty())
                 .then(|| Box::new(Heard { marks: Vec::new(), late: detail.late })),
@@ -367,7 +376,7 @@ impl Building {
         }
         let waves = self.members.into_iter().map(|(key, (wave, _))| (key, wave));
         let (members, waves): (Vec<ChildKey>, Vec<u32>) = waves.unzip();
-        let joined = assignments.iter().filter(|(_, assignment)| assignment.joined.is_some());
+        let joined = assignments.iter().filter(|(_, assignment)| assignment.rare.joined.is_some());
         let joined: Vec<(ChildKey, u32)> = joined.map(|(key, assignment)| (*key, assignment.wave)).collect();
         self.release.joined = joined.len() as u32;
         let turns = members.iter().copied().zip(waves).chain(joined);

@@ -15,6 +15,7 @@
 
 pub mod audit;
 pub mod clock;
+mod directory;
 mod gather;
 mod handle;
 pub mod lineage;

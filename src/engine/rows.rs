@@ -21,7 +21,7 @@ use crate::{
     },
     release::{
         analysis::Run,
-        assignment::{Assignment, Dated, FunctionSet, Idle, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
+        assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
         ending::Ending,
         gate::Stand,
@@ -29,6 +29,7 @@ use crate::{
         offer::Piece,
         precedent::Timed,
         queue::Overtakes,
+        rare::Idle,
         state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, Replaced, State},
         summary::Kept,
         upstream::Upstream,
@@ -417,7 +418,7 @@ impl Touched {
                 let acted = |child: &ChildKey| {
                     let release = state.find(*release)?;
                     let part = release.assignments.get(child)?;
-                    let has_acted = part.joined.is_some() || *part != release.untouched(part);
+                    let has_acted = part.rare.joined.is_some() || *part != release.untouched(part);
                     has_acted.then_some((release.key, *child))
                 };
                 self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
@@ -796,7 +797,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
-        let lacks = release.assignments.get(key).map_or(0, |part| part.lacks.0);
+        let lacks = release.assignments.get(key).map_or(0, |part| part.rare.lacks.0);
         (release.first_wave(*key), lacks)
     };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
@@ -822,23 +823,23 @@ fn assignment_row(
         piece: assignment.piece,
         fetched: assignment.fetched,
         led: assignment.fetched && !assignment.by_itself && matches!(assignment.piece, Piece::Stage(_)),
-        idle: assignment.idle.as_deref().copied(),
-        manager: assignment.manager.as_deref().cloned(),
+        idle: assignment.rare.idle,
+        manager: assignment.rare.manager.as_deref().cloned(),
         wave: assignment.wave,
         admitted: assignment.admitted,
-        passed: assignment.passed,
-        joined: assignment.joined,
+        passed: assignment.rare.passed,
+        joined: assignment.rare.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,
-        lacks: assignment.lacks,
+        lacks: assignment.rare.lacks,
         tainted: assignment.tainted,
         rolled_out: assignment.rolled_out,
-        undo: assignment.undo.as_deref().cloned(),
+        undo: assignment.rare.undo.as_deref().cloned(),
         excluded,
-        successor: assignment.successor,
-        displaced: assignment.displaced,
-        predecessor: assignment.predecessor,
+        successor: assignment.rare.successor,
+        displaced: assignment.rare.displaced,
+        predecessor: assignment.rare.predecessor,
         facts: assignment.facts,
         late: assignment.late().to_vec(),
     };

@@ -15,7 +15,6 @@
 
 use std::{
     fmt,
-    net::IpAddr,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -26,6 +25,7 @@ use bytes::Bytes;
 use papaya::HashMap;
 
 use super::{
+    directory::Directory,
     lineage::Lineage,
     pace::{self, Pace},
     pointers::Pointers,
@@ -34,17 +34,19 @@ use super::{
     waiters::Waiters,
 };
 use crate::{
-    model::{ChildId, ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus, pages::Pages},
+    model::{ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus, pages::Pages},
     release::{
         assignment::{Assignment, Slot},
         command::{Form, Seen},
         offer::{OfferKind, OfferName},
         settings::Settings,
-        state::{Child, Profile, Release, State},
+        state::{Child, Release, State},
         turn::{Turn, turn},
     },
     strategy::Strategy,
 };
+
+pub use super::directory::ChildEntry;
 
 /// Releases that fit into a turn. One more is refused at submission.
 pub const MAX_RELEASES: u32 = 1 << 24;
@@ -103,7 +105,7 @@ impl Published {
             | self.mode as u64
     }
 
-    fn unpack(word: u64) -> Self {
+    pub(super) fn unpack(word: u64) -> Self {
         let number = (word >> 13) & 0x7ff;
         let kind = match (word >> 24) & 0x3 {
             0 => OfferKind::First,
@@ -138,7 +140,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
         .open
         .iter()
         .filter_map(|release| state.assignment(*release, key))
-        .any(|assignment| assignment.successor.is_some());
+        .any(|assignment| assignment.rare.successor.is_some());
     if !child.called_again || doubted {
         return ASK;
     }
@@ -169,7 +171,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
                 Some(undo) => OfferName::undo(undo.number),
                 None => assignment.offer_name(),
             };
-            let is_manager = assignment.manager.is_some();
+            let is_manager = assignment.rare.manager.is_some();
             Published {
                 mode: if is_manager { Mode::Leads } else { Mode::InHand },
                 release,
@@ -186,55 +188,6 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
 fn has_in_hand(state: &State, key: ChildKey, child: &Child) -> bool {
     let parts = child.open.iter().filter_map(|release| state.assignment(*release, key));
     child.kind() == ChildKind::Agent && parts.into_iter().any(Assignment::is_in_hand)
-}
-
-/// What readers know of a child. Replaced as a whole when what it says of itself changes.
-#[derive(Debug)]
-pub struct ChildEntry {
-    pub id: ChildId,
-    pub key: ChildKey,
-    pub area: Option<Arc<str>>,
-    /// Where it called from when that was noted, and when, in serving time.
-    pub address: Option<IpAddr>,
-    pub address_noted: u64,
-    pub agents: u32,
-    pub profile: Option<Box<Profile>>,
-    turn: AtomicU64,
-    /// Serving time of the last call, plus one; 0: none in this life.
-    seen: AtomicU64,
-    /// The value of `seen` that was stored last.
-    stored_seen: AtomicU64,
-}
-
-impl ChildEntry {
-    pub fn turn(&self) -> Published {
-        Published::unpack(self.turn.load(Ordering::Acquire))
-    }
-
-    pub fn kind(&self) -> ChildKind {
-        self.profile.as_ref().map(|profile| profile.kind).unwrap_or_default()
-    }
-
-    /// Notes a call of any kind.
-    pub fn touch(&self, served_ms: u64) {
-        self.seen.store(served_ms + 1, Ordering::Relaxed);
-    }
-
-    /// Serving time of the last call.
-    pub fn last_call(&self) -> Option<u64> {
-        self.seen.load(Ordering::Relaxed).checked_sub(1)
-    }
-
-    /// The last call, if it is to be stored: at most once in `every_ms`.
-    pub(super) fn seen_to_store(&self, every_ms: u64) -> Option<u64> {
-        let seen = self.last_call()?;
-        let stored = self.stored_seen.load(Ordering::Relaxed);
-        if seen < stored.saturating_add(every_ms) {
-            return None;
-        }
-        self.stored_seen.store(seen, Ordering::Relaxed);
-        Some(seen)
-    }
 }
 
 /// What readers know of a release in memory.
@@ -297,11 +250,11 @@ pub struct UnknownCaller {
 /// Entries on a page.
 const ON_A_PAGE: usize = 64;
 
-type ByKey = Pages<Option<Arc<ChildEntry>>, ON_A_PAGE>;
+type ByKey = Pages<Option<ChildEntry>, ON_A_PAGE>;
 
 /// See the module's text.
 pub struct View {
-    children: HashMap<ChildId, Arc<ChildEntry>>,
+    children: Directory,
     /// The same entries by number. Calls don't touch it: the engine's task does, and whoever looks at all children.
     by_key: RwLock<ByKey>,
     releases: HashMap<u32, Arc<ReleaseEntry>>,
@@ -338,7 +291,7 @@ impl fmt::Debug for View {
 impl Default for View {
     fn default() -> Self {
         Self {
-            children: HashMap::new(),
+            children: Directory::default(),
             by_key: RwLock::default(),
             releases: HashMap::new(),
             known: HashMap::new(),
@@ -401,11 +354,11 @@ impl View {
 
     /// Looks a child up and works with it in place.
     pub fn with_child<T>(&self, id: &str, look: impl FnOnce(&ChildEntry) -> T) -> Option<T> {
-        self.children.pin().get(id).map(|entry| look(entry))
+        self.children.get(id).map(|entry| look(&entry))
     }
 
-    pub fn child(&self, id: &str) -> Option<Arc<ChildEntry>> {
-        self.children.pin().get(id).cloned()
+    pub fn child(&self, id: &str) -> Option<ChildEntry> {
+        self.children.get(id)
     }
 
     /// Releases that the store knows.
@@ -513,7 +466,7 @@ impl View {
     /// no silence is older than this life.
     pub fn silent_children(&self, served_ms: u64, silence_ms: u64) -> usize {
         let since = self.listening_since();
-        let is_silent = |entry: &&Arc<ChildEntry>| {
+        let is_silent = |entry: &&ChildEntry| {
             let last = entry.last_call().unwrap_or(0).max(since);
             served_ms.saturating_sub(last) >= silence_ms && entry.turn().mode != Mode::Replaced
         };
@@ -538,39 +491,21 @@ impl View {
         let Some(child) = state.children.get(key) else {
             if let Some(entry) = before {
                 self.set_entry(key, None);
-                self.children.pin().remove(&entry.id);
+                self.children.remove(entry.id.as_str());
             }
             return;
         };
         let turn = word(state, key, child);
-        if let Some(entry) = &before
-            && same_area(entry.area.as_ref(), child.area.as_ref())
-            && entry.address == child.address
-            && entry.agents == child.agents
-            && entry.profile == child.profile
-        {
-            entry.turn.store(turn, Ordering::Release);
+        let registration = &child.registration;
+        if let Some(entry) = before.as_ref().filter(|entry| entry.shows(registration)) {
+            entry.set_turn(turn);
             return;
         }
-        let seen = before.as_ref().map_or(0, |entry| entry.seen.load(Ordering::Relaxed));
-        let stored_seen = before.as_ref().map_or(0, |entry| entry.stored_seen.load(Ordering::Relaxed));
-        let entry = Arc::new(ChildEntry {
-            id: child.id.clone(),
-            key,
-            area: child.area.clone(),
-            address: child.address,
-            address_noted: match &before {
-                Some(entry) if entry.address == child.address => entry.address_noted,
-                _ => self.deciding_at.load(Ordering::Relaxed),
-            },
-            agents: child.agents,
-            profile: child.profile.clone(),
-            turn: AtomicU64::new(turn),
-            seen: AtomicU64::new(seen),
-            stored_seen: AtomicU64::new(stored_seen),
-        });
-        self.set_entry(key, Some(Arc::clone(&entry)));
-        self.children.pin().insert(child.id.clone(), entry);
+        let deciding_at = self.deciding_at.load(Ordering::Relaxed);
+        let entry = ChildEntry::new(registration, before.as_ref(), deciding_at);
+        entry.set_turn(turn);
+        self.set_entry(key, Some(entry.clone()));
+        self.children.insert(entry);
     }
 
     pub(super) fn publish_release(&self, state: &State, key: ReleaseKey) {
@@ -618,11 +553,11 @@ impl View {
     }
 
     /// By its number.
-    pub fn entry(&self, key: ChildKey) -> Option<Arc<ChildEntry>> {
+    pub fn entry(&self, key: ChildKey) -> Option<ChildEntry> {
         self.by_key().get(key.0 as usize)?.clone()
     }
 
-    fn set_entry(&self, key: ChildKey, entry: Option<Arc<ChildEntry>>) {
+    fn set_entry(&self, key: ChildKey, entry: Option<ChildEntry>) {
         let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
         let at = key.0 as usize;
         match entry {
@@ -638,14 +573,5 @@ impl View {
 
     fn by_key(&self) -> RwLockReadGuard<'_, ByKey> {
         self.by_key.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The same allocation in almost every case; else the same text.
-fn same_area(one: Option<&Arc<str>>, other: Option<&Arc<str>>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
-        _ => false,
     }
 }

@@ -24,7 +24,13 @@ const MAX_FORWARDS: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// Where the call in hand comes from; `None`: nobody knows.
+/// Whether a handler of this path asks for its [`Caller`]. An extension takes several allocations, which is much beside
+/// what else most calls take, so the listener leaves the [`Peer`] with these alone.
+pub fn is_asked_for(path: &str) -> bool {
+    path == "/poll"
+}
+
+/// Where the call in hand comes from; only at paths that [`is_asked_for`] names. `None`: nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller(pub Option<IpAddr>);
 

@@ -19,7 +19,7 @@ use std::{
 };
 
 use axum::{
-    http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header},
     response::{IntoResponse as _, Response},
 };
 
@@ -31,11 +31,12 @@ pub const MAX_WARNED: usize = 256;
 /// Longest part of a name that is shown, in characters.
 const MAX_SHOWN: usize = 100;
 
-/// What a browser says of the site whose page makes it call.
-const SEC_FETCH_SITE: &str = "sec-fetch-site";
+/// What a browser says of the site whose page makes it call. Every call of a child is asked for it, so it is read as a
+/// name of a header once.
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// All of a browser's own headers of a request; some are left out in some situations.
-const SEC_FETCH: [&str; 4] = [SEC_FETCH_SITE, "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user"];
+const SEC_FETCH: [&str; 4] = ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user"];
 
 /// The names of a manager.
 #[derive(Debug, Default)]
@@ -221,7 +222,7 @@ pub(super) fn is_of_another_site(headers: &HeaderMap, host: Option<&[u8]>) -> bo
         let site = origin.as_bytes().split(|byte| *byte == b'/').next_back();
         return site != host;
     }
-    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    let site = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     site.is_some_and(|site| !matches!(site, b"same-origin" | b"none"))
 }
 

@@ -40,7 +40,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::{address::Peer, host::Hosts};
+use super::{
+    address::{self, Peer},
+    host::Hosts,
+};
 
 /// The head of a request must be complete within this time of the connection's being idle.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -192,7 +195,7 @@ where
                     let timed = || TimedBody::new(body, timeouts, Arc::clone(&calls));
                     if has_body { Body::new(timed()) } else { Body::empty() }
                 });
-                if let Some(peer) = site.peer {
+                if let Some(peer) = site.peer.filter(|_| address::is_asked_for(request.uri().path())) {
                     request.extensions_mut().insert(peer);
                 }
                 Either::Left(site.router.clone().call(request))

@@ -195,9 +195,9 @@ impl State {
                 }
                 self.rechecks.extend(again);
                 for entry in gone {
-                    self.expiring.remove(entry);
+                    self.expiring.remove(*entry);
                 }
-                self.expiring.extend(kept);
+                self.expiring.extend(kept.iter().copied());
             }
             Change::Child { release, child, step, at, .. } => self.step(*release, *child, step, *at),
             Change::ReleaseRemoved { id, .. } => {
@@ -248,7 +248,7 @@ impl State {
         child.called_again = true;
         // It can't become a ghost any more, so nobody has to look whether it has.
         if !child.unproven {
-            self.expiring.remove(&(child.born.served_ms + ms(GHOST_AFTER) + 1, key));
+            self.expiring.remove((child.born.served_ms + ms(GHOST_AFTER) + 1, key));
         }
     }
 
@@ -279,16 +279,17 @@ impl State {
     }
 
     fn move_child(&mut self, key: ChildKey, area: Option<&Arc<str>>) {
-        self.change_child(key, |child| child.area = area.cloned());
+        self.change_child(key, |child| child.registration_mut().area = area.cloned());
         self.areas.move_to(key, area.map(AsRef::as_ref));
     }
 
     fn call_from(&mut self, key: ChildKey, address: IpAddr) {
-        if let Some(child) = self.children.get(key).filter(|child| child.unproven).cloned() {
+        if let Some(mut child) = self.children.get(key).filter(|child| child.unproven).cloned() {
             self.count_unproven(&child, -1);
-            self.count_unproven(&Child { address: Some(address), ..child }, 1);
+            child.registration_mut().address = Some(address);
+            self.count_unproven(&child, 1);
         }
-        self.change_child(key, |child| child.address = Some(address));
+        self.change_child(key, |child| child.registration_mut().address = Some(address));
     }
 
     fn prove(&mut self, key: ChildKey) {
@@ -314,8 +315,9 @@ impl State {
 
     fn report(&mut self, key: ChildKey, agents: u32, profile: Option<&Profile>) {
         self.change_child(key, |child| {
-            child.agents = agents;
-            child.profile = profile.cloned().map(Box::new);
+            let registration = child.registration_mut();
+            registration.agents = agents;
+            registration.profile = profile.cloned().map(Box::new);
         });
         if let Some(child) = self.children.get(key) {
             self.areas.count(key, child.counted_agents());
@@ -435,8 +437,9 @@ impl State {
             let mut part = before.clone();
             if let Some(fresh) = assignments.get(child) {
                 part.apply(&Step::Retried, &release.strategy, release.started_at);
-                (part.wave, part.manager) = (fresh.wave, fresh.manager.clone());
-                part = part.lacking(fresh.lacks, &release.strategy);
+                part.wave = fresh.wave;
+                part.rare.change(|rare| rare.manager.clone_from(&fresh.rare.manager));
+                part = part.lacking(fresh.rare.lacks, &release.strategy);
             }
             assignments.insert(*child, part);
         }
@@ -480,13 +483,13 @@ impl State {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);
         }
-        let newcomer = Assignment {
+        let mut newcomer = Assignment {
             wave,
-            joined: Some(joined),
             facts: release.facts.len() as u16,
             ..Assignment::of_manager(release.manager_for(child), release.at(now))
                 .lacking(lacks, &release.strategy)
         };
+        newcomer.rare.change(|rare| rare.joined = Some(joined));
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
         let deadlines = self.settings.deadlines(&release.strategy);
@@ -668,7 +671,7 @@ impl State {
         self.reschedule(key);
         for child in release.assignments.keys() {
             if let Some(child) = self.children.get_mut(*child) {
-                child.open.retain(|open| *open != key);
+                child.open.remove(key);
             }
         }
         Some(release)

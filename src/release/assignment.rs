@@ -16,6 +16,7 @@ use super::{
     gate::Levels,
     manager::{Agents, Manager},
     offer::{MAX_UNDO, OfferKind, OfferName, Piece},
+    rare::{Idle, Rare, Rarely},
 };
 use crate::{
     model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus},
@@ -80,6 +81,8 @@ impl FunctionSet {
 pub struct StageSet(u64);
 
 impl StageSet {
+    pub const EMPTY: Self = Self(0);
+
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -159,6 +162,18 @@ pub struct Undo {
 impl Undo {
     pub const fn is_pending(&self) -> bool {
         !self.functions.is_empty()
+    }
+
+    /// The child runs the base version of this function again: the next one's turn.
+    fn confirm(&mut self, function: usize, at: ReleaseMs) {
+        self.functions = self.functions.without(function);
+        if self.is_pending() {
+            self.number = (self.number + 1).min(MAX_UNDO);
+            self.fetched = false;
+            self.since = at;
+            self.asked = at;
+            self.polls = 0;
+        }
     }
 
     /// Whether the child goes back right now.
@@ -322,47 +337,24 @@ pub struct Assignment {
     pub by_itself: bool,
     pub slot: Slot,
     pub stage_status: StageStatus,
-    /// `None`: it is an agent.
-    pub manager: Option<Box<Manager>>,
     /// In which it has its turn, from 0.
     pub wave: u32,
-    /// For one that joined when the release was under way: the lowest barrier that waits for it.
-    pub joined: Option<u8>,
     /// Whether it has one of the places that `max_in_progress` gives; its next offer is shown then.
     pub admitted: bool,
-    /// Stages that it passed over when their offers may have been shown already.
-    pub passed: StageSet,
-    /// `None`: its stage was tried once, and waits for no calls.
-    pub idle: Option<Box<Idle>>,
     /// When it was offered, fetched, or last reported.
     pub since: ReleaseMs,
     /// When the current stage began.
     pub stage_since: ReleaseMs,
     /// Polls since the download or the last report.
     pub polls: u8,
-    /// Functions that it does not run, for want of a runtime: their stages count as passed, and they aren't rolled out.
-    pub lacks: FunctionSet,
     pub tainted: FunctionSet,
     pub rolled_out: FunctionSet,
-    pub undo: Option<Box<Undo>>,
-    pub successor: Option<ChildKey>,
-    /// Whether it was at work when that one took its place: should it call again, it goes on.
-    pub displaced: bool,
-    pub predecessor: Option<ChildKey>,
+    /// What most don't have.
+    pub rare: Rarely,
     /// How many facts of the release are folded in.
     pub facts: u16,
     /// `None` until something is reported.
     pub heard: Option<Box<Heard>>,
-}
-
-/// A stage that does not get the calls it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Idle {
-    /// When it began for the first time.
-    pub since: ReleaseMs,
-    /// The child was told to end it for want of calls.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub told: bool,
 }
 
 /// What was heard of a child.
@@ -391,16 +383,16 @@ impl Assignment {
     /// A child manager that has not acted yet.
     pub fn of_manager(manager: Option<Box<Manager>>, at: ReleaseMs) -> Self {
         let agent = Self::new(at);
-        match manager {
-            None => agent,
-            Some(_) => Self { manager, piece: Piece::Whole, slot: Piece::Whole.slot(), ..agent },
+        if manager.is_none() {
+            return agent;
         }
+        let rare = Rare { manager, ..Rare::NOTHING }.into();
+        Self { rare, piece: Piece::Whole, slot: Piece::Whole.slot(), ..agent }
     }
 
     /// An agent that has not acted yet.
     pub fn new(at: ReleaseMs) -> Self {
         Self {
-            manager: None,
             status: ChildStatus::Todo,
             outcome: None,
             attempt: 1,
@@ -409,22 +401,15 @@ impl Assignment {
             fetched: false,
             by_itself: false,
             wave: 0,
-            joined: None,
             admitted: false,
-            passed: StageSet::default(),
-            idle: None,
             slot: Piece::FIRST.slot(),
             stage_status: StageStatus::Pending,
             since: at,
             stage_since: at,
             polls: 0,
-            lacks: FunctionSet::EMPTY,
             tainted: FunctionSet::EMPTY,
             rolled_out: FunctionSet::EMPTY,
-            undo: None,
-            successor: None,
-            displaced: false,
-            predecessor: None,
+            rare: Rarely::default(),
             facts: 0,
             heard: None,
         }
@@ -436,7 +421,8 @@ impl Assignment {
         if lacks.is_empty() {
             return self;
         }
-        let mut part = Self { lacks, ..self };
+        let mut part = self;
+        part.rare.change(|rare| rare.lacks = lacks);
         part.piece = part.fitting(part.piece, strategy).unwrap_or(part.piece);
         part.slot = part.piece.slot();
         part
@@ -447,17 +433,19 @@ impl Assignment {
     pub fn fitting(&self, piece: Piece, strategy: &Strategy) -> Option<Piece> {
         let rollout = |from: usize| {
             let mut rest = from..strategy.functions.len();
-            rest.find(|function| !self.lacks.contains(*function))
+            rest.find(|function| !self.rare.lacks.contains(*function))
                 .map(|function| Piece::Rollout(function as u8))
         };
         match piece {
             Piece::Whole => Some(Piece::Whole),
             Piece::Rollout(function) => rollout(usize::from(function)),
-            Piece::Stage(stage) => match strategy.without(self.lacks.0, Action::Stage(usize::from(stage))) {
-                Action::Stage(stage) => Some(Piece::Stage(stage as u8)),
-                Action::Rollout => rollout(0),
-                Action::Rollback => None,
-            },
+            Piece::Stage(stage) => {
+                match strategy.without(self.rare.lacks.0, Action::Stage(usize::from(stage))) {
+                    Action::Stage(stage) => Some(Piece::Stage(stage as u8)),
+                    Action::Rollout => rollout(0),
+                    Action::Rollback => None,
+                }
+            }
         }
     }
 
@@ -474,7 +462,7 @@ impl Assignment {
 
     /// An undo that is not confirmed.
     pub fn pending_undo(&self) -> Option<&Undo> {
-        self.undo.as_deref().filter(|undo| undo.is_pending())
+        self.rare.undo.as_deref().filter(|undo| undo.is_pending())
     }
 
     /// Whether the release must still wait for this child.
@@ -505,7 +493,7 @@ impl Assignment {
         match name.attempt.cmp(&self.named) {
             Ordering::Less => true,
             Ordering::Equal => {
-                let was_passed = matches!(piece, Piece::Stage(stage) if self.passed.contains(stage));
+                let was_passed = matches!(piece, Piece::Stage(stage) if self.rare.passed.contains(stage));
                 let is_current = name == self.offer_name() && !stands_in_only;
                 is_current || was_passed || self.mark(piece.slot()).is_some()
             }
@@ -516,7 +504,7 @@ impl Assignment {
     /// The piece that an offer hands out; `None` for an undo and for what this child is never handed.
     pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Piece> {
         let is_first = name.kind == OfferKind::First;
-        match self.manager {
+        match &self.rare.manager {
             Some(_) => is_first.then_some(Piece::Whole),
             None if is_first && name == self.offer_name() => Some(self.piece),
             // In an earlier attempt it may have been handed all stages.
@@ -527,7 +515,7 @@ impl Assignment {
 
     /// The functions that the current offer changes.
     pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
-        match self.manager {
+        match &self.rare.manager {
             Some(_) => (0..strategy.functions.len()).fold(FunctionSet::EMPTY, FunctionSet::with),
             None => FunctionSet::of(self.current_function(strategy)),
         }
@@ -549,9 +537,9 @@ impl Assignment {
                 | Outcome::Excluded(Exclusion::Successor),
             ) => true,
             // Some of its agents ended badly, and the others not.
-            Some(Outcome::Succeeded) => self.manager.as_deref().is_some_and(|m| m.reported.bad() > 0),
+            Some(Outcome::Succeeded) => self.rare.manager.as_deref().is_some_and(|m| m.reported.bad() > 0),
             // Where another child stands in for it, that one is retried.
-            Some(Outcome::Lost) => self.successor.is_none(),
+            Some(Outcome::Lost) => self.rare.successor.is_none(),
             Some(Outcome::Untested) => self.is_left_untested(),
             _ => false,
         }
@@ -588,7 +576,8 @@ impl Assignment {
             }
             Step::SignalledIdle => {
                 self.stage_status = self.stage_status.max(StageStatus::ShouldEnd);
-                self.idle = Some(Box::new(Idle { since: self.stage_begun(), told: true }));
+                let idle = Idle { since: self.stage_begun(), told: true };
+                self.rare.change(|rare| rare.idle = Some(idle));
                 self.since = at;
             }
             Step::StageAgain => self.begin_again(at),
@@ -599,30 +588,26 @@ impl Assignment {
                 self.begin(*slot, StageStatus::InProgress, at);
             }
             Step::Counted { agents, recount } => {
-                if let Some(manager) = &mut self.manager {
+                self.rare.change_manager(|manager| {
                     manager.reported = *agents;
                     manager.recounts = recount.unwrap_or(manager.recounts);
-                }
+                });
             }
             Step::NextWave { wave } => self.go_on_in(*wave, strategy, at),
             Step::NextOffer { piece } => {
                 self.piece = self.fitting(*piece, strategy).unwrap_or(*piece);
                 self.fetched = false;
-                self.idle = None;
+                self.rare.change(|rare| rare.idle = None);
                 self.begin(self.piece.slot(), StageStatus::Pending, at);
             }
             Step::Lacks { functions } => {
                 let before = self.piece;
-                let fresh = Self {
-                    lacks: *functions,
-                    piece: Piece::FIRST,
-                    slot: Piece::FIRST.slot(),
-                    ..self.clone()
-                };
+                self.rare.change(|rare| rare.lacks = *functions);
+                let fresh = Self { piece: Piece::FIRST, slot: Piece::FIRST.slot(), ..self.clone() };
                 *self = fresh.lacking(*functions, strategy);
                 // It may have been shown.
                 if let (true, Piece::Stage(stage)) = (before != self.piece, before) {
-                    self.passed = self.passed.with(stage);
+                    self.rare.change(|rare| rare.passed = rare.passed.with(stage));
                 }
             }
             Step::Ended { status, outcome } => {
@@ -633,16 +618,21 @@ impl Assignment {
                     self.tainted = self.tainted.minus(self.rolled_out);
                 }
             }
-            Step::PolledWhileBusy => match self.undo.as_deref_mut().filter(|undo| undo.is_in_hand()) {
-                Some(undo) => undo.polls = undo.polls.saturating_add(1),
-                None => self.polls = self.polls.saturating_add(1),
-            },
+            Step::PolledWhileBusy => {
+                if self.rare.undo.as_deref().is_some_and(Undo::is_in_hand) {
+                    self.rare.change_undo(|undo| undo.polls = undo.polls.saturating_add(1));
+                } else {
+                    self.polls = self.polls.saturating_add(1);
+                }
+            }
             Step::ReplacedBy { successor, at_work } => {
-                self.successor = Some(*successor);
-                self.displaced = *at_work;
+                self.rare.change(|rare| {
+                    rare.successor = Some(*successor);
+                    rare.displaced = *at_work;
+                });
             }
             Step::StandsInFor { predecessor, functions, wave } => {
-                self.predecessor = Some(*predecessor);
+                self.rare.change(|rare| rare.predecessor = Some(*predecessor));
                 self.tainted = self.tainted.union(*functions);
                 if self.outcome == Some(Outcome::Excluded(Exclusion::Successor)) {
                     self.wave = *wave;
@@ -651,34 +641,26 @@ impl Assignment {
             Step::Reinstated => self.reinstate(at),
             Step::UndoOffered { functions } => self.offer_undo(*functions, at),
             Step::UndoFetched => {
-                if let Some(undo) = self.undo.as_deref_mut() {
+                self.rare.change_undo(|undo| {
                     undo.fetched = true;
                     undo.since = at;
                     undo.polls = 0;
-                }
+                });
             }
             Step::UndoConfirmed { function } => self.confirm_undo(usize::from(*function), at),
-            Step::UndoOverdue => {
-                if let Some(undo) = self.undo.as_deref_mut() {
-                    undo.overdue = true;
-                }
-            }
+            Step::UndoOverdue => self.rare.change_undo(|undo| undo.overdue = true),
             Step::UndoDropped => {
-                if let Some(undo) = self.undo.as_deref_mut() {
-                    undo.functions = FunctionSet::EMPTY;
-                }
-                if let Some(manager) = self.manager.as_deref_mut() {
-                    manager.reported.unconfirmed = 0;
-                }
+                self.rare.change_undo(|undo| undo.functions = FunctionSet::EMPTY);
+                self.rare.change_manager(|manager| manager.reported.unconfirmed = 0);
                 // What it was to take back for another is nothing of its own.
                 let never_began = self.attempt <= 2 && !self.has_begun() && self.marks().is_empty();
-                if self.predecessor.is_some() && never_began {
+                if self.rare.predecessor.is_some() && never_began {
                     self.tainted = FunctionSet::EMPTY;
                 }
             }
             Step::Late { slot, shows, digest, .. } => {
                 let function = slot.map_or(0, |slot| slot.function(strategy));
-                let functions = match self.manager {
+                let functions = match &self.rare.manager {
                     Some(_) => self.current_functions(strategy),
                     None => FunctionSet::of(function),
                 };
@@ -734,7 +716,7 @@ impl Assignment {
     fn pass_over(&mut self, stage: u8, then: Piece, strategy: &Strategy, at: ReleaseMs) {
         let ends_on_signal = self.ends_on_signal(usize::from(stage), strategy);
         if !self.status.is_over() && !self.fetched && self.piece == Piece::Stage(stage) {
-            self.passed = self.passed.with(stage);
+            self.rare.change(|rare| rare.passed = rare.passed.with(stage));
             self.apply(&Step::NextOffer { piece: then }, strategy, at);
         } else if ends_on_signal && self.is_in(usize::from(stage)) {
             self.apply(&Step::Signalled, strategy, at);
@@ -749,18 +731,22 @@ impl Assignment {
 
     /// When the stage it is in began for the first time.
     pub fn stage_begun(&self) -> ReleaseMs {
-        self.idle.as_ref().map_or(self.stage_since, |idle| idle.since)
+        self.rare.idle.as_ref().map_or(self.stage_since, |idle| idle.since)
     }
 
     /// Whether it was left untested, and nothing else was offered to it.
     pub fn is_left_untested(&self) -> bool {
         let is_left = self.status.is_over() && self.outcome == Some(Outcome::Untested);
-        is_left && self.manager.is_none() && self.successor.is_none() && self.may_run_new().is_empty()
+        is_left
+            && self.rare.manager.is_none()
+            && self.rare.successor.is_none()
+            && self.may_run_new().is_empty()
     }
 
     /// The same stage, under the names of a new attempt.
     fn begin_again(&mut self, at: ReleaseMs) {
-        self.idle = Some(Box::new(Idle { since: self.stage_begun(), told: false }));
+        let idle = Idle { since: self.stage_begun(), told: false };
+        self.rare.change(|rare| rare.idle = Some(idle));
         self.try_anew(self.piece, at);
     }
 
@@ -780,14 +766,18 @@ impl Assignment {
             return;
         }
         self.status = ChildStatus::Doing;
-        self.idle = None;
+        self.rare.change(|rare| rare.idle = None);
         self.admitted = false;
         self.try_anew(Piece::Rollout(0), at);
     }
 
     fn reinstate(&mut self, at: ReleaseMs) {
-        self.successor = None;
-        if std::mem::take(&mut self.displaced) {
+        let was_at_work = self.rare.displaced;
+        self.rare.change(|rare| {
+            rare.successor = None;
+            rare.displaced = false;
+        });
+        if was_at_work {
             self.status = ChildStatus::Doing;
             self.outcome = None;
             self.attempt = self.attempt.saturating_add(1);
@@ -800,7 +790,7 @@ impl Assignment {
         match shows {
             Shows::Nothing => {}
             // What a manager takes back, it takes back of all waves.
-            Shows::Base if self.manager.is_some() => {
+            Shows::Base if self.rare.manager.is_some() => {
                 self.tainted = self.tainted.minus(functions);
                 self.rolled_out = self.rolled_out.minus(functions);
             }
@@ -811,12 +801,14 @@ impl Assignment {
 
     /// The next wave is a new attempt, which goes on with what the one before left.
     fn go_on_in(&mut self, wave: u32, strategy: &Strategy, at: ReleaseMs) {
-        let (named, reported) = (self.named, self.manager.as_deref().map(|manager| manager.reported));
+        let (named, reported) = (self.named, self.rare.manager.as_deref().map(|manager| manager.reported));
         self.retry(strategy, at);
         self.wave = wave;
         self.tainted = self.tainted.minus(self.rolled_out);
-        if let Some((manager, reported)) = self.manager.as_deref_mut().zip(reported) {
-            (manager.continues, manager.reported) = (Some(named), reported);
+        if let Some(reported) = reported {
+            self.rare.change_manager(|manager| {
+                (manager.continues, manager.reported) = (Some(named), reported);
+            });
         }
     }
 
@@ -854,28 +846,25 @@ impl Assignment {
     }
 
     fn offer_undo(&mut self, functions: FunctionSet, at: ReleaseMs) {
-        let before = self.undo.take();
+        let before = self.rare.undo.as_deref();
         let number = before.as_ref().map_or(1, |undo| (undo.number + 1).min(MAX_UNDO));
         let (overdue, asked) = match before.filter(|undo| undo.is_pending()) {
             Some(undo) => (undo.overdue, undo.asked),
             None => (false, at),
         };
         let undo = Undo { number, functions, fetched: false, since: at, asked, polls: 0, overdue };
-        self.undo = Some(Box::new(undo));
+        self.rare.change(|rare| rare.undo = Some(Box::new(undo)));
     }
 
     fn confirm_undo(&mut self, function: usize, at: ReleaseMs) {
         self.tainted = self.tainted.without(function);
         self.rolled_out = self.rolled_out.without(function);
-        let Some(undo) = self.undo.as_deref_mut() else { return };
-        undo.functions = undo.functions.without(function);
-        if undo.is_pending() {
-            undo.number = (undo.number + 1).min(MAX_UNDO);
-            undo.fetched = false;
-            undo.since = at;
-            undo.asked = at;
-            undo.polls = 0;
-        } else if self.status.is_over()
+        if self.rare.undo.is_none() {
+            return;
+        }
+        self.rare.change_undo(|undo| undo.confirm(function, at));
+        if self.pending_undo().is_none()
+            && self.status.is_over()
             && matches!(self.outcome, None | Some(Outcome::Succeeded | Outcome::Untested))
         {
             // What went wrong first is what a person wants to know, and a new attempt has no outcome yet.
@@ -888,7 +877,7 @@ impl Assignment {
     pub fn missing_undo(&self, functions: FunctionSet) -> Option<FunctionSet> {
         let offered = self.pending_undo().map_or(FunctionSet::EMPTY, |undo| undo.functions);
         let all = offered.union(functions);
-        (self.successor.is_none() && all != offered).then_some(all)
+        (self.rare.successor.is_none() && all != offered).then_some(all)
     }
 
     fn abort(&mut self, at: ReleaseMs) {
@@ -909,7 +898,7 @@ impl Assignment {
     }
 
     fn retry(&mut self, strategy: &Strategy, at: ReleaseMs) {
-        let mut manager = self.manager.take();
+        let mut manager = self.rare.manager.clone();
         if let Some(manager) = &mut manager {
             let before = std::mem::take(&mut **manager);
             **manager = Manager::new(before.planned);
@@ -919,16 +908,20 @@ impl Assignment {
                 manager.retries = true;
             }
         }
-        let fresh = Self::of_manager(manager, at).lacking(self.lacks, strategy);
+        let fresh = Self::of_manager(manager, at).lacking(self.rare.lacks, strategy);
+        let mut rare = fresh.rare.clone();
+        rare.change(|rare| {
+            rare.joined = self.rare.joined.map(|_| 0);
+            rare.predecessor = self.rare.predecessor;
+            rare.undo.clone_from(&self.rare.undo);
+        });
         *self = Self {
             attempt: self.attempt + 1,
             named: self.attempt + 1,
             wave: self.wave,
-            joined: self.joined.map(|_| 0),
             tainted: self.tainted,
             rolled_out: self.rolled_out,
-            undo: self.undo.take(),
-            predecessor: self.predecessor,
+            rare,
             facts: self.facts,
             heard: self.heard.take(),
             ..fresh

@@ -39,7 +39,7 @@ impl Assignment {
     pub fn ends_on_signal(&self, stage: usize, strategy: &Strategy) -> bool {
         let asks = strategy.rollout.is_some()
             || strategy.stages.get(stage).is_some_and(|stage| stage.kind == StageKind::WaitForSignal);
-        match self.manager {
+        match &self.rare.manager {
             Some(_) => asks,
             None => !self.by_itself || asks,
         }

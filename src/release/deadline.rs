@@ -60,7 +60,7 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     // However often it is lost and offered again.
     let at = undo.asked.saturating_add(deadlines.undo_ms);
     // A manager takes it back from its own children first, and calls meanwhile.
-    let calls = undo.fetched && assignment.manager.is_some();
+    let calls = undo.fetched && assignment.rare.manager.is_some();
     Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
 }
 
@@ -68,7 +68,7 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
 /// milliseconds, `None` where that has no end of its own.
 pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64> {
     let stage = assignment.slot.stage_index().and_then(|stage| strategy.stages.get(stage))?;
-    let led = assignment.manager.is_none() && !assignment.by_itself;
+    let led = assignment.rare.manager.is_none() && !assignment.by_itself;
     match strategy.no_calls() {
         NoCalls::After(time) if led => Some((stage.min_duration + time).as_millis() as u64),
         _ => None,
@@ -84,7 +84,7 @@ fn calls(assignment: &Assignment, strategy: &Strategy) -> Option<Deadline> {
 
 /// Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
 pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool {
-    assignment.manager.is_none()
+    assignment.rare.manager.is_none()
         && assignment.stage_status == StageStatus::InProgress
         && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy))
 }

@@ -152,7 +152,7 @@ impl Fault {
     pub fn any(state: &State, release: &Release) -> Option<Self> {
         let is_bad = |assignment: &Assignment| assignment.agents().bad() > 0;
         let (child, assignment) = release.assignments.iter().find(|(_, assignment)| is_bad(assignment))?;
-        let verb = match (&assignment.manager, assignment.outcome) {
+        let verb = match (&assignment.rare.manager, assignment.outcome) {
             (None, Some(outcome)) => verb(outcome).to_owned(),
             _ => below(assignment.agents()),
         };

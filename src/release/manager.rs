@@ -197,7 +197,7 @@ impl Manager {
 impl Assignment {
     /// How its agents are counted.
     pub fn agents(&self) -> Agents {
-        let Some(manager) = self.manager.as_deref() else {
+        let Some(manager) = self.rare.manager.as_deref() else {
             // Another counts for it, or it counts for nobody.
             let stands_in =
                 matches!(self.outcome, Some(Outcome::Excluded(Exclusion::Successor | Exclusion::Replaced)));
@@ -263,7 +263,7 @@ impl Release {
         strategy.on_conflict = OnConflict::Queue;
         strategy.forward_up = false;
         strategy.from_above = None;
-        if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.manager.as_deref()) {
+        if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.rare.manager.as_deref()) {
             strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
             strategy.from_above = Some(self.said_beside(rollout, assignment, manager));
         }

@@ -8,13 +8,12 @@
 //! another has taken.
 
 use std::{
-    collections::BTreeSet,
     hash::{DefaultHasher, Hash, Hasher},
     ops::RangeInclusive,
 };
 
 use super::state::Child;
-use crate::model::{ChildKey, ChildKind, steps};
+use crate::model::{ChildKey, ChildKind, pairs::Pairs, steps};
 
 /// Where more children are at one place, so many of the oldest and of the youngest are looked at.
 const LOOKED_AT: usize = 16;
@@ -22,7 +21,7 @@ const LOOKED_AT: usize = 16;
 /// See the module's text. Places are known by a hash; whoever asks compares in full.
 #[derive(Debug, Default)]
 pub struct Places {
-    children: BTreeSet<(u64, ChildKey)>,
+    children: Pairs,
 }
 
 /// The place of a child, if it has one.
@@ -48,23 +47,23 @@ impl Places {
     }
 
     pub(super) fn remove(&mut self, place: u64, child: ChildKey) {
-        self.children.remove(&(place, child));
+        self.children.remove((place, child));
     }
 
     /// Whether anybody but this child is there.
     pub(super) fn is_shared(&self, place: u64, child: ChildKey) -> bool {
-        self.children.range(all(place)).take(2).any(|(_, other)| *other != child)
+        self.children.range(all(place)).take(2).any(|(_, other)| other != child)
     }
 
     /// Those at a place in the order of their births; of many the first and the last.
     pub(super) fn at(&self, place: u64) -> impl Iterator<Item = ChildKey> {
         let first = self.children.range(all(place)).take(LOOKED_AT);
         let last = self.children.range(all(place)).rev().take(LOOKED_AT);
-        let end = first.clone().last().map(|(_, child)| *child);
+        let end = first.clone().last().map(|(_, child)| child);
         let mut young: Vec<ChildKey> =
-            last.map(|(_, child)| *child).take_while(|child| Some(*child) > end).collect();
+            last.map(|(_, child)| child).take_while(|child| Some(*child) > end).collect();
         young.reverse();
-        first.map(|(_, child)| *child).chain(young).inspect(|_| steps::take(1))
+        first.map(|(_, child)| child).chain(young).inspect(|_| steps::take(1))
     }
 }
 

@@ -153,5 +153,5 @@ fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {
     let at = release.at(now);
     let waits = matches!(assignment.status, ChildStatus::Todo | ChildStatus::Doing) && !assignment.fetched;
     let waited = waits && assignment.pending_undo().is_none() && assignment.since < at;
-    waited.then(|| Change::Child { release: release.key, child, step: Step::Offered, at, summary: None })
+    waited.then_some(Change::Child { release: release.key, child, step: Step::Offered, at, summary: None })
 }

@@ -6,12 +6,12 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::{BuildHasher as _, RandomState},
     net::IpAddr,
+    ops::Deref,
     sync::Arc,
 };
 
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
 
 use super::{
     analysis::Run,
@@ -21,18 +21,20 @@ use super::{
     ending::Ending,
     gate::{Gates, Turns},
     manager::{Agents, Managers},
+    open::OpenReleases,
     places::Places,
     precedent::Timed,
     queue::Overtakes,
     recheck::Recheck,
+    registration::Registration,
     schedule::Schedule,
     settings::Settings,
     upstream::Upstream,
 };
 use crate::{
     model::{
-        Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
-        pages::Pages, steps,
+        Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
+        pages::Pages, pairs::Pairs, steps,
     },
     plan::AreaIndex,
     strategy::Strategy,
@@ -62,12 +64,8 @@ pub struct Replaced {
 /// A registered child.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
-    pub id: ChildId,
-    /// The GeoJSON exactly as it was sent; it was valid then.
-    pub area: Option<Arc<str>>,
-    /// Where it called from when that was last noted.
-    pub address: Option<IpAddr>,
-    pub agents: u32,
+    /// What it says of itself, which this derefs to; shared with readers.
+    pub registration: Arc<Registration>,
     pub born: Now,
     pub called_again: bool,
     /// Whether it brought its id along and has not taken part in anything: anybody can make up ids.
@@ -75,17 +73,38 @@ pub struct Child {
     /// Another id has taken its place, and it has not called since.
     pub replaced: Option<Box<Replaced>>,
     pub cordon: Cordon,
-    /// `None` for a plain agent that reports nothing.
-    pub profile: Option<Box<Profile>>,
     /// Labels that operators gave; they win over those that the child reports.
     pub labels: Option<Box<BTreeMap<String, String>>>,
     /// The releases in memory in which it has an assignment, in order of submission.
-    pub open: SmallVec<[ReleaseKey; 2]>,
+    pub open: OpenReleases,
+}
+
+impl Deref for Child {
+    type Target = Registration;
+
+    fn deref(&self) -> &Registration {
+        &self.registration
+    }
 }
 
 impl Child {
-    pub fn kind(&self) -> ChildKind {
-        self.profile.as_ref().map(|profile| profile.kind).unwrap_or_default()
+    /// A child that has called once, and of which nobody has said anything yet.
+    pub fn new(registration: Registration, born: Now) -> Self {
+        Self {
+            registration: Arc::new(registration),
+            born,
+            called_again: false,
+            unproven: false,
+            replaced: None,
+            cordon: Cordon::Open,
+            labels: None,
+            open: OpenReleases::default(),
+        }
+    }
+
+    /// To be changed. Readers go on seeing what it was.
+    pub(super) fn registration_mut(&mut self) -> &mut Registration {
+        Arc::make_mut(&mut self.registration)
     }
 
     /// How many agents it stands for. One that says nothing of its kind but has children is a manager of the plain
@@ -106,7 +125,7 @@ impl Child {
 }
 
 /// Children on a page of [`Children`]: a page takes as much as they do, also where only one of them is left.
-const CHILDREN_ON_A_PAGE: usize = 16;
+const CHILDREN_ON_A_PAGE: usize = 15;
 
 /// All children, by number and by id.
 #[derive(Debug, Default)]
@@ -129,7 +148,7 @@ impl Children {
     }
 
     pub fn key(&self, id: &str) -> Option<ChildKey> {
-        let is_it = |key: &ChildKey| self.get(*key).is_some_and(|child| child.id.as_str() == id);
+        let is_it = |key: &ChildKey| self.get(*key).is_some_and(|child| child.id.is(id));
         self.by_id.find(self.hasher.hash_one(id), is_it).copied()
     }
 
@@ -424,7 +443,7 @@ impl Counts {
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
             assignment.is_left_untested().then_some(&mut self.left_untested),
-            (assignment.manager.is_none() && gates.admits(assignment)).then_some(&mut self.opened),
+            (assignment.rare.manager.is_none() && gates.admits(assignment)).then_some(&mut self.opened),
         ]
     }
 
@@ -699,7 +718,7 @@ pub struct State {
     pub(super) functions: FunctionNames,
     /// Children that may have to be forgotten, by the serving time at which that is to be looked at. What has become
     /// needless is found out then.
-    pub(super) expiring: BTreeSet<(u64, ChildKey)>,
+    pub(super) expiring: Pairs,
     /// Children that brought their ids along and never took part in anything, by their address.
     pub(super) unproven: HashMap<IpAddr, usize>,
     /// Who is where, as far as that tells who has come back under a new id.
@@ -726,7 +745,7 @@ impl State {
     /// The serving time at which a tick has something to look at: the next deadline of a release whose clock runs, the
     /// start of one, or the next child that may be a ghost or another's successor. It may have passed.
     pub fn next_due(&self, now: Now) -> Option<u64> {
-        let expiring = self.expiring.first().map(|(due, _)| *due);
+        let expiring = self.expiring.first().map(|(due, _)| due);
         let looks = expiring.into_iter().chain(self.rechecks.first().map(|recheck| recheck.due_ms));
         looks.chain(self.schedule.next(now)).min()
     }

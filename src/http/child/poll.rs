@@ -394,7 +394,7 @@ fn from_view(
 /// another one.
 fn is_to_be_noted(child: &ChildEntry, served_ms: u64) -> bool {
     let every = ADDRESS_EVERY.as_millis() as u64;
-    child.address.is_none() || served_ms >= child.address_noted.saturating_add(every)
+    child.address.is_none() || served_ms >= child.address_noted().saturating_add(every)
 }
 
 /// The area that a poll reports.

@@ -50,7 +50,7 @@ pub fn peek(state: &State, release: &Release, child: ChildKey) -> Result<Offer, 
     let (name, form) = match assignment.pending_undo() {
         Some(undo) => {
             let function = undo.functions.first().unwrap_or_default() as u8;
-            let is_manager = assignment.manager.is_some();
+            let is_manager = assignment.rare.manager.is_some();
             let form = if is_manager { Form::UndoOf { function } } else { Form::Undo { function } };
             (OfferName::undo(undo.number), form)
         }
@@ -124,7 +124,7 @@ fn offer_of(
 }
 
 fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
-    let undo = walk.assignment.undo.as_deref()?;
+    let undo = walk.assignment.rare.undo.as_deref()?;
     if number > undo.number {
         return None;
     }
@@ -139,7 +139,7 @@ fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
         walk.step(Step::UndoFetched);
     }
     let function = function as u8;
-    let is_manager = walk.assignment.manager.is_some();
+    let is_manager = walk.assignment.rare.manager.is_some();
     Some(if is_manager { Form::UndoOf { function } } else { Form::Undo { function } })
 }
 
@@ -163,7 +163,7 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
 }
 
 fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
-    match assignment.manager {
+    match assignment.rare.manager {
         Some(_) => Form::Full,
         None if assignment.by_itself => by_itself::form(assignment.piece, strategy),
         None => form(assignment.piece),

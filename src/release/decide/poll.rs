@@ -2,11 +2,12 @@
 
 use super::{successor::succeed, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, address::for_limits},
+    model::{ChildKey, ChildKind, ChildStatus, Now, Outcome, address::for_limits},
     release::{
         assignment::Step,
         change::{Arrival, Change},
         command::{Decision, Poll, Refusal, Reply, Seen},
+        registration::{Live, Registration},
         state::{Child, State},
     },
 };
@@ -35,21 +36,18 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
         return Decision::refused(Refusal::TooManyAdopted { limit: state.settings.max_adopted });
     }
     let id = poll.child.clone().unwrap_or_else(|| poll.fresh.clone());
-    let record = Child {
+    let registration = Registration {
         id: id.clone(),
+        key,
         area: poll.area.clone(),
         address: poll.address,
         agents: poll.agents,
-        born: now,
-        // A child that brings an id along has polled before.
-        called_again: arrival == Arrival::Adopted,
-        unproven: arrival == Arrival::Adopted,
-        replaced: None,
-        cordon: Cordon::Open,
         profile: poll.profile.clone().map(Box::new),
-        labels: None,
-        open: smallvec::SmallVec::new(),
+        live: Live::default(),
     };
+    // A child that brings an id along has polled before.
+    let adopted = arrival == Arrival::Adopted;
+    let record = Child { called_again: adopted, unproven: adopted, ..Child::new(registration, now) };
     let arrived = Change::ChildArrived { child: key, arrival, record: Box::new(record) };
     Decision::new(vec![arrived], Reply::Polled { child: id, key, offer: None })
 }

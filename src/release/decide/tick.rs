@@ -67,26 +67,26 @@ fn expired(state: &State, seen: &dyn Seen, now: Now) -> Expired {
     let due = state.expiring.range(..=(now.served_ms, ChildKey(u32::MAX)));
     for (at, key) in due.take(MAX_DUE_PER_TICK) {
         steps::take(1);
-        expired.gone.push((*at, *key));
-        let Some(child) = state.children.get(*key) else { continue };
+        expired.gone.push((at, key));
+        let Some(child) = state.children.get(key) else { continue };
         let ghost_after = GHOST_AFTER.as_millis() as u64;
         if let Some(replaced) = child.replaced.as_deref() {
             let until = replaced.at + REPLACED_FOR.as_millis() as u64;
             if until > now.served_ms {
-                expired.kept.push((until, *key));
+                expired.kept.push((until, key));
             } else if child.open.is_empty() {
-                expired.forgotten.push((*key, Forgetting::Replaced));
+                expired.forgotten.push((key, Forgetting::Replaced));
             } else {
-                expired.kept.push((now.served_ms + REPLACED_FOR.as_millis() as u64, *key));
+                expired.kept.push((now.served_ms + REPLACED_FOR.as_millis() as u64, key));
             }
         } else if !child.called_again {
-            expired.forgotten.push((*key, Forgetting::Ghost));
+            expired.forgotten.push((key, Forgetting::Ghost));
         } else if child.unproven && !is_of_operators(child) {
-            let gone_at = seen.last_call(*key).unwrap_or(*at) + ghost_after;
+            let gone_at = seen.last_call(key).unwrap_or(at) + ghost_after;
             if gone_at <= now.served_ms {
-                expired.forgotten.push((*key, Forgetting::Ghost));
+                expired.forgotten.push((key, Forgetting::Ghost));
             } else {
-                expired.kept.push((gone_at, *key));
+                expired.kept.push((gone_at, key));
             }
         }
     }

@@ -249,7 +249,7 @@ impl World {
         let key = self.state.children.key(child).unwrap();
         self.state.releases.values().any(|release| {
             release.assignments.get(&key).is_some_and(|part| {
-                let is_stage = part.manager.is_none() && !matches!(part.piece, Piece::Rollout(_));
+                let is_stage = part.rare.manager.is_none() && !matches!(part.piece, Piece::Rollout(_));
                 is_stage && part.fetched && part.offer_name().id(release.id.as_str()) == offer
             })
         })

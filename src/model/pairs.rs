@@ -1,0 +1,85 @@
+//! An ordered set of pairs of a 64-bit word and a child: when something of it is due, or where it is.
+//!
+//! There is one for each child, so it matters that a pair is kept in twelve bytes: as a tuple it would take sixteen.
+
+use std::{
+    collections::BTreeSet,
+    ops::{Bound, RangeBounds},
+};
+
+use super::ChildKey;
+
+/// The halves of the word, higher first, and the child: in the order of the pairs.
+type Packed = [u32; 3];
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    packed: BTreeSet<Packed>,
+}
+
+impl Pairs {
+    pub fn insert(&mut self, pair: (u64, ChildKey)) {
+        self.packed.insert(pack(pair));
+    }
+
+    pub fn remove(&mut self, pair: (u64, ChildKey)) {
+        self.packed.remove(&pack(pair));
+    }
+
+    pub fn first(&self) -> Option<(u64, ChildKey)> {
+        self.packed.first().copied().map(unpack)
+    }
+
+    /// In order, those within the bounds.
+    pub fn range(
+        &self,
+        bounds: impl RangeBounds<(u64, ChildKey)>,
+    ) -> impl DoubleEndedIterator<Item = (u64, ChildKey)> + Clone {
+        let packed = |bound: Bound<&(u64, ChildKey)>| bound.map(|pair| pack(*pair));
+        self.packed.range((packed(bounds.start_bound()), packed(bounds.end_bound()))).copied().map(unpack)
+    }
+}
+
+impl Extend<(u64, ChildKey)> for Pairs {
+    fn extend<T: IntoIterator<Item = (u64, ChildKey)>>(&mut self, pairs: T) {
+        self.packed.extend(pairs.into_iter().map(pack));
+    }
+}
+
+const fn pack((word, child): (u64, ChildKey)) -> Packed {
+    [(word >> 32) as u32, word as u32, child.0]
+}
+
+fn unpack([high, low, child]: Packed) -> (u64, ChildKey) {
+    (u64::from(high) << 32 | u64::from(low), ChildKey(child))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_set_of_tuples() {
+        let (mut pairs, mut model) = (Pairs::default(), BTreeSet::new());
+        let words = [0, 1, u64::from(u32::MAX), 1 << 32, (1 << 32) + 1, u64::MAX - 1, u64::MAX];
+        let all = words.iter().flat_map(|word| [0, 7, u32::MAX].map(|child| (*word, ChildKey(child))));
+        let all: Vec<_> = all.collect();
+        for pair in all.iter().rev() {
+            pairs.insert(*pair);
+            model.insert(*pair);
+            assert_eq!(pairs.first(), model.first().copied());
+        }
+        for from in &all {
+            for to in all.iter().filter(|to| from <= *to) {
+                assert!(pairs.range(*from..=*to).eq(model.range(*from..=*to).copied()));
+                assert!(pairs.range(..*to).rev().eq(model.range(..*to).rev().copied()));
+            }
+        }
+        for pair in all {
+            pairs.remove(pair);
+            model.remove(&pair);
+            assert!(pairs.range(..).eq(model.iter().copied()));
+        }
+    }
+}
