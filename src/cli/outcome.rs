@@ -30,6 +30,8 @@ fn is_untested(release: &Release) -> bool {
 /// The exit code of a release that is over; `None` while it is not.
 pub fn code(release: &Release) -> Option<u8> {
     match release.state.as_str() {
+        "DoneUntested" => Some(UNTESTED),
+        // So an earlier manager calls it, and what it stored.
         "Done" if is_untested(release) => Some(UNTESTED),
         "Done" => Some(0),
         "DoneWithFailures" => Some(DONE_WITH_FAILURES),
@@ -43,5 +45,5 @@ pub fn code(release: &Release) -> Option<u8> {
 /// For `--help` of the commands that wait for an end.
 pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, \
                         5 RolledBackUnproven (somebody may still run the new version), 6 NoParticipants, \
-                         7 Done with all agents untested; \
+                        7 DoneUntested (no agent got the calls that its test needs); \
                         1 the caller's fault, 2 the manager's or the program's";

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 /// States of a release and what they look like: going well, waiting for somebody, gone wrong.
-const STATES: [(&str, &str); 11] = [
+const STATES: [(&str, &str); 12] = [
     ("Running", "36"),
     ("Done", "32"),
     ("Planned", "2"),
@@ -15,6 +15,7 @@ const STATES: [(&str, &str); 11] = [
     ("RolledBackUnproven", "31;1"),
     ("Aborted", "31"),
     ("NoParticipants", "33"),
+    ("DoneUntested", "33"),
 ];
 
 /// A text with the states in it coloured, where `colours` says so. What it says and how wide it is stays the same.

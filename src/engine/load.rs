@@ -14,6 +14,7 @@ use crate::{
         ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
         StageStatus,
     },
+    plan::KeptCover,
     release::{
         analysis::Run,
         assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
@@ -217,6 +218,7 @@ impl Building {
             times: detail.times,
             next_deadline: 0,
             sweep: None,
+            cover: KeptCover::default(),
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })
     }

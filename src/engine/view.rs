@@ -559,7 +559,10 @@ impl View {
             key,
             area: child.area.clone(),
             address: child.address,
-            address_noted: self.deciding_at.load(Ordering::Relaxed),
+            address_noted: match &before {
+                Some(entry) if entry.address == child.address => entry.address_noted,
+                _ => self.deciding_at.load(Ordering::Relaxed),
+            },
             agents: child.agents,
             profile: child.profile.clone(),
             turn: AtomicU64::new(turn),

@@ -11,6 +11,7 @@ use super::{
     edges::{Edges, Point, Segment, Where, interiors_meet, locate},
     shape::{Bounds, Shape},
 };
+use crate::model::steps;
 
 /// Fewest and most cells along a side of the grid.
 const CELLS: std::ops::RangeInclusive<usize> = 16..=512;
@@ -199,6 +200,7 @@ impl Layer {
             x: cells_a_degree(bounds.min.x, bounds.max.x),
             y: cells_a_degree(bounds.min.y, bounds.max.y),
         };
+        steps::take(shape.points().len());
         let mut layer = Self {
             bounds,
             polygons: shape.polygons(),

@@ -144,14 +144,6 @@ impl AreaIndex {
         Cover::new(target, &self.bounds(), self.len)
     }
 
-    /// The same for one of them alone.
-    pub fn cover_for(&self, target: &geo::MultiPolygon, child: ChildKey) -> Cover {
-        match self.get(child).and_then(Entry::bounds) {
-            Some(bounds) => Cover::new(target, &bounds, 1),
-            None => Cover::anywhere(target),
-        }
-    }
-
     /// Places every child, in order of birth. `area` gives a child's text where its box doesn't decide.
     pub fn place<'t>(
         &self,

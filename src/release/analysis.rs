@@ -313,7 +313,7 @@ fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis, alpha: f64
 }
 
 /// The runs that begin now.
-pub(super) fn begin(release: &Release, changes: &[Change], now: Now) -> Vec<Change> {
+pub(super) fn begin(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     if release.strategy.rollout.is_none() || !is_led(release) {
         return Vec::new();
     }

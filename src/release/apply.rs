@@ -24,6 +24,13 @@ use crate::{
 impl State {
     /// Folds one change in.
     pub fn apply(&mut self, change: &Change) {
+        self.fold_in(change);
+        if let Some(release) = change.release() {
+            self.reschedule(release);
+        }
+    }
+
+    fn fold_in(&mut self, change: &Change) {
         match change {
             Change::ChildArrived { child, record, .. } => self.arrive(*child, record),
             Change::ChildCalledAgain { child } => self.hear_again(*child),
@@ -112,7 +119,7 @@ impl State {
             }
             Change::ReleaseEnded { release, end, unconfirmed, now } => {
                 self.with(*release, |release| {
-                    if *end == End::Done {
+                    if matches!(end, End::Done | End::Untested) {
                         (release.ending, release.first_fault) = (None, None);
                     }
                     release.state = ReleaseState::Over { end: *end, unconfirmed: *unconfirmed };
@@ -364,9 +371,6 @@ impl State {
 
     fn submit(&mut self, key: ReleaseKey, submitted: &Submitted, now: Now) {
         self.next_release = self.next_release.max(key.0 + 1);
-        for function in &submitted.strategy.functions {
-            self.functions.intern(&function.name);
-        }
         self.known.insert(submitted.id.clone(), Known { key, digest: submitted.digest });
         self.releases.insert(key, Release::new(key, submitted, now));
     }
@@ -384,6 +388,7 @@ impl State {
             }
         }
         self.releases.insert(key, release);
+        self.reschedule(key);
     }
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
@@ -601,9 +606,9 @@ impl State {
             && !release.was_aborted_below();
         if let ReleaseState::Over { end, unconfirmed } = &mut release.state {
             *unconfirmed = unproven;
-            // Those that ended badly below were tried again there.
-            if *end == End::DoneWithFailures && is_repaired {
-                *end = End::Done;
+            // Those that ended badly below, or were not tested, were tried again there.
+            if matches!(end, End::DoneWithFailures | End::Untested) && is_repaired {
+                *end = if release.counts.agents.are_untested() { End::Untested } else { End::Done };
                 (release.ending, release.first_fault) = (None, None);
             }
         }
@@ -626,6 +631,7 @@ impl State {
             return;
         }
         let Some(release) = self.releases.remove(&key) else { return };
+        self.reschedule(key);
         for child in release.assignments.keys() {
             if let Some(child) = self.children.get_mut(*child) {
                 child.open.retain(|open| *open != key);

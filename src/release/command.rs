@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     model::{ChildId, ChildKey, Cordon, Exclusion, ReleaseId, ReleaseKey},
+    plan::Advice,
     strategy::{Amount, Strategy},
 };
 
@@ -232,6 +233,8 @@ pub struct Offer {
 /// Who would take part, and what is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outlook {
+    /// What the children show to be probably meant otherwise.
+    pub advice: Advice,
     pub participants: u32,
     pub excluded: Vec<(Exclusion, u32)>,
     /// Unfinished releases that it waits for.

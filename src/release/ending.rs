@@ -129,7 +129,7 @@ impl Fault {
     pub fn last(
         state: &State,
         release: &Release,
-        changes: &[Change],
+        changes: &[&Change],
         is_counted: impl Fn(Outcome) -> bool,
     ) -> Option<Self> {
         let (child, verb) = changes.iter().rev().find_map(|change| match change {
@@ -159,7 +159,7 @@ impl Fault {
         Some(Self::of(state, release, *child, verb, &[]))
     }
 
-    fn of(state: &State, release: &Release, child: ChildKey, verb: String, changes: &[Change]) -> Self {
+    fn of(state: &State, release: &Release, child: ChildKey, verb: String, changes: &[&Change]) -> Self {
         let id = state.children.get(child).map_or("a child", |record| record.id.as_str()).to_owned();
         let assignment = release.assignments.get(&child);
         let stage = assignment.and_then(|assignment| assignment.slot.stage_index());
@@ -209,7 +209,7 @@ fn without_limit(text: &str) -> &str {
 }
 
 /// That children end badly, for the first time in a release that may yet end well; it is told of if nothing worse follows.
-pub(super) fn noted(state: &State, release: &Release, changes: &[Change]) -> Option<Change> {
+pub(super) fn noted(state: &State, release: &Release, changes: &[&Change]) -> Option<Change> {
     if release.ending.is_some() || !release.is_under_way() {
         return None;
     }
@@ -256,7 +256,11 @@ const fn verb(outcome: Outcome) -> &'static str {
 }
 
 /// What the child reported of the stage that ended badly.
-fn reported(release: ReleaseKey, child: ChildKey, changes: &[Change]) -> Option<(&Kept, &Option<String>)> {
+fn reported<'c>(
+    release: ReleaseKey,
+    child: ChildKey,
+    changes: &[&'c Change],
+) -> Option<(&'c Kept, &'c Option<String>)> {
     changes.iter().rev().find_map(|change| match change {
         Change::Child { release: of, child: by, step: Step::Reported { why, .. }, summary, .. }
             if *of == release && *by == child =>

@@ -146,7 +146,7 @@ fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
 }
 
 /// What follows for a release from `changes`, limits first.
-pub(super) fn judge(state: &State, release: &Release, changes: &[Change], now: Now) -> Vec<Change> {
+pub(super) fn judge(state: &State, release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let Some(rollout) = &release.strategy.rollout else { return Vec::new() };
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
         return Vec::new();
@@ -265,7 +265,7 @@ fn passed(release: &Release, rollout: &Rollout) -> Option<Passed> {
 
 /// Which child it was, in which stage, with which numbers, and which limit: `agent-3 failed in stage Canary (errors
 /// 12.5 %, median 31 ms): 2 failed, max_failed is 1`.
-fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[Change]) -> Ending {
+fn evidence(state: &State, release: &Release, passed: &Passed, changes: &[&Change]) -> Ending {
     let fault = Fault::last(state, release, changes, passed.is_counted);
     let mut text = String::new();
     if let Some(fault) = &fault {

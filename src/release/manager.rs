@@ -74,6 +74,11 @@ impl Agents {
         }
     }
 
+    /// Whether some were left untested, nobody succeeded, and nobody ended badly.
+    pub const fn are_untested(&self) -> bool {
+        self.untested > 0 && self.succeeded == 0 && self.bad() == 0
+    }
+
     /// Those that ended badly.
     pub const fn bad(&self) -> u32 {
         self.failed.saturating_add(self.timed_out).saturating_add(self.unreachable)

@@ -34,6 +34,7 @@ pub mod precedent;
 pub mod queue;
 pub mod recheck;
 mod replan;
+mod schedule;
 pub mod settings;
 pub mod settle;
 pub mod state;
@@ -75,6 +76,7 @@ pub fn advance(
     {
         state.hold((**release).clone());
     }
+    state.schedule.turn_to(now.wall_ms);
     let decision = decide(state, seen, command, now);
     let mut changes = decision.changes;
     let mut from = 0;

@@ -95,7 +95,7 @@ impl Release {
 }
 
 /// What began or ended with these changes, which are applied already.
-pub(super) fn note(release: &Release, changes: &[Change], now: Now) -> Vec<Change> {
+pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let mut found: Vec<(Option<u8>, u32, bool)> = Vec::new();
     let mut add = |of: (Option<u8>, u32, bool)| {
         if !found.contains(&of) {

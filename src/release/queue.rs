@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{Release, ReleaseState, State};
 use crate::{
-    model::{Now, ReleaseKey, steps},
+    model::{Now, ReleaseKey},
     strategy::Strategy,
 };
 
@@ -52,7 +52,11 @@ impl Release {
     }
 
     fn lets_pass(&self, now: Now) -> bool {
-        !self.has_come(now) && self.overtakes.overtaken_by.len() < MAX_OVERTAKEN
+        !self.has_come(now) && !self.insists()
+    }
+
+    pub(super) fn insists(&self) -> bool {
+        self.overtakes.overtaken_by.len() >= MAX_OVERTAKEN
     }
 }
 
@@ -63,8 +67,8 @@ impl State {
         strategy: &'a Strategy,
         key: ReleaseKey,
     ) -> impl Iterator<Item = &'a Release> {
-        let others = self.releases.values().inspect(|_| steps::take(1)).filter(move |other| other.key != key);
-        others.filter(|other| !other.state.is_over() && other.shares_function_with(strategy))
+        let others = self.sharing(strategy).into_iter().filter(move |other| *other != key);
+        others.filter_map(|other| self.release(other))
     }
 
     /// Those of them for which a release has to wait.
@@ -85,12 +89,12 @@ impl State {
         let Some(strategy) = self.release(key).map(|release| std::sync::Arc::clone(&release.strategy)) else {
             return;
         };
-        let mut overtook = Vec::new();
-        for (earlier, other) in self.releases.range_mut(..key) {
-            if other.state == ReleaseState::Planned && other.shares_function_with(&strategy) {
+        let overtook = self.planned_before(&strategy, key);
+        for earlier in &overtook {
+            if let Some(other) = self.releases.get_mut(earlier) {
                 other.overtakes.overtaken_by.push(key);
-                overtook.push(*earlier);
             }
+            self.reschedule(*earlier);
         }
         if let Some(release) = self.releases.get_mut(&key) {
             release.overtakes.overtook = overtook;

@@ -7,7 +7,7 @@
 //!
 //! Deliberately not here: a child that is cordoned keeps what it was given; draining takes it away (`decide::children`).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     assignment::{Assignment, FunctionSet, Step},
@@ -17,9 +17,8 @@ use super::{
     state::{Release, State},
 };
 use crate::{
-    model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome, steps},
-    plan::{self, Cover},
-    strategy::LateJoiners,
+    model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome},
+    plan::{self, Cover, Entry},
 };
 
 impl Release {
@@ -30,14 +29,15 @@ impl Release {
     }
 
     /// The same for one child. What a call costs must not grow with the number of children.
-    fn cover_for(&self, state: &State, child: ChildKey) -> Option<Cover> {
+    fn cover_for(&self, state: &State, child: ChildKey) -> Option<Arc<Cover>> {
         let area = self.strategy.target.as_ref()?.area.as_ref()?;
-        Some(state.areas.cover_for(&area.polygons(), child))
+        let bounds = state.areas.get(child).and_then(Entry::bounds);
+        Some(self.cover.for_child(|| area.polygons(), bounds))
     }
 
     /// Why the child could not be planned for it now; that it is cordoned is no reason.
     pub(super) fn unfit(&self, state: &State, child: ChildKey) -> Option<Exclusion> {
-        unfit(self, state, self.cover_for(state, child).as_ref(), child)
+        unfit(self, state, self.cover_for(state, child).as_deref(), child)
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
     for child in changed {
         // A target of many vertices takes a while to prepare: only where that decides something.
         for release in open(state, child).filter(|release| is_to_begin(release, child)) {
-            follow.extend(expel(state, release, release.cover_for(state, child).as_ref(), child, now));
+            follow.extend(expel(state, release, release.cover_for(state, child).as_deref(), child, now));
         }
     }
     for child in came {
@@ -127,15 +127,10 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
     if state.children.get(child).is_none_or(|record| !record.called_again) {
         return Vec::new();
     }
-    let wants = |release: &&Release| {
-        let rollout = release.strategy.rollout.as_ref();
-        release.is_under_way()
-            && rollout.is_some_and(|rollout| rollout.late_joiners == LateJoiners::Include)
-            && release.assignments.get(&child).is_none_or(may_come_back)
-    };
+    let wants = |release: &&Release| release.assignments.get(&child).is_none_or(may_come_back);
     let is_able = |release: &&Release| {
         let cover = release.cover_for(state, child);
-        matches!(plan::why_not(&release.strategy, state, cover.as_ref(), child), Some(Ok(_)))
+        matches!(plan::why_not(&release.strategy, state, cover.as_deref(), child), Some(Ok(_)))
     };
     let join = |release: &Release| {
         let key = release.key;
@@ -148,8 +143,7 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
         let lacks = lacks_of(state, release, child);
         vec![Change::ChildJoined { release: key, child, instead_of: None, now, lacks }]
     };
-    steps::take(state.releases.len());
-    state.releases.values().filter(wants).filter(is_able).flat_map(join).collect()
+    state.joinable().filter(wants).filter(is_able).flat_map(join).collect()
 }
 
 /// Whether it was taken out for what it was, and not for what it did or somebody wanted.

@@ -29,6 +29,9 @@ pub const MAX_DUE_PER_TICK: usize = 2_000;
 /// Most children of a release whose deadlines one tick looks at.
 pub const MAX_SWEEP_PER_TICK: usize = 5_000;
 
+/// Most children whose deadlines one tick looks at in all releases together; somewhat exceeded by the last of them.
+pub const MAX_SWEEP_IN_ALL: usize = 20_000;
+
 /// Deadlines and limits. See the configuration for what they mean to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {

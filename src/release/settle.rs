@@ -14,15 +14,18 @@ use super::{
     turnout::Turnouts,
     upstream,
 };
-use crate::model::{ChildKey, ChildStatus, Now, ReleaseKey, steps};
+use crate::model::{ChildKey, ChildStatus, Now, steps};
 
 /// What follows from `changes`, which are applied already. Empty when nothing does.
 pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
     let mut follow = Vec::new();
-    let mut touched: Vec<ReleaseKey> = changes.iter().filter_map(Change::release).collect();
-    touched.sort_unstable();
-    touched.dedup();
-    for release in touched.iter().filter_map(|key| state.release(*key)) {
+    // By release: none looks through what is of others.
+    let mut touching: Vec<&Change> = changes.iter().filter(|change| change.release().is_some()).collect();
+    touching.sort_by_key(|change| change.release());
+    for changes in touching.chunk_by(|one, other| one.release() == other.release()) {
+        steps::take(changes.len());
+        let key = changes.first().and_then(|change| change.release());
+        let Some(release) = key.and_then(|key| state.release(key)) else { continue };
         follow.extend(precedent::note(release, changes, now));
         follow.extend(ending::noted(state, release, changes));
         let mut judged = lead::judge(state, release, changes, now);
@@ -77,6 +80,7 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
             End::DoneWithFailures
         }
         ReleaseState::Running if release.is_without_participants() => End::NoParticipants,
+        ReleaseState::Running if release.counts.agents.are_untested() => End::Untested,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
         _ => return Vec::new(),
@@ -91,13 +95,9 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
 
 /// Starts every planned release whose time has come and that nothing earlier stands in the way of.
 pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change> {
-    state
-        .releases
-        .values()
-        .inspect(|_| steps::take(1))
-        .filter(|release| release.state == ReleaseState::Planned)
-        .filter(|release| release.has_come(now) && !release.is_held_above())
-        .filter(|release| state.goes_before(&release.strategy, release.key, now).next().is_none())
+    let ready = state.schedule.ready(now.served_ms).into_iter();
+    ready
+        .filter_map(|key| state.release(key))
         .filter_map(|release| start(state, seen, release, now))
         .collect()
 }

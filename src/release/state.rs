@@ -25,6 +25,7 @@ use super::{
     precedent::Timed,
     queue::Overtakes,
     recheck::Recheck,
+    schedule::Schedule,
     settings::Settings,
     upstream::Upstream,
 };
@@ -33,7 +34,7 @@ use crate::{
         Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
         pages::Pages, steps,
     },
-    plan::AreaIndex,
+    plan::{AreaIndex, KeptCover},
     strategy::Strategy,
 };
 
@@ -204,6 +205,8 @@ pub enum End {
     Aborted,
     /// Nobody could take part, so nothing was released.
     NoParticipants,
+    /// Nothing failed, and nobody was tested, for want of calls.
+    Untested,
 }
 
 /// Where a release stands.
@@ -227,9 +230,11 @@ pub enum End {
 ///     Done --> RollingBack: the parent takes it back
 ///     Running --> DoneWithFailures
 ///     Running --> NoParticipants: nobody could take part
+///     Running --> DoneUntested: nobody was tested, for want of calls
 ///     NoParticipants --> Planned: submitted or retried once more
 ///     DoneWithFailures --> Running: retry
 ///     Done --> Running: retry of those that were left untested
+///     DoneUntested --> Running: likewise
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state")]
@@ -260,7 +265,7 @@ pub enum ReleaseState {
 
 impl ReleaseState {
     /// Every name that [`Self::name`] gives.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 12] = [
         "Planned",
         "Running",
         "Paused",
@@ -272,6 +277,7 @@ impl ReleaseState {
         "RolledBackUnproven",
         "Aborted",
         "NoParticipants",
+        "DoneUntested",
     ];
 
     /// As shown and stored.
@@ -288,6 +294,7 @@ impl ReleaseState {
             Self::Over { end: End::RolledBack, .. } => "RolledBackUnproven",
             Self::Over { end: End::Aborted, .. } => "Aborted",
             Self::Over { end: End::NoParticipants, .. } => "NoParticipants",
+            Self::Over { end: End::Untested, .. } => "DoneUntested",
         }
     }
 
@@ -372,13 +379,16 @@ pub struct Counts {
     /// Untested agents that the new version was not offered to.
     #[serde(skip)]
     pub left_untested: u32,
+    /// Children, other than managers, whose wave has begun.
+    #[serde(skip)]
+    pub opened: u32,
     /// Agents, those of managers below among them.
     #[serde(skip)]
     pub agents: Agents,
 }
 
 impl Counts {
-    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 11] {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 12] {
         use crate::model::ChildStatus as S;
         let status = match assignment.status {
             S::No => &mut self.no,
@@ -411,6 +421,7 @@ impl Counts {
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
             assignment.is_left_untested().then_some(&mut self.left_untested),
+            (assignment.manager.is_none() && gates.admits(assignment)).then_some(&mut self.opened),
         ]
     }
 
@@ -495,6 +506,8 @@ pub struct Release {
     pub next_deadline: ReleaseMs,
     /// Where looking through the deadlines has come to, if that takes several ticks.
     pub sweep: Option<Sweep>,
+    /// The area of its target as it was prepared last, for a child alone.
+    pub cover: KeptCover,
 }
 
 /// A look through the deadlines of a release that is not at its end.
@@ -543,6 +556,7 @@ impl Release {
             counts: Counts::default(),
             next_deadline: ReleaseMs::MAX,
             sweep: None,
+            cover: KeptCover::default(),
         }
     }
 
@@ -686,6 +700,8 @@ pub struct State {
     pub(super) places: Places,
     /// Who is looked at again for who stands in whose place.
     pub(super) rechecks: BTreeSet<Recheck>,
+    /// When what of `releases` is to be looked at.
+    pub(super) schedule: Schedule,
 }
 
 impl State {
@@ -697,37 +713,12 @@ impl State {
         self.releases.get(&key)
     }
 
-    /// The serving time at which a tick has something to look at: the next deadline of a release whose clock
-    /// runs, or the next child that may be a ghost or another's successor.
+    /// The serving time at which a tick has something to look at: the next deadline of a release whose clock runs, the
+    /// start of one, or the next child that may be a ghost or another's successor. It may have passed.
     pub fn next_due(&self, now: Now) -> Option<u64> {
-        let deadlines = self
-            .releases
-            .values()
-            .filter(|release| release.clock.paused_since.is_none() && release.next_deadline != ReleaseMs::MAX)
-            .map(|release| {
-                now.served_ms.saturating_add(release.next_deadline.saturating_sub(release.at(now)))
-            });
         let expiring = self.expiring.first().map(|(due, _)| *due);
         let looks = expiring.into_iter().chain(self.rechecks.first().map(|recheck| recheck.due_ms));
-        deadlines.chain(looks).chain(self.next_start(now)).min()
-    }
-
-    /// The serving time at which a release is to start that waits for nothing else. The wall may be turned: it is asked
-    /// again whenever the shell wakes.
-    fn next_start(&self, now: Now) -> Option<u64> {
-        let planned = self
-            .releases
-            .values()
-            .filter(|release| release.state == ReleaseState::Planned && !release.deferred);
-        let free =
-            planned.filter(|release| self.goes_before(&release.strategy, release.key, now).next().is_none());
-        // One that could have started did, unless the wall was turned while it waited.
-        let after = |start: i64| u64::try_from(start.saturating_sub(now.wall_ms)).unwrap_or_default();
-        let starts = free.map(|release| match release.asking {
-            Some(until) => until,
-            None => now.served_ms.saturating_add(after(release.starts_at().unwrap_or(now.wall_ms))),
-        });
-        starts.min()
+        looks.chain(self.schedule.next(now)).min()
     }
 
     /// Children that brought their ids along from an address, as limits see it, and never took part in anything.

@@ -347,18 +347,13 @@ impl Release {
     /// Agents whose turn has come.
     pub fn agents_opened(&self) -> u32 {
         let open = self.gates.stand.waves;
-        let of_part = |(child, part): (&ChildKey, &Assignment)| match self.managers.get(child) {
-            None => u32::from(part.wave < open),
-            Some(planned) if planned.quotas.is_empty() => {
-                if part.wave < open {
-                    planned.agents
-                } else {
-                    0
-                }
-            }
-            Some(planned) => done(planned, open),
+        let has_begun = |child: &ChildKey| self.assignments.get(child).is_some_and(|part| part.wave < open);
+        let of_manager = |(child, planned): (&ChildKey, &Planned)| match planned.quotas.is_empty() {
+            true if has_begun(child) => planned.agents,
+            true => 0,
+            false => done(planned, open),
         };
-        self.assignments.iter().map(of_part).fold(0, u32::saturating_add)
+        self.managers.iter().map(of_manager).fold(self.counts.opened, u32::saturating_add)
     }
 
     /// Whether enough agents have proven the release for this gate to open. What comes from above is judged above.

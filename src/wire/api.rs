@@ -55,7 +55,8 @@ pub struct Release {
     pub id: String,
     pub name: String,
     /// `Planned`, `Running`, `Paused`, `AwaitingApproval`, `RollingBack`, `Done`, `DoneWithFailures`, `RolledBack`
-    /// (proven everywhere), `RolledBackUnproven`, `Aborted`, `NoParticipants`.
+    /// (proven everywhere), `RolledBackUnproven`, `Aborted`, `NoParticipants`,
+    /// `DoneUntested` (nothing failed, and no agent got the calls that its test needs).
     pub state: String,
     /// Why it is paused or rolled back, what an approval is awaited for, or why it didn't end well.
     pub reason: Option<String>,

@@ -19,7 +19,8 @@ use crate::{
                         choirmaster release list --function sieve --json | jq -r '.[].id'")]
 pub struct Args {
     /// Only releases in this state: Planned, Running, Paused, AwaitingApproval,
-    /// RollingBack, Done, DoneWithFailures, RolledBack, RolledBackUnproven, Aborted, NoParticipants
+    /// RollingBack, Done, DoneWithFailures, DoneUntested, RolledBack, RolledBackUnproven, Aborted,
+    /// NoParticipants
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Only releases that change this function

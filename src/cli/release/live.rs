@@ -157,6 +157,7 @@ fn coloured(line: &str) -> String {
         ("RolledBack", Color::Red),
         ("Aborted", Color::Red),
         ("NoParticipants", Color::Yellow),
+        ("DoneUntested", Color::Yellow),
         ("AwaitingApproval", Color::Yellow),
         ("RollingBack", Color::Yellow),
         ("Paused", Color::Yellow),

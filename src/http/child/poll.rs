@@ -247,8 +247,15 @@ async fn ask(
         Some(area) => survey::checked(ctx, request.id(), area).await?,
         None => None,
     };
-    let command = Command::Poll(read(request, area, address)?);
     let view = ctx.view();
+    let noted =
+        view.with_child(
+            request.id(),
+            |child| {
+                if is_to_be_noted(child, served_ms) { address } else { child.address }
+            },
+        );
+    let command = Command::Poll(read(request, area, noted.unwrap_or(address))?);
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {

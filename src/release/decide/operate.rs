@@ -180,7 +180,7 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
         | ReleaseState::AwaitingApproval { .. }
         | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
         // Whoever was left untested may have calls by now.
-        ReleaseState::Over { end: End::Done, .. } if release.counts.left_untested > 0 => {}
+        ReleaseState::Over { end: End::Done | End::Untested, .. } if release.counts.left_untested > 0 => {}
         ReleaseState::Over { end: End::NoParticipants, .. } => {
             return Err(wrong(release, "nobody took part; submit it again once there are children for it"));
         }
@@ -239,9 +239,7 @@ fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> boo
 }
 
 fn conflicts_with_open(state: &State, release: &Release) -> bool {
-    state.releases.values().any(|other| {
-        other.key != release.key && !other.state.is_over() && other.shares_function_with(&release.strategy)
-    })
+    state.conflicts(&release.strategy, release.key).next().is_some()
 }
 
 /// The place of a stage in the strategy.

@@ -83,28 +83,30 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
         return Err(Refusal::IdAmbiguous { id: id.clone(), other: other.clone() });
     }
     let limit = state.settings.max_open_releases;
-    if state.releases.values().filter(|release| !release.state.is_over()).count() >= limit {
+    if state.unfinished_releases() >= limit {
         return Err(Refusal::Limit { what: "unfinished releases", limit });
     }
     if submitted.deferred { Ok(()) } else { refuse_conflicts(state, &submitted.strategy, key) }
 }
 
 fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {
-    let membership = membership(state, &Unseen, strategy, &Turnouts::new(), now);
+    // Nobody was noticed, and nobody is silent.
+    let plan = plan::plan(strategy, state);
     Outlook {
-        participants: membership.members.len() as u32,
-        excluded: membership.excluded,
+        advice: plan::advise(strategy, state, &plan),
+        participants: plan.members.len() as u32,
+        excluded: excluded(&plan),
         waits_for: state.goes_before(strategy, key, now).map(|release| release.id.clone()).collect(),
     }
 }
 
-/// Nobody was noticed, and nobody is silent.
-struct Unseen;
-
-impl Seen for Unseen {
-    fn last_call(&self, _: ChildKey) -> Option<u64> {
-        None
+/// How many take no part, by reason.
+fn excluded(plan: &Plan) -> Vec<(Exclusion, u32)> {
+    let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
+    for (why, tally) in &plan.excluded {
+        *excluded.entry(why.exclusion()).or_default() += tally.children;
     }
+    excluded.into_iter().collect()
 }
 
 /// Who takes part in a release that starts now, with what managers below said.
@@ -119,10 +121,7 @@ pub fn membership(
     let turnout =
         |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, silent_after_ms, child, now);
     let plan = plan::plan_of(strategy, state, turnout);
-    let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
-    for (why, tally) in &plan.excluded {
-        *excluded.entry(why.exclusion()).or_default() += tally.children;
-    }
+    let excluded = excluded(&plan);
     let waves = waves(&plan);
     let managers = managers(state, &plan);
     let lacks = lacks(strategy, &plan, &managers);
@@ -130,7 +129,7 @@ pub fn membership(
     let silent = plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add);
     Membership {
         members: plan.members.into(),
-        excluded: excluded.into_iter().collect(),
+        excluded,
         waves,
         managers,
         lacks,
@@ -146,10 +145,7 @@ pub(super) fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> 
         return Decision::unchanged(Reply::Done);
     };
     let changes = match (&release.state, release.gates.stand.reached) {
-        (ReleaseState::Planned, _)
-            if release.has_come(now)
-                && state.goes_before(&release.strategy, release.key, now).next().is_none() =>
-        {
+        (ReleaseState::Planned, _) if state.is_its_turn(release.key) => {
             let membership = membership(state, seen, &release.strategy, &told.turnouts, now);
             vec![Change::ReleaseStarted { release: release.key, membership, now }]
         }

@@ -8,16 +8,16 @@ use super::{
     walk::Walk,
 };
 use crate::{
-    model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, steps},
+    model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, ReleaseKey, steps},
     release::{
         assignment::{ReleaseMs, Step},
         change::{Change, Forgetting},
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
         recheck::Recheck,
-        settings::{GHOST_AFTER, MAX_DUE_PER_TICK, MAX_SWEEP_PER_TICK, REPLACED_FOR},
+        settings::{GHOST_AFTER, MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK, REPLACED_FOR},
         settle::start_next,
-        state::{Child, Release, ReleaseState, State},
+        state::{Child, Release, State},
         turn,
     },
 };
@@ -30,17 +30,20 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
         return Decision::new(succession, Reply::Done);
     }
     let Expired { forgotten, kept, gone } = expired(state, seen, now);
-    let mut changes: Vec<Change> = forgotten
+    let changes: Vec<Change> = forgotten
         .iter()
         .filter_map(|(key, why)| Some((*key, state.children.get(*key)?, *why)))
         .flat_map(|(key, child, why)| farewell(state, key, child, None, why, now))
         .collect();
-    let mut touched: BTreeSet<ChildKey> = forgotten.iter().map(|(key, _)| *key).collect();
-    for release in state.releases.values() {
-        if !matches!(release.state, ReleaseState::Paused { .. }) && release.at(now) >= release.next_deadline {
-            overdue(state, seen, release, &mut touched, now, &mut changes);
-        }
+    let touched: BTreeSet<ChildKey> = forgotten.iter().map(|(key, _)| *key).collect();
+    let decided = changes.iter().filter_map(Change::release).collect();
+    let mut look = Look { state, seen, now, touched, decided, missed: 0, changes };
+    for release in due(state, now) {
+        let from = look.changes.len();
+        look.overdue(release);
+        look.decided.extend(look.changes.iter().skip(from).filter_map(Change::release));
     }
+    let mut changes = look.changes;
     let debtors = successor::new_debtors(&changes);
     again.extend(debtors.iter().map(|child| Recheck::first(*child, now.served_ms, &state.settings)));
     changes.extend(successor::inherit(state, seen, &debtors, now));
@@ -96,68 +99,94 @@ fn is_of_operators(child: &Child) -> bool {
     child.labels.is_some() || child.cordon != Cordon::Open
 }
 
-/// Looks through one release. What is not due tells when to look again.
-fn overdue(
-    state: &State,
-    seen: &dyn Seen,
-    release: &Release,
-    touched: &mut BTreeSet<ChildKey>,
+/// Releases that are due, in order of submission: those that wait longest, and only so many that the look at all of them
+/// stays short. The others are still due at the next tick.
+fn due(state: &State, now: Now) -> Vec<&Release> {
+    let mut left = MAX_SWEEP_IN_ALL;
+    let due = state.schedule.due(now.served_ms).filter_map(|key| state.release(key));
+    let due = due.take_while(|release| {
+        let is_room = left > 0;
+        left = left.saturating_sub(release.assignments.len().clamp(1, MAX_SWEEP_PER_TICK));
+        is_room
+    });
+    let mut due: Vec<&Release> = due.collect();
+    due.sort_unstable_by_key(|release| release.key);
+    due
+}
+
+/// A look at what is due.
+struct Look<'a> {
+    state: &'a State,
+    seen: &'a dyn Seen,
     now: Now,
-    changes: &mut Vec<Change>,
-) {
-    let at = release.at(now);
-    let deadlines = state.settings.deadlines(&release.strategy);
-    // What is due of this now the consequences of this look bring about.
-    let led = [release.gate_due(), release.verdict_overdue()];
-    let mut next = led.into_iter().filter(|due| *due > at).min().unwrap_or(ReleaseMs::MAX);
-    let from = release.sweep.map_or(Bound::Unbounded, |sweep| Bound::Excluded(sweep.after));
-    next = release.sweep.map_or(next, |sweep| next.min(sweep.next));
-    // What was decided just now of its children has deadlines of its own.
-    if changes.iter().any(|change| change.release() == Some(release.key)) {
-        next = next.min(at);
-    }
-    let mut rest = release.assignments.range((from, Bound::Unbounded));
-    let (mut missed, mut last) = (0, None);
-    let mut missing = BTreeSet::new();
-    for (child, assignment) in rest.by_ref().take(MAX_SWEEP_PER_TICK) {
-        steps::take(1);
-        last = Some(*child);
-        if touched.contains(child) {
-            // It is taken out, or taken over; what that leaves is looked at next time.
+    /// Children of whom this tick has decided something.
+    touched: BTreeSet<ChildKey>,
+    /// Releases of which it has.
+    decided: BTreeSet<ReleaseKey>,
+    /// Deadlines that it has acted on.
+    missed: usize,
+    changes: Vec<Change>,
+}
+
+impl Look<'_> {
+    /// Looks through one release. What is not due tells when to look again.
+    fn overdue(&mut self, release: &Release) {
+        let Self { state, seen, now, .. } = *self;
+        let at = release.at(now);
+        let deadlines = state.settings.deadlines(&release.strategy);
+        // What is due of this now the consequences of this look bring about.
+        let led = [release.gate_due(), release.verdict_overdue()];
+        let mut next = led.into_iter().filter(|due| *due > at).min().unwrap_or(ReleaseMs::MAX);
+        let from = release.sweep.map_or(Bound::Unbounded, |sweep| Bound::Excluded(sweep.after));
+        next = release.sweep.map_or(next, |sweep| next.min(sweep.next));
+        // What was decided just now of its children has deadlines of its own.
+        if self.decided.contains(&release.key) {
             next = next.min(at);
-            continue;
         }
-        for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
-            let due = postponed(state, seen, release, *child, &deadline, now);
-            if due > at || missed >= MAX_DUE_PER_TICK {
-                next = next.min(due);
+        let mut rest = release.assignments.range((from, Bound::Unbounded));
+        let mut last = None;
+        let mut missing = BTreeSet::new();
+        for (child, assignment) in rest.by_ref().take(MAX_SWEEP_PER_TICK) {
+            steps::take(1);
+            last = Some(*child);
+            if self.touched.contains(child) {
+                // It is taken out, or taken over; what that leaves is looked at next time.
+                next = next.min(at);
                 continue;
             }
-            missed += 1;
-            let instead = matches!(deadline.missed, Missed::SetUp | Missed::Stage)
-                .then(|| successor::instead_of(state, seen, *child, now));
-            if let Some(newcomer) = instead.flatten() {
-                // Of whom this tick has decided something already, what follows from that comes first.
-                if touched.insert(newcomer) {
-                    touched.insert(*child);
-                    changes.extend(successor::take_over(state, *child, newcomer, now));
+            for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
+                let due = postponed(state, seen, release, *child, &deadline, now);
+                if due > at || self.missed >= MAX_DUE_PER_TICK {
+                    next = next.min(due);
+                    continue;
                 }
-                next = next.min(at);
+                self.missed += 1;
+                let instead = matches!(deadline.missed, Missed::SetUp | Missed::Stage)
+                    .then(|| successor::instead_of(state, seen, *child, now));
+                if let Some(newcomer) = instead.flatten() {
+                    // Of whom this tick has decided something already, what follows from that comes first.
+                    if self.touched.insert(newcomer) {
+                        self.touched.insert(*child);
+                        self.changes.extend(successor::take_over(state, *child, newcomer, now));
+                    }
+                    next = next.min(at);
+                    break;
+                }
+                let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
+                miss(&mut walk, deadline.missed);
+                missing.insert(*child);
+                let soonest =
+                    deadline::soonest(&walk.assignment, deadlines, &release.strategy, &release.gates);
+                next = next.min(soonest);
+                self.changes.append(&mut walk.changes);
+                // One consequence at a time: what follows from it has deadlines of its own.
                 break;
             }
-            let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
-            miss(&mut walk, deadline.missed);
-            missing.insert(*child);
-            let soonest = deadline::soonest(&walk.assignment, deadlines, &release.strategy, &release.gates);
-            next = next.min(soonest);
-            changes.append(&mut walk.changes);
-            // One consequence at a time: what follows from it has deadlines of its own.
-            break;
         }
+        self.touched.append(&mut missing);
+        let after = last.filter(|_| rest.next().is_some());
+        self.changes.push(Change::DeadlinesSeen { release: release.key, next, after });
     }
-    touched.append(&mut missing);
-    let after = last.filter(|_| rest.next().is_some());
-    changes.push(Change::DeadlinesSeen { release: release.key, next, after });
 }
 
 /// When a deadline is really due: silence is broken by any call, and an offer that waits behind a release in which

@@ -187,6 +187,8 @@ async fn stages_without_calls_end_untested_in_the_base_version() {
     story.world.submit(&strategy(block, &[("Half", "A/B", 50, "0.05", "0s", 0)])).await.ok();
     let over = story.until("/api/v1/releases/r", |shown| shown["counts"]["untested"] == AGENTS).await;
     assert_eq!((&over["counts"]["failed"], &over["counts"]["succeeded"]), (&0.into(), &0.into()), "{over:#}");
+    let over = story.reaches("DoneUntested").await;
+    assert!(over["reason"].as_str().unwrap().starts_with("no agent got the calls"), "{over:#}");
     story.ends_with_the_base_version().await;
 }
 

@@ -130,4 +130,9 @@ async fn where_a_child_calls_from_outlives_a_restart_of_the_manager() {
     // It has another one now; where each call comes from another one, that is not noted each time.
     world.send(from(&world, &id, "198.51.100.2")).await.ok();
     assert_eq!(known(&world).await, "198.51.100.1");
+    // Nor with a call that is noted for something else.
+    let more = json!({"id": id, "geographic_area": area(), "number_of_children": 3});
+    let request = world.request("POST", "/poll").header("x-forwarded-for", "198.51.100.2").json(&more);
+    world.send(request).await.ok();
+    assert_eq!(known(&world).await, "198.51.100.1");
 }

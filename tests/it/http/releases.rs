@@ -205,7 +205,7 @@ async fn lists_come_in_pages_and_filters_are_checked() {
         seen += &format!("{}\n", world.get(&format!("/api/v1/{query}")).await.problem());
     }
     insta::assert_snapshot!(seen, @r#"
-    400 about:blank: `state` "done" is none of Planned, Running, Paused, AwaitingApproval, RollingBack, Done, DoneWithFailures, RolledBack, RolledBackUnproven, Aborted, NoParticipants
+    400 about:blank: `state` "done" is none of Planned, Running, Paused, AwaitingApproval, RollingBack, Done, DoneWithFailures, RolledBack, RolledBackUnproven, Aborted, NoParticipants, DoneUntested
     400 about:blank: Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `function`, `after`, `limit`
     400 about:blank: `limit` is 1 to 1000, not 0
     400 about:blank: `limit` is 1 to 1000, not 1001

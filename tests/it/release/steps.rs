@@ -293,3 +293,126 @@ fn nor_when_all_agents_are_restarted_at_once() {
         fleet.check("restarts", children);
     }
 }
+
+/// What a call, a tick and a look at the clock cost beside so many releases that one child has a part in.
+fn costs_beside(releases: usize, text: impl Fn(usize) -> String) -> [u64; 3] {
+    let mut fleet = Fleet::new();
+    let ids = fleet.register(1, |_| "everywhere".to_owned());
+    for release in 0..releases {
+        let text = text(release);
+        fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+    }
+    assert_eq!(fleet.state.releases.len(), releases);
+    (fleet.most, fleet.most_in_a_tick) = (0, 0);
+    assert_eq!(fleet.poll(Some(&ids[0]), "everywhere").1, Some("r0".to_owned()));
+    // It ends, and another begins in its place.
+    fleet.take_part(&ids[0], "r0");
+    let before = steps::taken();
+    assert!(fleet.state.next_due(fleet.now).is_some());
+    let looked = steps::taken() - before;
+    fleet.pass(Duration::from_millis(200));
+    [fleet.most, fleet.most_in_a_tick, looked]
+}
+
+#[test]
+fn nor_with_releases_that_wait_for_their_turn() {
+    let one_after_the_other = |at: usize| canary(&format!("r{at}"), "a");
+    let to_come = |at: usize| {
+        let start = if at == 0 { "" } else { "rollout: {start: \"2033-11-14T22:33:20Z\"}\n" };
+        canary(&format!("r{at}"), &format!("f{at}")) + start
+    };
+    assert_eq!(costs_beside(10, one_after_the_other), costs_beside(900, one_after_the_other));
+    assert_eq!(costs_beside(10, to_come), costs_beside(900, to_come));
+}
+
+/// A target of many corners is prepared once, and not for each child that moves, comes or changes.
+#[test]
+fn nor_with_the_corners_of_a_target() {
+    const CORNERS: usize = 2_000;
+    let corner = |at: usize| {
+        let (sin, cos) = (std::f64::consts::TAU * at as f64 / CORNERS as f64).sin_cos();
+        format!("[{:.4},{:.4}]", 13.0 + 5.0 * cos, 52.0 + 5.0 * sin)
+    };
+    let ring: Vec<String> = (0..=CORNERS).map(|at| corner(at % CORNERS)).collect();
+    let area = format!("{{type: Polygon, coordinates: [[{}]]}}", ring.join(","));
+    let text = canary("7", "a") + &format!("target: {{area: {area}}}\nrollout: {{late_joiners: include}}\n");
+    let square = |at: usize| {
+        let (x, y) = (10.0 + at as f64 / 10.0, 52.0);
+        let east = x + 0.05;
+        format!(
+            "{{\"type\":\"Polygon\",\"coordinates\":[[[{x},{y}],[{east},{y}],[{east},53],[{x},53],[{x},{y}]]]}}"
+        )
+    };
+    let mut fleet = Fleet::new();
+    let ids = fleet.register(1, square);
+    fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+    // The first prepares it.
+    fleet.poll(Some(&ids[0]), &square(30));
+    fleet.most = 0;
+    let newcomers = fleet.register(5, |at| square(at + 20));
+    for (at, id) in newcomers.iter().enumerate() {
+        assert_eq!(fleet.poll(Some(id), &square(at + 21)).1.as_deref(), Some("7"));
+    }
+    fleet.check("a large target", 6);
+}
+
+/// Releases of children of their own each.
+fn apart(releases: usize, children: usize) -> Fleet {
+    let mut fleet = Fleet::new();
+    let ids = fleet.register(releases * children, |at| format!("area {at}"));
+    for (at, id) in ids.iter().enumerate() {
+        let (child, key, value) = (id.clone(), "place".to_owned(), Some(format!("p{}", at / children)));
+        fleet.prepare(&Command::Label { child, key, value });
+    }
+    for at in 0..releases {
+        let text = canary(&format!("r{at}"), &format!("f{at}"));
+        let text = format!("{text}target: {{labels: {{place: p{at}}}}}\n");
+        fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+    }
+    assert_eq!(fleet.state.releases.len(), releases);
+    (fleet.most, fleet.most_in_a_tick) = (0, 0);
+    fleet
+}
+
+/// All were offered in the same instant, so the time to fetch them is over in the same instant.
+#[test]
+fn a_tick_costs_what_is_due_and_no_more() {
+    let cost = |releases: usize| {
+        let mut fleet = apart(releases, 1);
+        fleet.pass(Duration::from_hours(1));
+        assert!(fleet.state.releases.is_empty(), "none was fetched in time");
+        fleet.most_in_a_tick
+    };
+    let (few, many) = (cost(10), cost(900));
+    assert!(many <= few * 90, "{few} entries for 10 releases, {many} for 900");
+}
+
+#[test]
+fn releases_that_are_due_at_once_share_the_ticks_and_none_is_forgotten() {
+    const CHILDREN: usize = 5_000;
+    let mut fleet = apart(8, CHILDREN);
+    fleet.pass(Duration::from_hours(1));
+    let mut ticks = 1;
+    while !fleet.state.releases.is_empty() {
+        assert!(ticks < 100, "{:?}", fleet.state.releases.keys());
+        fleet.pass(Duration::from_millis(200));
+        ticks += 1;
+    }
+    fleet.check("due at once", 8 * CHILDREN);
+}
+
+/// What is said of a submission and what it is answered with come of one plan.
+#[tokio::test]
+async fn a_submission_is_planned_once_before_it_is_answered() {
+    const CHILDREN: u64 = 40;
+    let world = crate::world::World::start().await;
+    for _ in 0..CHILDREN {
+        world.child().await;
+    }
+    // Everything happens on this thread.
+    let before = steps::taken();
+    world.submit_to("/release?dry_run=true", &crate::world::strategy("a")).await.ok();
+    let cost = steps::taken() - before;
+    assert!((CHILDREN..2 * CHILDREN).contains(&cost), "{cost} steps for {CHILDREN} children");
+    world.stop().await;
+}

@@ -88,6 +88,7 @@ fn an_idle_stage_is_told_to_end_after_an_hour_and_its_child_keeps_the_base_versi
     // Its minimum duration of five seconds is over first.
     assert_eq!(minutes_until_told(&mut world, &child, "7", "Halves"), 59);
     world.report(&child, "7", without_calls("Halves", Failure)).unwrap();
+    assert_eq!(world.ended(), ["Untested, 0 unconfirmed"], "of the new version nothing is known");
     let part = world.assignment("7", &child);
     assert_eq!((part.outcome, part.status), (Some(Outcome::Untested), ChildStatus::Done));
     assert_eq!((world.runs(&child, "a").as_str(), world.poll(&child).as_str()), ("base of 7", ""));
@@ -271,6 +272,19 @@ fn whoever_was_left_untested_can_be_retried_when_there_are_calls() {
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
     assert_eq!(world.assignment("7", &idle).outcome, Some(Outcome::Succeeded));
     assert!(world.retry("7").is_err(), "nobody is left untested");
+}
+
+#[test]
+fn a_release_that_ended_untested_for_everybody_is_done_once_a_retry_has_succeeded() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    minutes_until_told(&mut world, &child, "7", "Canary");
+    world.report(&child, "7", without_calls("Canary", Failure)).unwrap();
+    assert_eq!(world.ended(), ["Untested, 0 unconfirmed"]);
+    world.retry("7").unwrap();
+    world.succeed(&child, "Canary");
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(world.runs(&child, "a"), "new of 7");
 }
 
 #[test]

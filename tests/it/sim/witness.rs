@@ -235,7 +235,9 @@ impl Witness {
     fn check_release(&mut self, manager: &Manager, release: &Release, at: u64) {
         // What came from above is over only when it is there: it may be taken back.
         let may_be_undone = release.upstream.is_some() && is_taken_back(release);
-        if may_be_undone && matches!(self.ends.get(&release.key), Some(End::Done | End::DoneWithFailures)) {
+        if may_be_undone
+            && matches!(self.ends.get(&release.key), Some(End::Done | End::DoneWithFailures | End::Untested))
+        {
             self.ends.remove(&release.key);
         }
         // Nobody took part, so nothing was over: it may be planned once more.

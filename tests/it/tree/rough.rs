@@ -4,9 +4,11 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    levels::{Agents, PATIENCE, below_url, ended, look_until},
+    levels::{Agents, PATIENCE, below_url, ended, look_until, parent},
     plain::{Manners, Offer, PlainParent},
 };
+use choirmaster::app;
+
 use crate::world::{STAGE, World, strategy};
 
 use std::time::Duration;
@@ -113,6 +115,48 @@ async fn a_parent_in_trouble_loses_nothing_and_changes_nothing() {
     look_until_metric(&middle, "choirmaster_parent_up 1").await;
     let releases = middle.get("/api/v1/releases").await.ok().json();
     assert_eq!(releases["items"].as_array().unwrap().len(), 1, "{releases:#}");
+    middle.stop().await;
+}
+
+/// The numbers of a result are read from the history when it is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_leaves_the_history_while_a_result_is_owed_to_the_parent() {
+    let above = PlainParent::start().await;
+    let url = above.url();
+    let settings = move |options: &mut app::Options| {
+        options.parent = Some(parent(url));
+        options.task.history_retention = Some(Duration::from_millis(1));
+    };
+    let middle = World::with(settings.clone()).await;
+    let child = middle.child().await;
+    // Nobody runs it, and nothing is compared with it: it could go at once.
+    let old = strategy("old") + "target: {labels: {tier: nowhere}}\n";
+    middle.submit(&old).await.ok();
+    assert_eq!(ended(&middle, "old").await, "NoParticipants");
+    above.script().offer = Some(offer("26").await);
+    look_until(&middle, "/api/v1/releases/26", |shown| shown["state"] == "Running").await;
+    middle.poll(&child).await;
+    middle.fetch(&child, "26").await.ok();
+    above.behave(Manners::Fails);
+    middle.report(&child, "26", STAGE, 5).await.ok();
+    assert_eq!(ended(&middle, "26").await, "RolledBack");
+    look_until_metric(&middle, "choirmaster_parent_unsent_results 1").await;
+
+    // It is looked at when a manager starts.
+    let middle = middle.restart_with(settings.clone()).await;
+    above.behave(Manners::Fails);
+    seen(&above, "calls", |parent| parent.script().calls >= 5).await;
+    assert_eq!(middle.get("/api/v1/releases/old").await.status, 200);
+    above.behave(Manners::Good);
+    seen(&above, "the result", |parent| parent.statuses().contains(&5)).await;
+    look_until_metric(&middle, "choirmaster_parent_unsent_results 0").await;
+    let middle = middle.restart_with(settings).await;
+    let removed = async {
+        while middle.get("/api/v1/releases/old").await.status != 404 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, removed).await.is_ok(), "the result was sent, and the release is still there");
     middle.stop().await;
 }
 

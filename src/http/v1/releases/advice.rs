@@ -24,7 +24,7 @@ pub async fn ask(
 }
 
 /// In words.
-fn warnings(strategy: &Strategy, places: &Places, advice: &Advice) -> Vec<Diagnostic> {
+pub fn warnings(strategy: &Strategy, places: &Places, advice: &Advice) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let (Some(children), Some(place)) = (advice.swapped, &places.area) {
         let lie = if children == 1 { "1 child lies".to_owned() } else { format!("{children} children lie") };

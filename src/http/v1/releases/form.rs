@@ -12,7 +12,7 @@ use crate::{
         assignment::{Dated, Fact},
         ending::Ending,
         manager::Agents,
-        state::{Counts, Release, ReleaseState, State},
+        state::{Counts, End, Release, ReleaseState, State},
         waits,
     },
     store::rows::{AnalysisRunRow, ReleaseRow},
@@ -124,12 +124,17 @@ fn wall(at: Now) -> String {
     rfc3339(at.wall_ms)
 }
 
+/// Why a release is `DoneUntested`.
+const UNTESTED: &str = "no agent got the calls that its test needs, so nothing is known of the new version: \
+                        `choirmaster release retry` tries again";
+
 fn reason(state: &ReleaseState, ending: Option<&Ending>) -> Option<String> {
     match state {
         ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
             Some(reason.clone())
         }
         ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),
+        ReleaseState::Over { end: End::Untested, .. } => Some(UNTESTED.to_owned()),
         ReleaseState::Over { .. } => ending.map(|ending| ending.text.clone()),
         ReleaseState::Planned | ReleaseState::Running => None,
     }

@@ -101,10 +101,10 @@ pub(super) async fn handle(
     }
     let Prepared { mut submission, archive, mut warnings, places, .. } = prepared;
     submission.deferred = deferred;
-    warnings.extend(advice::ask(&ctx, &submission.strategy, &places).await?);
-    let id = submission.id.clone();
+    let (id, strategy) = (submission.id.clone(), Arc::clone(&submission.strategy));
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by.clone(), PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
+    warnings.extend(advice::warnings(&strategy, &places, &outlook.advice));
     let created = created || !dry_run && begins_again(&ctx, id.as_str(), by).await?;
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     let body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
