@@ -13,12 +13,14 @@ use super::{
     audit::Actor,
     clock::Clock,
     load::Loading,
-    recall,
+    recall::{self, Recalled},
     rows::{ENROLLED, FORWARDED, IDENTITY, TAKING, UPWARD},
+    stats::Stats,
     task::{self, Settings, Task},
     view::View,
 };
 use crate::{
+    model::ReleaseKey,
     release::{
         self,
         command::{Command, Refusal, Reply},
@@ -223,17 +225,31 @@ impl Engine {
         let command = Arc::new(command);
         match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
             Err(EngineError::Refused(Refusal::NotInMemory(key))) => {
-                match recall::about_one_child(self, key, &command).await? {
-                    recall::Recalled::Answered(answer) => answer,
-                    recall::Recalled::Whole(release) => {
-                        let then = Box::new(Arc::unwrap_or_clone(command));
-                        let recalled = Arc::new(Command::Recalled { release, then });
-                        self.send(recalled, by, None, patience).await
-                    }
-                }
+                self.recall(key, command, by, patience).await
             }
             answer => answer,
         }
+    }
+
+    /// Answers a command about a release that has left memory.
+    async fn recall(&self, key: ReleaseKey, command: Arc<Command>, by: By, patience: Duration) -> Answer {
+        let then = || Box::new(Command::clone(&command));
+        let whole = match recall::about_one_child(self, key, &command).await? {
+            Recalled::Answered(answer) => return answer,
+            Recalled::Whole(release) => release,
+            Recalled::Part { part, as_of } => {
+                let id = part.id.clone();
+                let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
+                match self.send(recalled, by.clone(), None, patience).await {
+                    Err(EngineError::Refused(Refusal::NotInMemory(_))) => {
+                        Box::new(recall::whole(self, id.as_str()).await?)
+                    }
+                    answer => return answer,
+                }
+            }
+        };
+        Stats::count(&self.view().stats.recalls);
+        self.send(Arc::new(Command::Recalled { release: whole, then: then() }), by, None, patience).await
     }
 
     async fn send(

@@ -14,7 +14,6 @@ use crate::{
         ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
         StageStatus,
     },
-    plan::KeptCover,
     release::{
         analysis::Run,
         assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
@@ -22,7 +21,7 @@ use crate::{
         change::Variant,
         gate::{Gates, Turns},
         offer::Piece,
-        state::{Child, Deployment, Known, Profile, Release, State},
+        state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
         upstream,
     },
     store::{
@@ -218,6 +217,7 @@ impl Building {
             times: detail.times,
             next_deadline: 0,
             sweep: None,
+            is_part: false,
             cover: KeptCover::default(),
         };
         Ok(Self { release, members: Vec::new(), rows: BTreeMap::new() })

@@ -12,8 +12,9 @@ use super::{
 use crate::{
     model::{ChildKey, ReleaseKey},
     release::{
-        command::{Command, Refusal, Reply},
-        decide,
+        change::Change,
+        command::{Command, Decision, Refusal, Reply},
+        decide, part,
         state::{Release, State},
     },
     store::{MAX_PAGE, StoreError},
@@ -24,6 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) enum Recalled {
     Answered(Answer),
+    /// The part of one child, which is enough.
+    Part {
+        part: Box<Release>,
+        /// Commands that had been decided before it was read.
+        as_of: u64,
+    },
     Whole(Box<Release>),
 }
 
@@ -35,7 +42,8 @@ pub(super) fn failed(error: &StoreError) -> EngineError {
     }
 }
 
-/// Answers `command` from the store if it changes nothing; else brings the whole release.
+/// Answers `command` from the store if it changes nothing; else brings the child's part where that is enough, or the whole
+/// release.
 pub(super) async fn about_one_child(
     engine: &Engine,
     key: ReleaseKey,
@@ -69,43 +77,45 @@ pub(super) async fn about_one_child(
         return Ok(Recalled::Answered(Err(Refusal::UnknownRelease(offer).into())));
     };
     if let Some(child) = child
-        && let Some(answer) = answer_from_store(engine, id.as_str(), &child, command).await?
+        && let Some(found) = of_child(engine, id.as_str(), &child, command).await?
     {
-        return Ok(Recalled::Answered(answer));
+        return Ok(found);
     }
     let release = whole(engine, id.as_str()).await?;
     Ok(Recalled::Whole(Box::new(release)))
 }
 
-async fn answer_from_store(
+/// The answer, or the part of the child that it takes to find it; `None`: it takes the whole release.
+async fn of_child(
     engine: &Engine,
     id: &str,
     child: &str,
     command: &Command,
-) -> Result<Option<Answer>, EngineError> {
+) -> Result<Option<Recalled>, EngineError> {
     let name = child.to_owned();
     let found = engine
         .query(PATIENCE, move |state| {
             state.children.by_id(&name).map(|(key, child)| {
                 let mut child = child.clone();
                 child.open.clear();
-                (key, child)
+                (key, child, state.decided)
             })
         })
         .await?;
-    let Some((child_key, record)) = found else {
-        return Ok(Some(Err(Refusal::UnknownChild(child.to_owned()).into())));
+    let Some((child_key, record, as_of)) = found else {
+        return Ok(Some(Recalled::Answered(Err(Refusal::UnknownChild(child.to_owned()).into()))));
     };
     let mut building = head(engine, id).await?;
     let reader = engine.reader();
     let key = building.release.key;
     let row = reader.assignment(key.0, child_key.0).await.map_err(|e| failed(&e))?;
     let mut image = State::default();
-    image.apply(&crate::release::change::Change::ChildArrived {
+    image.apply(&Change::ChildArrived {
         child: child_key,
         arrival: crate::release::change::Arrival::Adopted,
         record: Box::new(record),
     });
+    let has_acted = row.is_some();
     match row {
         Some(row) => {
             building.assignment(&row).map_err(|e| failed(&e))?;
@@ -117,13 +127,19 @@ async fn answer_from_store(
         }
         None => add_members(engine, &mut building, Some(child_key)).await?,
     }
-    image.hold(building.finish(&image));
+    let part = Release { is_part: true, ..building.finish(&image) };
+    let key = part.key;
+    image.hold(part.clone());
     let now = engine.clock().now();
-    let decision = decide(&image, engine.view().as_ref(), command, now);
+    let Decision { changes, answer } = decide(&image, engine.view().as_ref(), command, now);
     // What is said of the child alone needs no release: anybody can have an id that has not called again, and to bring
     // a release back costs what its children cost.
-    let changes_release = decision.changes.iter().any(|change| change.release().is_some());
-    Ok((!changes_release).then_some(decision.answer.map_err(EngineError::from)))
+    let of_release: Vec<Change> = changes.into_iter().filter(|change| change.release().is_some()).collect();
+    if of_release.is_empty() {
+        return Ok(Some(Recalled::Answered(answer.map_err(EngineError::from))));
+    }
+    let is_enough = has_acted && part::is_late_news(&of_release, key);
+    Ok(is_enough.then(|| Recalled::Part { part: Box::new(part), as_of }))
 }
 
 async fn head(engine: &Engine, id: &str) -> Result<Building, EngineError> {

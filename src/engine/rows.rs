@@ -584,7 +584,7 @@ impl Touched {
         for (release_key, child) in self.assignments {
             let Some(release) = state.find(release_key) else { continue };
             // A release that is over stays open in the store only while it owes an undo.
-            if release.state.is_over() {
+            if release.state.is_over() && !release.is_part {
                 releases.insert(release_key);
             }
             if let Some(assignment) = release.assignments.get(&child) {

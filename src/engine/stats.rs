@@ -26,6 +26,8 @@ pub struct Stats {
     pub commit_buckets: [AtomicU64; COMMIT_BOUNDS_US.len() + 1],
     pub lost_results: AtomicU64,
     pub late_results: AtomicU64,
+    /// Releases that were over and were read back whole.
+    pub recalls: AtomicU64,
 }
 
 impl Stats {

@@ -1,6 +1,10 @@
 //! Folding a change into the state. Infallible: whether a change is right was decided before it was made.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use super::{
     assignment::{Assignment, Dated, Fact, FunctionSet, ReleaseMs, Step},
@@ -376,10 +380,20 @@ impl State {
     }
 
     /// Holds a release that comes from the store.
-    pub fn hold(&mut self, release: Release) {
+    pub fn hold(&mut self, mut release: Release) {
         let key = release.key;
         self.next_release = self.next_release.max(key.0 + 1);
         self.known.insert(release.id.clone(), Known { key, digest: release.digest });
+        // What was decided of some of its children in this very batch is not in the store yet.
+        let parts =
+            self.closed.get(&key).filter(|closed| closed.is_part).map(|closed| closed.assignments.iter());
+        for (child, part) in parts.into_iter().flatten() {
+            if let Some(assignment) = release.assignments.get_mut(child) {
+                release.counts.remove(assignment, &release.gates);
+                assignment.clone_from(part);
+                release.counts.add(assignment, &release.gates);
+            }
+        }
         for child in release.assignments.keys() {
             if let Some(child) = self.children.get_mut(*child)
                 && let Err(at) = child.open.binary_search(&key)
@@ -630,14 +644,34 @@ impl State {
         if self.releases.get(&key).is_none_or(Release::is_open) {
             return;
         }
-        let Some(release) = self.releases.remove(&key) else { return };
+        self.last_left = self.decided;
+        if let Some(release) = self.take_out(key) {
+            self.closed.insert(key, release);
+        }
+    }
+
+    /// The part of a child leaves memory again, with what has become of it if that is to be stored.
+    pub(super) fn put_aside(&mut self, key: ReleaseKey, is_to_be_stored: bool) {
+        let Some(part) = self.take_out(key).filter(|_| is_to_be_stored) else { return };
+        match self.closed.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(part)),
+            Entry::Occupied(mut before) => {
+                for (child, assignment) in &part.assignments {
+                    before.get_mut().assignments.insert(*child, assignment.clone());
+                }
+            }
+        }
+    }
+
+    fn take_out(&mut self, key: ReleaseKey) -> Option<Release> {
+        let release = self.releases.remove(&key)?;
         self.reschedule(key);
         for child in release.assignments.keys() {
             if let Some(child) = self.children.get_mut(*child) {
                 child.open.retain(|open| *open != key);
             }
         }
-        self.closed.insert(key, release);
+        Some(release)
     }
 
     /// The releases that left memory since the last call: what is stored of them is made from here.

@@ -187,6 +187,14 @@ pub enum Command {
         release: Box<Release>,
         then: Box<Command>,
     },
+    /// A child's call about such a release, with the part of this child alone. Refused with [`Refusal::NotInMemory`] where
+    /// that is not enough, or may be out of date.
+    RecalledPart {
+        part: Box<Release>,
+        /// [`State::decided`](super::state::State::decided) before it was read.
+        as_of: u64,
+        then: Box<Command>,
+    },
 }
 
 /// Which text an offer is.

@@ -29,6 +29,7 @@ pub mod gate;
 pub mod lead;
 pub mod manager;
 pub mod offer;
+pub mod part;
 mod places;
 pub mod precedent;
 pub mod queue;
@@ -77,6 +78,10 @@ pub fn advance(
         state.hold((**release).clone());
     }
     state.schedule.turn_to(now.wall_ms);
+    state.decided += 1;
+    if let Command::RecalledPart { part, as_of, then } = command {
+        return part::advance(state, seen, part, *as_of, then, now);
+    }
     let decision = decide(state, seen, command, now);
     let mut changes = decision.changes;
     let mut from = 0;

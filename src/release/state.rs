@@ -34,9 +34,12 @@ use crate::{
         Capabilities, ChildId, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
         pages::Pages, steps,
     },
-    plan::{AreaIndex, KeptCover},
+    plan::AreaIndex,
     strategy::Strategy,
 };
+
+/// Whoever reads a release from a store makes one; nothing of it is stored.
+pub use crate::plan::KeptCover;
 
 /// What a child says of itself beyond the plain protocol, and what operators say of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -506,6 +509,8 @@ pub struct Release {
     pub next_deadline: ReleaseMs,
     /// Where looking through the deadlines has come to, if that takes several ticks.
     pub sweep: Option<Sweep>,
+    /// It has the part of one child alone: what is said of all is not true of it. Never of one that stays in memory.
+    pub is_part: bool,
     /// The area of its target as it was prepared last, for a child alone.
     pub cover: KeptCover,
 }
@@ -556,6 +561,7 @@ impl Release {
             counts: Counts::default(),
             next_deadline: ReleaseMs::MAX,
             sweep: None,
+            is_part: false,
             cover: KeptCover::default(),
         }
     }
@@ -700,6 +706,10 @@ pub struct State {
     pub(super) places: Places,
     /// Who is looked at again for who stands in whose place.
     pub(super) rechecks: BTreeSet<Recheck>,
+    /// Commands so far.
+    pub decided: u64,
+    /// How many they were when a release left memory last.
+    pub(super) last_left: u64,
     /// When what of `releases` is to be looked at.
     pub(super) schedule: Schedule,
 }

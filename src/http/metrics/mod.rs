@@ -74,6 +74,7 @@ fn calls(text: &mut Text, stats: &Stats) {
         ("commands_total", "Commands that the engine decided.", &stats.commands),
         ("lost_results_total", "Results that never came although their child goes on.", &stats.lost_results),
         ("late_results_total", "Results that came too late to count.", &stats.late_results),
+        ("recalls_total", "Releases that were over and were read back whole.", &stats.recalls),
     ] {
         text.single(name, Kind::Counter, help, Stats::get(counter));
     }

@@ -83,7 +83,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Turnout(told) => submit::turnout(state, seen, told, now),
         Command::Looked(look) => analysis::looked(state, look).into(),
         Command::Tick => tick::decide(state, seen, now),
-        Command::Recalled { then, .. } => decide(state, seen, then, now),
+        Command::Recalled { then, .. } | Command::RecalledPart { then, .. } => decide(state, seen, then, now),
     }
 }
 

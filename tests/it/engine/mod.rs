@@ -3,5 +3,6 @@ mod faulty;
 mod history;
 mod recall;
 mod refused;
+mod standstill;
 mod trouble;
 mod waiters;

@@ -2,7 +2,7 @@
 
 use choirmaster::{engine::stats::Stats, http::context::PATIENCE};
 
-use crate::world::{World, strategy};
+use crate::world::{STAGE, World, strategy, summary};
 
 /// Commands that the engine has decided.
 fn commands(world: &World) -> u64 {
@@ -59,5 +59,59 @@ async fn who_was_taken_back_before_it_fetched_fetches_nothing_and_brings_nothing
         assert_eq!(world.fetch(&child, "a").await.status, 200);
         assert_eq!(commands(&world) - before, 1);
     }
+    world.stop().await;
+}
+
+/// Releases that were read back whole.
+fn recalls(world: &World) -> u64 {
+    Stats::get(&world.manager.engine.view().stats.recalls)
+}
+
+async fn late_results(world: &World) -> usize {
+    let audit = world.get("/api/v1/audit?limit=1000").await.ok().json();
+    let entries = audit["items"].as_array().unwrap().iter();
+    let events = entries.flat_map(|entry| entry["events"].as_array().unwrap());
+    events.filter(|event| event["event"] == "late_result").count()
+}
+
+/// Has fetched the release, was taken for lost and has proven that it runs the base version.
+async fn lose_its_result(world: &World, child: &str) {
+    world.fetch(child, "a").await.ok();
+    for _ in 0..2 {
+        world.poll(child).await;
+    }
+    assert_eq!(world.poll(child).await.1, "a.undo");
+    world.fetch(child, "a.undo").await.ok();
+    world.report(child, "a.undo", "choirmaster undo", 4).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_that_come_when_all_is_over_are_kept_without_bringing_the_release_back() {
+    let world = World::start().await;
+    let children = [world.child().await, world.child().await, world.child().await];
+    world.submit(&strategy("a")).await.ok();
+    for child in &children {
+        lose_its_result(&world, child).await;
+    }
+    assert!(!is_in_memory(&world, "a").await);
+    // All at once, as after an outage.
+    let late = |child: &String| {
+        let body = serde_json::json!({"id": child, "release_id": "a", "stage_summaries": [summary(STAGE, 5)],
+            "next_stage": ""});
+        let world = &world;
+        async move { world.post("/result", &body).await }
+    };
+    for answer in futures_util::future::join_all(children.iter().map(late)).await {
+        assert_eq!(answer.status, 409, "{}", answer.text());
+    }
+    assert_eq!((late_results(&world).await, recalls(&world)), (3, 0));
+    let before = world.get("/api/v1/releases/a").await.ok().json();
+    // A repeat changes nothing more, not even after a restart.
+    let world = world.restart().await;
+    for child in &children {
+        assert_eq!(world.report(child, "a", STAGE, 5).await.status, 409);
+    }
+    assert_eq!((late_results(&world).await, recalls(&world)), (3, 0));
+    assert_eq!(world.get("/api/v1/releases/a").await.ok().json(), before, "what is said of all stays");
     world.stop().await;
 }
