@@ -102,7 +102,7 @@ impl Polygons {
     }
 }
 
-/// Like the table `assignments`, with the same room on its pages.
+/// Like the table `assignments`; its rows do not grow, and have the room that an update in place needs.
 const TABLE: &str = "CREATE TABLE rows (
         release_key bigint NOT NULL, child_key bigint NOT NULL, status smallint NOT NULL, outcome text,
         attempt smallint NOT NULL, stage smallint NOT NULL, stage_status smallint NOT NULL,

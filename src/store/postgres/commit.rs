@@ -24,41 +24,58 @@ use crate::store::{
     transfer::{Progress, Slices, not_empty},
 };
 
-/// `$1` epoch, `$2` seq, `$3` serving time, then the arrays, table by table; last the commit that results are of.
-const STEP_AND_WRITE: &str = concat!(
-    "WITH step AS (
-        UPDATE lease SET seq = seq + 1, served_ms = $3, renewed_ms = ",
-    now_ms!(),
-    " WHERE epoch = $1 AND seq = $2 RETURNING 1
-    ), assignment AS (
-        INSERT INTO assignments AS old
-            (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail, result_key,
-            latest)
-        SELECT new.* FROM step, unnest($4::bigint[], $5::bigint[], $6::smallint[], $7::text[], $8::smallint[],
-            $9::smallint[], $10::smallint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[]) AS new
-        ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
-            attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
-            updated_ms = excluded.updated_ms, detail = excluded.detail,
-            past = CASE WHEN excluded.latest IS NULL OR old.latest IS NULL OR old.result_key = excluded.result_key
-                THEN old.past ELSE concat(old.past, old.latest, E'\n') END,
-            result_key = COALESCE(excluded.result_key, old.result_key),
-            latest = COALESCE(excluded.latest, old.latest)
-    ), stage_result AS (
+/// Steps the lease: `$1` epoch, `$2` seq, `$3` serving time. Then what most commits write, and nothing else: assignments
+/// with their results in `$4` to `$14`, the audit trail in `$15` to `$20`. Each table that a statement may write to costs
+/// time, rows or none.
+macro_rules! step_and_write {
+    () => {
+        concat!(
+            "WITH step AS (
+                UPDATE lease SET seq = seq + 1, served_ms = $3, renewed_ms = ",
+            now_ms!(),
+            " WHERE epoch = $1 AND seq = $2 RETURNING 1
+            ), assignment AS (
+                INSERT INTO assignments AS old
+                    (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail,
+                    result_key, latest)
+                SELECT new.* FROM step, unnest($4::bigint[], $5::bigint[], $6::smallint[], $7::text[],
+                    $8::smallint[], $9::smallint[], $10::smallint[], $11::bigint[], $12::text[], $13::bigint[],
+                    $14::text[]) AS new
+                ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status,
+                    outcome = excluded.outcome, attempt = excluded.attempt, stage = excluded.stage,
+                    stage_status = excluded.stage_status, updated_ms = excluded.updated_ms,
+                    detail = excluded.detail,
+                    past = CASE WHEN excluded.latest IS NULL OR old.latest IS NULL
+                            OR old.result_key = excluded.result_key
+                        THEN old.past ELSE concat(old.past, old.latest, E'\n') END,
+                    result_key = COALESCE(excluded.result_key, old.result_key),
+                    latest = COALESCE(excluded.latest, old.latest)
+            ), audited AS (
+                INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
+                SELECT new.* FROM step, unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+                    $19::text[], $20::text[]) AS new
+            )"
+        )
+    };
+}
+
+const STEP_AND_WRITE: &str = concat!(step_and_write!(), " SELECT 1 FROM step");
+
+/// The same with the other frequent tables, array by array; last the commit that results are of.
+const STEP_AND_WRITE_MORE: &str = concat!(
+    step_and_write!(),
+    ", stage_result AS (
         INSERT INTO stage_results (release_key, child_key, attempt, stage, status, at_ms, digest, summary, seq)
-        SELECT new.*, $46::bigint FROM step, unnest($15::bigint[], $16::bigint[], $17::smallint[], $18::smallint[],
-            $19::smallint[], $20::bigint[], $21::bigint[], $22::text[]) AS new
+        SELECT new.*, $46::bigint FROM step, unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::smallint[],
+            $25::smallint[], $26::bigint[], $27::bigint[], $28::text[]) AS new
         ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
             at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary, seq = excluded.seq
     ), deployment AS (
         INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
-        SELECT new.* FROM step, unnest($23::bigint[], $24::text[], $25::bigint[], $26::text[], $27::text[],
-            $28::bigint[]) AS new
+        SELECT new.* FROM step, unnest($29::bigint[], $30::text[], $31::bigint[], $32::text[], $33::text[],
+            $34::bigint[]) AS new
         ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
             variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms
-    ), audited AS (
-        INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
-        SELECT new.* FROM step, unnest($29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[], $33::text[],
-            $34::text[]) AS new
     ), child AS (
         INSERT INTO children (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
         SELECT new.* FROM step, unnest($35::bigint[], $36::text[], $37::text[], $38::text[], $39::text[],
@@ -124,6 +141,7 @@ const IMPORTED: u64 = 0;
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     STEP_AND_WRITE,
+    STEP_AND_WRITE_MORE,
     CHILDREN_GONE,
     DEPLOYMENTS_GONE,
     SEEN,
@@ -235,16 +253,24 @@ async fn step_and_write(
     seen: &[(u32, WallMs)],
     results_of: u64,
 ) -> Result<bool, StoreError> {
-    let folded = short::fold(&batch.writes.assignments, &batch.writes.stage_results, results_of);
-    let query = sqlx::query(STEP_AND_WRITE)
+    let writes = &batch.writes;
+    let folded = short::fold(&writes.assignments, &writes.stage_results, results_of);
+    let more = !(folded.others.is_empty()
+        && writes.deployments.is_empty()
+        && writes.children.is_empty()
+        && seen.is_empty());
+    let query = sqlx::query(if more { STEP_AND_WRITE_MORE } else { STEP_AND_WRITE })
         .bind(batch.epoch.cast_signed())
         .bind(batch.seq.cast_signed())
         .bind(batch.served_ms.cast_signed());
-    let query = bind_assignments(query, &batch.writes.assignments, &folded.short);
+    let query = bind_assignments(query, &writes.assignments, &folded.short);
+    let query = bind_audit(query, &writes.audit);
+    if !more {
+        return Ok(run(conn, query).await? == 1);
+    }
     let query = bind_stage_results(query, &folded.others);
-    let query = bind_deployments(query, &batch.writes.deployments);
-    let query = bind_audit(query, &batch.writes.audit);
-    let query = bind_children(query, &batch.writes.children);
+    let query = bind_deployments(query, &writes.deployments);
+    let query = bind_children(query, &writes.children);
     let query = bind_seen(query, seen).bind(results_of.cast_signed());
     Ok(run(conn, query).await? == 1)
 }

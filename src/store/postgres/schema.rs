@@ -6,12 +6,13 @@ use super::error::store_error;
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
     include_str!("../../../migrations/postgres/0061_results_beside_state.sql"),
     include_str!("../../../migrations/postgres/0080_history.sql"),
+    include_str!("../../../migrations/postgres/0090_room_for_results.sql"),
 ];
 
 /// The version this program writes.

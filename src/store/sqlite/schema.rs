@@ -8,12 +8,13 @@ use super::{BUSY_TIMEOUT, error::store_error};
 use crate::store::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_analysis.sql"),
     include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
     include_str!("../../../migrations/sqlite/0061_results_beside_state.sql"),
     include_str!("../../../migrations/sqlite/0080_history.sql"),
+    include_str!("../../../migrations/sqlite/0090_room_for_results.sql"),
 ];
 
 /// The version this program writes.
@@ -35,6 +36,7 @@ const SET_VERSION: [&str; MIGRATIONS.len()] = [
     "PRAGMA user_version = 3",
     "PRAGMA user_version = 4",
     "PRAGMA user_version = 5",
+    "PRAGMA user_version = 6",
 ];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.

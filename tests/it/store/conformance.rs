@@ -4,8 +4,8 @@ use choirmaster::store::{
     AuditFilter, Pruning, Reader, ReleaseFilter, StoreError, Writer,
     options::OpenOptions,
     rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, MembersRow, OutboxRow, PrecedentRow, REMOVED,
-        ReleaseRow, StageResultRow, Writes,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxRow,
+        PrecedentRow, REMOVED, ReleaseRow, StageResultRow, Writes,
     },
     url,
 };
@@ -35,6 +35,7 @@ stories!(
     a_store_of_a_newer_version_is_refused_and_not_touched,
     a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before,
     many_rows_fit_into_one_batch,
+    each_frequent_table_is_written_by_a_commit_that_writes_nothing_else,
 );
 
 /// Cases of the property; each starts with a fresh store.
@@ -405,6 +406,43 @@ async fn many_rows_fit_into_one_batch(place: &Place) {
     assert_eq!(reader.assignments(1, Some(MANY - 3), 10).await.unwrap().len(), 2);
 }
 
+async fn each_frequent_table_is_written_by_a_commit_that_writes_nothing_else(place: &Place) {
+    let (mut writer, reader) = place.open().await;
+    let lease = writer.lease().clone();
+    let result = StageResultRow {
+        release_key: 1,
+        child_key: 2,
+        attempt: 1,
+        stage: 0,
+        status: 4,
+        at_ms: 5,
+        digest: 6,
+        summary: "{}".to_owned(),
+    };
+    let deployment = DeploymentRow {
+        child_key: 1,
+        function: "f".to_owned(),
+        release_key: 1,
+        variant: "new".to_owned(),
+        path: "p".to_owned(),
+        at_ms: 7,
+    };
+    let alone = [
+        Writes { children: vec![child(1)], ..Writes::default() },
+        Writes { seen: vec![(1, 77)], ..Writes::default() },
+        Writes { assignments: vec![assignment(1, 1)], ..Writes::default() },
+        Writes { stage_results: vec![result], ..Writes::default() },
+        Writes { deployments: vec![deployment], ..Writes::default() },
+        Writes { audit: vec![audit(5, 0, Some(1))], ..Writes::default() },
+    ];
+    let mut model = Everything::default();
+    for (seq, writes) in (0..).zip(&alone) {
+        writer.commit(&batch(&lease, seq, writes.clone())).await.unwrap();
+        model.apply(writes);
+        assert_eq!(Everything::read(&mut *writer, &*reader, &model).await, model);
+    }
+}
+
 #[tokio::test]
 async fn a_file_of_another_program_is_refused_and_not_touched() {
     Place::with(Kind::Sqlite, async |place| {
@@ -497,6 +535,43 @@ async fn on_postgres_a_plain_result_lies_beside_the_state_of_its_child_and_old_r
         let alone = Writes { stage_results: vec![result(1, 6.5)], ..Writes::default() };
         writer.commit(&batch(&lease, 6, alone)).await.unwrap();
         assert_eq!(reader.stage_results(1, 0, 9).await.unwrap()[2], result(1, 6.5));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_postgres_the_first_result_of_a_child_fits_on_the_page_of_its_row() {
+    const CHILDREN: u32 = 200;
+    Place::with(Kind::Postgres, async |place| {
+        let (mut writer, _) = place.open().await;
+        let lease = writer.lease().clone();
+        // As long as what the engine keeps of a child.
+        let detail = format!("{{\"kept\":\"{}\"}}", "x".repeat(120));
+        let assignments: Vec<_> = (1..=CHILDREN)
+            .map(|child_key| AssignmentRow { detail: detail.clone(), ..assignment(1, child_key) })
+            .collect();
+        let first = Writes { assignments: assignments.clone(), ..Writes::default() };
+        writer.commit(&batch(&lease, 0, first)).await.unwrap();
+        let mut conn = sqlx::PgConnection::connect(&place.url).await.unwrap();
+        let pages = "SELECT child_key, (ctid::text::point)[0]::bigint FROM assignments ORDER BY child_key";
+        let before: Vec<(i64, i64)> = sqlx::query_as(pages).fetch_all(&mut conn).await.unwrap();
+        for (seq, row) in (1..).zip(assignments) {
+            let numbers = [7.483_921, 4.583_211, 21.748_392, 6.6, 4.62, 20.46, 7.26, 5.08, 22.5, 0.0, 0.004];
+            let result = StageResultRow {
+                release_key: 1,
+                child_key: row.child_key,
+                attempt: 1,
+                stage: 0,
+                status: 2,
+                at_ms: 1_767_225_600_000,
+                digest: i64::MIN,
+                summary: summary(&numbers, None, None),
+            };
+            let writes = Writes { assignments: vec![row], stage_results: vec![result], ..Writes::default() };
+            writer.commit(&batch(&lease, seq, writes)).await.unwrap();
+        }
+        let after: Vec<(i64, i64)> = sqlx::query_as(pages).fetch_all(&mut conn).await.unwrap();
+        assert_eq!(before, after, "(child, page)");
     })
     .await;
 }
