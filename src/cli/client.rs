@@ -102,6 +102,11 @@ impl CallError {
         }
     }
 
+    /// Its first line, without what to do about it.
+    fn in_short(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {
             Self::Refused(problem) => &problem.diagnostics,
@@ -329,7 +334,7 @@ impl Client {
                 }
                 Err(error) if manager.is_empty() => return Err(error),
                 Err(error) => {
-                    tree.unheard.push((manager, error.to_string()));
+                    tree.unheard.push((manager, error.in_short()));
                     continue;
                 }
             }
@@ -340,7 +345,7 @@ impl Client {
                     tree.more |= more;
                 }
                 Err(error) if manager.is_empty() => return Err(error),
-                Err(error) => tree.unheard.push((format!("what is below {manager}"), error.to_string())),
+                Err(error) => tree.unheard.push((format!("what is below {manager}"), error.in_short())),
             }
         }
         Ok(tree)

@@ -23,7 +23,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, child::is_child_path, child::router as children, router::operators};
+use super::{Context, child::router as children, router::operators};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -40,6 +40,9 @@ use super::{Context, child::is_child_path, child::router as children, router::op
     )
 )]
 struct Base;
+
+/// The tag of what children call. One path may be a child's to get and a developer's to post to.
+const CHILD_PROTOCOL: &str = "child protocol";
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(handle))
@@ -91,11 +94,11 @@ fn document() -> Document {
     }
     let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     document.components.get_or_insert_default().add_security_scheme("token", scheme);
-    for (path, item) in &mut document.paths.paths {
-        let is_childs = is_child_path(path);
+    for item in document.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.head];
         for operation in operations.into_iter().flatten() {
-            describe_errors(operation, is_childs && path != "/release");
+            let is_childs = operation.tags.iter().flatten().any(|tag| tag == CHILD_PROTOCOL);
+            describe_errors(operation, is_childs);
         }
     }
     document

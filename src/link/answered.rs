@@ -144,6 +144,10 @@ impl Link {
         match answer {
             Ok(_) => {
                 self.offers.succeed(now, &mut self.acts);
+                // Nothing waits there now: the next poll can wait at the parent, which asks its questions with the answer.
+                if self.polls.is_free() && !self.polls.is_troubled() && !self.features.is_empty() {
+                    self.polls.due = self.polls.due.min(now + QUESTIONS_EVERY_MS);
+                }
                 let Some(place) = self.taking.iter().position(|taking| taking.row == row) else { return };
                 let taken = self.taking.remove(place);
                 self.acts.push_back(Act::Done(vec![row]));

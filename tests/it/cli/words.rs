@@ -177,8 +177,8 @@ fn states_have_colours_on_a_terminal_that_wants_them_and_nowhere_else() {
     let folder = tempfile::tempdir().unwrap();
     let manager = Served::start(folder.path(), &["--listen", "127.0.0.1:0"]);
     let sample = super::repository().join("releases/canary.yml").display().to_string();
-    let submitted = run(folder.path(), ["release", "submit", &sample, "--url", &manager.url]);
-    assert_eq!(code(&submitted), 0, "{}", err(&submitted));
+    let submitted = run(folder.path(), ["release", "submit", &sample, "--wait", "--url", &manager.url]);
+    assert_eq!(code(&submitted), 6, "nobody takes part: {}{}", out(&submitted), err(&submitted));
     let url = ("CHOIRMASTER_URL", manager.url.as_str());
     for command in ["release list", "release show canary"] {
         let shown = on_a_terminal(folder.path(), &[url], command);

@@ -128,6 +128,26 @@ async fn every_route_is_in_the_document() {
     world.stop().await;
 }
 
+/// Errors of children's calls are one line of text, those of people's are problems, also where both share a path.
+#[tokio::test]
+async fn every_response_says_what_it_means() {
+    let world = World::start().await;
+    let document = world.get("/openapi.json").await.ok().json();
+    for (method, path) in operations(&document) {
+        let operation = &document["paths"][&path][method.to_lowercase()];
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let text = response["description"].as_str().unwrap_or_default();
+            assert!(!text.trim().is_empty(), "{method} {path} {status}");
+        }
+        let other = operation["responses"]["default"]["description"].as_str().unwrap();
+        let is_childs = operation["tags"][0] == "child protocol";
+        assert_eq!(other.contains("one line"), is_childs, "{method} {path}: {other}");
+    }
+    let refused = world.get("/release").await;
+    assert_eq!((refused.status, refused.header("content-type")), (400, "text/plain; charset=utf-8"));
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn every_reference_of_the_document_leads_somewhere() {
     let world = World::start().await;

@@ -48,6 +48,23 @@ fn an_offer_is_noted_before_it_is_fetched_and_fetched_once() {
 }
 
 #[test]
+fn after_an_offer_was_taken_over_the_next_poll_does_not_let_a_parent_with_questions_wait() {
+    for features in [vec![], vec!["questions".to_owned()]] {
+        let mut bench = Bench::registered();
+        let (poll, _) = bench.call();
+        let asks = !features.is_empty();
+        let offered =
+            Polled { id: "c1".to_owned(), offer: Some("21".to_owned()), features, ..Polled::default() };
+        bench.answer(poll, Answer::Polled(offered));
+        bench.link.taking(2, "21".to_owned());
+        let (take, _) = bench.call();
+        bench.answer(take, Answer::Taken);
+        assert_eq!(bench.sleep() < POLL_MS, asks, "a plain parent is polled at its pace");
+        assert!(matches!(bench.call().1, Call::Poll(_)));
+    }
+}
+
+#[test]
 fn a_parent_that_is_away_is_tried_less_and_less_and_this_is_said_once() {
     let mut bench = Bench::registered();
     let (mut said, mut pauses) = (Vec::new(), Vec::new());

@@ -8,13 +8,15 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, http::StatusCode, routing::post};
+use axum::{Json, Router, http::StatusCode, routing::post};
+use serde_json::{Value, json};
 use sqlx::{Connection, SqliteConnection};
-use tokio::{net::TcpListener, time::sleep};
+use tokio::{net::TcpListener, sync::mpsc, time::sleep};
 
 use crate::{
     engine::durable::start,
     store::place::{Kind, Place},
+    world::{World, strategy},
 };
 
 /// Longest wait for what is to happen.
@@ -97,4 +99,29 @@ async fn a_webhook_that_was_not_reached_in_a_day_of_serving_is_given_up() {
     let hook = Hook::failing(u32::MAX).await;
     carry_out(&hook, i64::MAX / 2, Some(75 * HOUR_MS), 100 * HOUR_MS).await;
     assert_eq!(hook.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_why_a_release_ended_who_wanted_it_and_their_words() {
+    let (told, mut bodies) = mpsc::unbounded_channel::<Value>();
+    let answer = move |Json(body): Json<Value>| async move {
+        told.send(body).unwrap();
+        StatusCode::OK
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    tokio::spawn(
+        async move { axum::serve(listener, Router::new().route("/hook", post(answer))).await.unwrap() },
+    );
+    let world = World::with(|options| options.task.webhooks = vec![url]).await;
+    world.child().await;
+    world.submit(&strategy("cut")).await.ok();
+    let note = json!({"by": "dee", "note": "the fair is on"});
+    world.post("/api/v1/releases/cut/abort", &note).await.ok();
+    let body = tokio::time::timeout(SOON, bodies.recv()).await.expect("it is called").unwrap();
+    let shown = world.get("/api/v1/releases/cut").await.ok().json();
+    assert_eq!((&body["release"], &body["state"]), (&json!("cut"), &json!("Aborted")));
+    assert_eq!((&body["why"]["cause"], &body["why"]["note"]), (&json!("operator"), &json!("the fair is on")));
+    assert_eq!(body["why"], shown["why"], "it is what is shown");
+    world.stop().await;
 }

@@ -147,6 +147,24 @@ fn the_agents_of_a_manager_have_their_turns_in_several_waves_of_one_release() {
     assert_eq!(world.ended(), ["RolledBack, 2 unconfirmed"]);
 }
 
+/// Who has fewer in the middle can't fill its part, and that is another story.
+#[test]
+fn a_manager_that_has_more_agents_in_the_middle_changes_no_wave() {
+    for said in [100_000, 11] {
+        let mut world = World::new();
+        let agents = [world.child(AREA), world.child(AREA)];
+        let manager = world.manager(AREA, 10);
+        world.submit(
+            &(canary("w", "a") + "rollout: {order: waves, waves: [1, 50%, 100%], max_failed: 25%}\n"),
+        );
+        world.poll_with(&manager, AREA, Some(super::world::manager()), said);
+        rolls_out(&mut world, &agents[0]);
+        let (_, text) = take(&mut world, &manager);
+        assert!(led(&text).contains("waves: [4, 100%]"), "{said}: {text}");
+        assert_eq!(world.release("w").agents().participants, 12, "{said}");
+    }
+}
+
 #[test]
 fn agents_below_count_one_by_one_and_say_so_before_their_manager_is_done() {
     let mut world = World::new();

@@ -157,7 +157,14 @@ impl World {
         self.poll_with(id, area, profile, agents)
     }
 
-    fn poll_with(&mut self, id: &str, area: &str, profile: Option<Profile>, agents: u32) -> (String, String) {
+    /// A poll of somebody who says another number of agents; answers as [`Self::poll_as`] does.
+    pub fn poll_with(
+        &mut self,
+        id: &str,
+        area: &str,
+        profile: Option<Profile>,
+        agents: u32,
+    ) -> (String, String) {
         self.born += 1;
         let poll = Poll {
             child: (!id.is_empty()).then(|| ChildId::parse(id).unwrap()),

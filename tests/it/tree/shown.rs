@@ -4,10 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{
-    levels::{below, ended, look_until, manager_of, url},
-    plain::PlainParent,
-};
+use super::levels::{below, ended, look_until, manager_of, url};
 use crate::world::{STAGE, World, strategy};
 
 /// The manager below, once it stands for so many agents and answers questions.
@@ -133,8 +130,6 @@ async fn children_and_deployments_of_the_whole_tree_are_listed_at_the_top() {
 /// What is below a manager that is of another make is not known, and no reason to say nothing of the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_that_answers_no_questions_is_named() {
-    let parent = PlainParent::start().await;
-    drop(parent);
     let root = World::start().await;
     let area: Value = serde_json::from_str(crate::world::AREA).unwrap();
     let old =
@@ -146,6 +141,16 @@ async fn a_manager_that_answers_no_questions_is_named() {
     assert_eq!(shown["below"][0]["reason"], "it is a manager that answers no questions");
     let refused = root.get(&format!("/api/v1/children?below={id}")).await;
     assert_eq!(refused.status, 503);
+    let program = Command::new(env!("CARGO_BIN_EXE_choirmaster"))
+        .args(["children", "list", "--url", &url(&root)])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8(program.stderr).unwrap(),
+        format!(
+            "{id} is not in the list: the manager below was asked, and it is a manager that answers no questions\n"
+        )
+    );
     root.stop().await;
 }
 
