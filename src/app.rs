@@ -185,6 +185,10 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
         timeouts: options.timeouts,
         hosts: Arc::clone(&hosts),
     };
+    if options.parent.is_some() {
+        // Whoever asks first is told of the link, too.
+        started.engine.view().lineage.link.set(false, 0);
+    }
     let (listener, child_listener) = doors.open()?;
     let mut serving = Vec::new();
     let router = match child_listener {
