@@ -2,10 +2,12 @@
 //!
 //! Deployed agents exit on an error here: trouble that passes is waited for.
 
+use std::borrow::Cow;
+
 use axum::{
     body::Bytes,
-    extract::{Query, State, rejection::QueryRejection},
-    http::{HeaderValue, header},
+    extract::{Query, Request, State},
+    http::{HeaderValue, Uri, header},
     response::Response,
 };
 use serde::Deserialize;
@@ -51,26 +53,27 @@ pub(super) struct Parameters {
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Credentials(headers): Credentials,
-    parameters: Result<Query<Parameters>, QueryRejection>,
+    request: Request,
 ) -> Result<Response, Refused> {
-    let Query(parameters) = parameters.map_err(|e| Refused::bad(e.body_text()))?;
-    for (name, value) in [("childID", &parameters.child), ("releaseID", &parameters.release)] {
+    let (child, id) = parameters(request.uri())?;
+    for (name, value) in [("childID", &child), ("releaseID", &id)] {
         if value.is_empty() {
             return Err(Refused::bad(format!("the parameter {name} is missing")));
         }
     }
-    check_token(&ctx, &headers, &parameters.child)?;
+    check_token(&ctx, &headers, &child)?;
     let view = ctx.view();
     Stats::count(&view.stats.fetches);
-    let repeated = view.with_child(&parameters.child, |child| {
-        let text = from_view(&ctx, child, &parameters.release);
+    let repeated = view.with_child(&child, |child| {
+        let text = from_view(&ctx, child, &id);
         text.filter(|_| heard_now(&ctx, child))
     });
     if let Some(Some(text)) = repeated {
         return Ok(yaml(text));
     }
     let served_ms = ctx.served_ms();
-    view.with_child(&parameters.child, |child| child.touch(served_ms));
+    view.with_child(&child, |child| child.touch(served_ms));
+    let parameters = Parameters { child: child.into_owned(), release: id.into_owned() };
     let id = parameters.release.clone();
     // In a box, so that repeats carry nothing of it around.
     let offer = Box::pin(ask(&ctx, parameters)).await?;
@@ -80,6 +83,25 @@ pub(super) async fn handle(
     let render = || offer.form.text(&offer.strategy, &id);
     let cached = view.with_release(offer.release, |release| release.text(offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
+}
+
+/// Who asks for which offer: most write it so plainly that nothing has to be copied.
+fn parameters(uri: &Uri) -> Result<(Cow<'_, str>, Cow<'_, str>), Refused> {
+    if let Some((child, release)) = uri.query().and_then(plain) {
+        return Ok((child.into(), release.into()));
+    }
+    let Query(parameters) =
+        Query::<Parameters>::try_from_uri(uri).map_err(|error| Refused::bad(error.body_text()))?;
+    Ok((parameters.child.into(), parameters.release.into()))
+}
+
+/// Both parameters of a query that has them in the documented order and nothing that is encoded.
+fn plain(query: &str) -> Option<(&str, &str)> {
+    if query.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return None;
+    }
+    let (child, release) = query.strip_prefix("childID=")?.split_once("&releaseID=")?;
+    (!child.contains('&') && !release.contains('&')).then_some((child, release))
 }
 
 /// Asks until there is an answer that another try would not change.
