@@ -59,7 +59,9 @@ pub fn dependence(groups: &[Moments], statistic: Statistic, map: Map) -> Option<
         return (!influences.is_empty()).then_some(Dependence { variance: 0.0, effective: count });
     }
     let mean = influences.iter().sum::<f64>() / count;
-    influences.iter_mut().for_each(|influence| *influence -= mean);
+    for influence in &mut influences {
+        *influence -= mean;
+    }
     let spread = influences.iter().map(|i| i * i).sum::<f64>() / (count - 1.0);
     let time = autocorrelation_time(&influences);
     Some(Dependence { variance: scale * spread * time, effective: count / time })
@@ -86,8 +88,11 @@ fn influence(group: &Moments, statistic: Statistic, map: Map) -> Vec<f64> {
         // Both sides see the group's difference, each in full: half of it is the other's.
         let half = |side: &[f64]| 0.5 * side.iter().sum::<f64>() / side.len() as f64;
         let (above, below) = (half(&up), half(&down));
-        up.iter_mut().for_each(|place| *place -= above);
-        down.iter_mut().for_each(|place| *place -= below);
+        for (side, half) in [(&mut up, above), (&mut down, below)] {
+            for place in side {
+                *place -= half;
+            }
+        }
     }
     (0..length).map(|at| part(&up, at) - part(&down, at)).collect()
 }
