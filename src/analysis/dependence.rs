@@ -11,6 +11,10 @@ use super::{order::places_in_order, rank::Map, spread::tied};
 /// Fewer effective points decide nothing.
 pub const LEAST_EFFECTIVE_POINTS: f64 = 20.0;
 
+/// Standard errors by which the autocorrelation is taken to be higher than it was found: an upper bound of 95 %. At the first
+/// looks there are few points, and what they hide of it would be a false alarm.
+const UPPER_BOUND: f64 = 1.645;
+
 /// What both sides measured in one group, in order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Moments {
@@ -133,7 +137,8 @@ fn beyond(canary: &[f64], baseline: &[f64], q: f64) -> (Vec<f64>, Vec<f64>) {
 /// values.
 ///
 /// The larger of the initial positive sequence (Geyer 1992) and of an autoregression of order 1, bias-corrected
-/// (Kendall 1954): the first sees any shape but little of it in a short series, the second the other way round.
+/// (Kendall 1954) and taken at its upper bound: the first sees any shape but little of it in a short series, the second the
+/// other way round.
 fn autocorrelation_time(series: &[f64]) -> f64 {
     let n = series.len() as f64;
     let variance: f64 = series.iter().map(|value| value * value).sum();
@@ -142,7 +147,8 @@ fn autocorrelation_time(series: &[f64]) -> f64 {
     }
     let correlation = |lag: usize| products(series, &series[lag..]) / variance;
     let first = correlation(1);
-    let phi = (first + (1.0 + 3.0 * first.max(0.0)) / n).clamp(0.0, 1.0 - 1.0 / n);
+    let error = UPPER_BOUND * ((1.0 - first * first).max(0.0) / n).sqrt();
+    let phi = (first + (1.0 + 3.0 * first.max(0.0)) / n + error).clamp(0.0, 1.0 - 1.0 / n);
     let autoregression = (1.0 + phi) / (1.0 - phi);
     autoregression.max(positive_sequence(series.len(), correlation)).max(1.0)
 }
