@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     data::{Counts, Sample, Stratum},
-    dependence::Moments,
     design::Tolerance,
     dist::{Lattice, student_sf},
     exact::Distributions,
@@ -145,25 +144,6 @@ impl Hypothesis {
             groups.push(group);
         }
         if first && self.taken == strata.len() { groups } else { Vec::new() }
-    }
-
-    /// What was measured in the groups that are in the sums, in order of time.
-    pub fn moments(&self, strata: &[Stratum]) -> Vec<Moments> {
-        let strata = &strata[..self.taken.min(strata.len())];
-        let mut moments = Vec::new();
-        let mut from = 0;
-        while let Some(range) = next_group(strata, from, self.rule(), true) {
-            from = range.end;
-            let side = |side: fn(&Stratum) -> &Sample| {
-                let values = strata[range.clone()].iter().map(|stratum| match side(stratum) {
-                    Sample::Values(values) => values.as_slice(),
-                    _ => &[],
-                });
-                values.collect::<Vec<_>>().concat()
-            };
-            moments.push(Moments { baseline: side(|s| &s.baseline), canary: side(|s| &s.canary) });
-        }
-        moments
     }
 
     /// What a rate sees of strata, an interval each.

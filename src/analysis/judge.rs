@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     data::{self, DataFault, Sample, Stratum},
-    dependence::{Dependence, LEAST_EFFECTIVE_POINTS, Statistic, dependence},
+    dependence::{LEAST_EFFECTIVE_POINTS, autocorrelation_time},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
     evidence::{Evidence, Verdict},
@@ -271,18 +271,19 @@ impl Judgement {
             None => None,
             Some(variation) => Some(between_runs(variation).ok_or(Obstacle::UnknownRunVariation)?),
         };
+        let series = match self.design.sampling {
+            Sampling::Calls => 1.0,
+            Sampling::Series => series_inflation(strata)?,
+        };
         let of = |hypothesis: &Hypothesis| {
-            let mut inflation = match self.design.sampling {
-                Sampling::Calls => Inflation::NONE,
-                Sampling::Series => series_inflation(hypothesis, strata)?,
-            };
+            let mut inflation = Inflation { factor: series, freedom: f64::INFINITY };
             if let Some(runs) = runs {
                 inflation.factor += self.between_runs_factor(hypothesis, strata, runs);
-                inflation.freedom = inflation.freedom.min(runs.freedom);
+                inflation.freedom = runs.freedom;
             }
-            Ok(inflation)
+            inflation
         };
-        self.hypotheses.iter().map(of).collect()
+        Ok(self.hypotheses.iter().map(of).collect())
     }
 
     /// The variance between runs, on the scale of the statistic and in units of its variance: the slope of the statistic
@@ -441,18 +442,21 @@ fn mostly_zero(strata: &[Stratum]) -> bool {
     2 * zeros > all
 }
 
-/// How much more a hypothesis's statistic varies for series than for independent values.
-fn series_inflation(hypothesis: &Hypothesis, strata: &[Stratum]) -> Result<Inflation, Obstacle> {
-    let statistic = match hypothesis.kind {
-        Kind::Tail { q } => Statistic::Tail { q },
-        _ => Statistic::Rank,
+/// How much more the difference of two series varies than that of independent values.
+fn series_inflation(strata: &[Stratum]) -> Result<f64, Obstacle> {
+    let series = |side: fn(&Stratum) -> &Sample| -> Vec<f64> {
+        let values = strata.iter().map(|s| match side(s) {
+            Sample::Values(values) => values.as_slice(),
+            _ => &[],
+        });
+        values.collect::<Vec<_>>().concat()
     };
-    let none = Dependence { variance: 0.0, effective: 0.0 };
-    let found = dependence(&hypothesis.moments(strata), statistic, hypothesis.map()).unwrap_or(none);
-    if found.effective < LEAST_EFFECTIVE_POINTS {
-        return Err(Obstacle::FewEffectivePoints(found.effective));
+    let (baseline, canary) = (series(|s| &s.baseline), series(|s| &s.canary));
+    let (m, n) = (baseline.len() as f64, canary.len() as f64);
+    let (a, b) = (autocorrelation_time(&baseline) / m, autocorrelation_time(&canary) / n);
+    let effective = (1.0 / a).min(1.0 / b);
+    if effective < LEAST_EFFECTIVE_POINTS {
+        return Err(Obstacle::FewEffectivePoints(effective));
     }
-    let independent = hypothesis.sums().variance();
-    let factor = if independent > 0.0 { (found.variance / independent).max(1.0) } else { 1.0 };
-    Ok(Inflation { factor, freedom: found.effective })
+    Ok((a + b) / (1.0 / m + 1.0 / n))
 }

@@ -36,7 +36,7 @@ impl Map {
         Self { scale: 1.0, shift }
     }
 
-    pub fn of(self, value: f64) -> f64 {
+    fn of(self, value: f64) -> f64 {
         value * self.scale + self.shift
     }
 }

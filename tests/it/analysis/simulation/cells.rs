@@ -1,7 +1,5 @@
 //! Null cells: nothing that they hold should fail, and nothing should pass.
 
-use std::f64::consts::TAU;
-
 use choirmaster::analysis::{
     Counts, Design, Deviation, End, Judgement, Occasion, Question, RunVariation, Sample, Sampling, Spending,
     Stratum, Tolerance, Verdict,
@@ -58,44 +56,12 @@ pub enum Story {
     /// An autoregression with points in pairs.
     Autoregression(f64),
     OverlappingWindows(usize),
-    /// The same while both versions follow a trend.
-    Trend(Trend, f64),
     /// The same centre, the canary spread twice as wide.
     DoubleSpread,
     /// This variation from run to run, and it is given.
     Previous(f64),
     /// No end is known; the last look is a pass or none.
     Open,
-}
-
-/// What makes both versions slower alike as time goes by.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Trend {
-    /// So much up and down, so many times.
-    Sine(f64, f64),
-    /// So much more at the end than at the beginning.
-    Line(f64),
-    /// So much more from some time in the middle on.
-    Step(f64),
-}
-
-impl Trend {
-    fn name(self) -> String {
-        match self {
-            Self::Sine(amount, times) => format!("sine of ±{:.0} %, {times} times", amount * 100.0),
-            Self::Line(amount) => format!("line of {:.0} %", amount * 100.0),
-            Self::Step(amount) => format!("step of {:.0} %", amount * 100.0),
-        }
-    }
-
-    /// At a share of the time; `phase` from 0 to 1.
-    fn at(self, time: f64, phase: f64) -> f64 {
-        match self {
-            Self::Sine(amount, times) => 1.0 + amount * (TAU * (times * time + phase)).sin(),
-            Self::Line(amount) => 1.0 + amount * time,
-            Self::Step(amount) => 1.0 + if time > 0.3 + 0.4 * phase { amount } else { 0.0 },
-        }
-    }
 }
 
 impl Cell {
@@ -114,13 +80,12 @@ impl Cell {
             Story::Shift => "absolute tolerance".to_owned(),
             Story::Autoregression(phi) => format!("AR(1) {phi}"),
             Story::OverlappingWindows(width) => format!("windows of {width}"),
-            Story::Trend(trend, phi) => format!("{}, AR(1) {phi}", trend.name()),
             Story::DoubleSpread => "double spread".to_owned(),
             Story::Previous(v) => format!("PREVIOUS, {} % between runs", v * 100.0),
             Story::Open => "open end".to_owned(),
         };
         let limit = match story {
-            Story::Autoregression(_) | Story::OverlappingWindows(_) | Story::Trend(..) => 0.065,
+            Story::Autoregression(_) | Story::OverlappingWindows(_) => 0.065,
             Story::DoubleSpread => 0.075,
             _ => ALPHA,
         };
@@ -153,9 +118,7 @@ impl Cell {
             Story::Lower => design.deviation = Deviation::Low,
             Story::Either => design.deviation = Deviation::Either,
             Story::Shift => design.tolerance = Tolerance::Shift(1.0),
-            Story::Autoregression(_) | Story::OverlappingWindows(_) | Story::Trend(..) => {
-                design.sampling = Sampling::Series;
-            }
+            Story::Autoregression(_) | Story::OverlappingWindows(_) => design.sampling = Sampling::Series,
             Story::Previous(v) => design.run_variation = Some(RunVariation::Given(v)),
             Story::Open => design.end = End::Open { interval_ms: INTERVAL_MS },
             _ => {}
@@ -211,7 +174,6 @@ impl Cell {
 /// What has memory from interval to interval.
 struct Source {
     series: Option<[Series; 2]>,
-    phase: f64,
     run_effect: f64,
 }
 
@@ -232,7 +194,7 @@ impl Series {
 impl Source {
     fn new(cell: &Cell, random: &mut Random) -> Self {
         let series = match cell.story {
-            Story::Autoregression(phi) | Story::Trend(_, phi) => {
+            Story::Autoregression(phi) => {
                 Some([(); 2].map(|()| Series::Autoregression(Autoregression::new(phi, random))))
             }
             Story::OverlappingWindows(width) => {
@@ -245,20 +207,16 @@ impl Source {
             Story::Previous(v) => (v * (random.normal() - random.normal())).exp(),
             _ => 1.0,
         };
-        let phase = if let Story::Trend(..) = cell.story { random.uniform() } else { 0.0 };
-        Self { series, phase, run_effect }
+        Self { series, run_effect }
     }
 
     fn stratum(&mut self, cell: &Cell, interval: u64, random: &mut Random) -> Stratum {
         if let Some(series) = &mut self.series {
             let each = cell.values / 2;
             let [mut baseline, mut canary] = [Vec::new(), Vec::new()];
-            for at in 0..each {
-                let time = (interval as f64 + at as f64 / each as f64) / cell.looks as f64;
-                let trend =
-                    if let Story::Trend(trend, _) = cell.story { trend.at(time, self.phase) } else { 1.0 };
-                baseline.push(20.0 * trend * (SD * series[0].next(random)).exp());
-                canary.push(20.0 * trend * cell.ratio * (SD * series[1].next(random)).exp());
+            for _ in 0..each {
+                baseline.push(20.0 * (SD * series[0].next(random)).exp());
+                canary.push(20.0 * cell.ratio * (SD * series[1].next(random)).exp());
             }
             return Stratum::new("canary", interval, Sample::Values(baseline), Sample::Values(canary));
         }
@@ -305,9 +263,6 @@ impl Cell {
     }
 }
 
-const TRENDS: [Trend; 5] =
-    [Trend::Sine(0.1, 1.0), Trend::Sine(0.2, 1.0), Trend::Sine(0.2, 4.0), Trend::Line(0.3), Trend::Step(0.3)];
-
 const SPLITS: [f64; 4] = [0.5, 0.05, 0.95, 0.01];
 
 /// The whole table.
@@ -345,11 +300,6 @@ pub fn all() -> Vec<Cell> {
             cells.push(Cell::new(looks, 20, 0.5, Story::Autoregression(phi)));
         }
         cells.push(Cell::new(looks, 20, 0.5, Story::OverlappingWindows(10)));
-        for trend in TRENDS {
-            for phi in [0.0, 0.5] {
-                cells.push(Cell::new(looks, 20, 0.5, Story::Trend(trend, phi)));
-            }
-        }
     }
     for values in [1_000, 10_000] {
         cells.push(Cell::new(1, values, 0.5, Story::Previous(0.03)));
@@ -381,8 +331,6 @@ pub fn thin() -> Vec<Cell> {
             Story::Shift,
             Story::Autoregression(0.8),
             Story::OverlappingWindows(10),
-            Story::Trend(Trend::Sine(0.2, 1.0), 0.5),
-            Story::Trend(Trend::Line(0.3), 0.0),
             Story::DoubleSpread,
             Story::Previous(0.03),
             Story::Open,
