@@ -9,7 +9,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{Release, ReleaseState, State};
+use super::{
+    schedule,
+    state::{Release, ReleaseState, State},
+};
 use crate::{
     model::{Now, ReleaseKey},
     strategy::Strategy,
@@ -46,15 +49,6 @@ impl Release {
         }
     }
 
-    /// Whether its time to start has come; always where none is given and nobody has to start it.
-    pub fn has_come(&self, now: Now) -> bool {
-        !self.deferred && self.starts_at().is_none_or(|start| start <= now.wall_ms)
-    }
-
-    fn lets_pass(&self, now: Now) -> bool {
-        !self.has_come(now) && !self.insists()
-    }
-
     pub(super) fn insists(&self) -> bool {
         self.overtakes.overtaken_by.len() >= MAX_OVERTAKEN
     }
@@ -79,7 +73,7 @@ impl State {
         now: Now,
     ) -> impl Iterator<Item = &'a Release> {
         self.conflicts(strategy, key).filter(move |other| match other.state {
-            ReleaseState::Planned => other.key < key && !other.lets_pass(now),
+            ReleaseState::Planned => other.key < key && schedule::lets_no_other_pass(other, now.wall_ms),
             _ => true,
         })
     }

@@ -71,6 +71,7 @@ impl Standing {
         }
     }
 
+    /// Whether its time to start has come; always where none is given and nobody has to start it.
     fn has_come(self, wall_ms: i64) -> bool {
         match self {
             Self::Planned { deferred, starts, .. } => {
@@ -267,6 +268,11 @@ impl Schedule {
         keys.sort_unstable();
         keys
     }
+}
+
+/// Whether one that has not begun holds those up that were submitted later and change one of its functions.
+pub(super) fn lets_no_other_pass(release: &Release, wall_ms: i64) -> bool {
+    Standing::of(release).lets_no_other_pass(wall_ms)
 }
 
 fn put(set: &mut BTreeSet<ReleaseKey>, key: ReleaseKey, is_in: bool) {

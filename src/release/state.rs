@@ -647,11 +647,6 @@ impl Release {
             })
     }
 
-    /// Whether both change one of the same functions.
-    pub fn shares_function_with(&self, other: &Strategy) -> bool {
-        self.strategy.functions.iter().any(|f| other.functions.iter().any(|g| f.name == g.name))
-    }
-
     /// The instant before which it does not start, in milliseconds since 1970.
     pub fn starts_at(&self) -> Option<i64> {
         self.strategy.rollout.as_ref().and_then(|rollout| rollout.start_ms)

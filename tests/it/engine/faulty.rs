@@ -1,12 +1,52 @@
-//! A store that takes nothing while it is told not to.
+//! A store that takes nothing while it is told not to, and a manager on it.
 
-use std::fmt;
+use std::{fmt, path::Path, time::Duration};
 
-use choirmaster::store::{
-    Loader, Pruning, StoreError, Writer,
-    rows::{Batch, LeaseRow},
+use choirmaster::{
+    engine::{self, Started, TaskSettings},
+    model::ChildId,
+    release::{command::Poll, settings::Settings},
+    store::{
+        Loader, Pruning, StoreError, Writer,
+        options::OpenOptions,
+        rows::{Batch, LeaseRow},
+        url,
+    },
 };
 use futures_util::future::{BoxFuture, ready};
+use tokio::time::{sleep, timeout};
+
+/// Longer than any trouble lasts.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A manager on a store in this folder that asks what is the matter before it writes.
+pub async fn start(folder: &Path, fault: impl Fault + 'static) -> Started {
+    let store = format!("sqlite://{}", folder.join("choir.db").display());
+    let (store, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
+    let writer = Box::new(Faulty { store, fault });
+    engine::start(writer, reader, Settings::default(), TaskSettings::default()).await.unwrap()
+}
+
+/// The first call of a child that says nothing of itself.
+pub fn first_poll(id: &str) -> Poll {
+    Poll {
+        child: None,
+        fresh: ChildId::parse(id).unwrap(),
+        area: None,
+        address: None,
+        agents: 0,
+        profile: None,
+    }
+}
+
+pub async fn wait_until(is_so: impl Fn() -> bool) {
+    let look = async {
+        while !is_so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, look).await.expect("it comes to that");
+}
 
 /// What is the matter with a batch, or with a renewal of the lease (`None`).
 pub trait Fault: FnMut(Option<&Batch>) -> Option<StoreError> + Send {}
@@ -14,9 +54,9 @@ pub trait Fault: FnMut(Option<&Batch>) -> Option<StoreError> + Send {}
 impl<F: FnMut(Option<&Batch>) -> Option<StoreError> + Send> Fault for F {}
 
 /// A store that asks before it writes.
-pub struct Faulty<F> {
-    pub store: Box<dyn Writer>,
-    pub fault: F,
+struct Faulty<F> {
+    store: Box<dyn Writer>,
+    fault: F,
 }
 
 impl<F> fmt::Debug for Faulty<F> {

@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use choirmaster::{
-    engine::{self, By, EngineError, TaskSettings},
-    model::ChildId,
+    engine::{By, EngineError},
     release::{
         command::{Command, Poll, Reply},
-        settings::Settings,
         state::Profile,
     },
-    store::{StoreError, options::OpenOptions, rows::Batch, url},
+    store::{StoreError, rows::Batch},
 };
 use futures_util::future::join_all;
 
-use super::faulty::Faulty;
+use super::faulty::{first_poll, start};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -26,27 +24,17 @@ fn is_poisoned(batch: &Batch) -> bool {
 }
 
 fn poll(id: &str, name: &str) -> Command {
-    Command::Poll(Poll {
-        child: None,
-        fresh: ChildId::parse(id).unwrap(),
-        area: None,
-        address: None,
-        agents: 0,
-        profile: Some(Profile { name: Some(name.to_owned()), ..Profile::default() }),
-    })
+    let profile = Profile { name: Some(name.to_owned()), ..Profile::default() };
+    Command::Poll(Poll { profile: Some(profile), ..first_poll(id) })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_command_that_the_store_refuses_fails() {
     let folder = tempfile::tempdir().unwrap();
-    let store = format!("sqlite://{}", folder.path().join("choir.db").display());
-    let (writer, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
     let fault = |batch: Option<&Batch>| {
         batch.is_some_and(is_poisoned).then(|| StoreError::Refused("poison".to_owned()))
     };
-    let writer = Faulty { store: writer, fault };
-    let started =
-        engine::start(Box::new(writer), reader, Settings::default(), TaskSettings::default()).await.unwrap();
+    let started = start(folder.path(), fault).await;
     let engine = started.engine;
     for round in 0..20 {
         let names = ["good", POISON, "better", "best", POISON, "fine"];

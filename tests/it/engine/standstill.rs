@@ -6,23 +6,15 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
 };
 
 use choirmaster::{
-    engine::{self, By, TaskSettings},
-    model::ChildId,
-    release::{
-        command::{Command, Poll, Reply},
-        settings::Settings,
-    },
-    store::{LEASE_TTL, StoreError, options::OpenOptions, rows::Batch, url},
+    engine::By,
+    release::command::{Command, Reply},
+    store::{LEASE_TTL, StoreError, rows::Batch},
 };
-use tokio::time::{sleep, timeout};
 
-use super::faulty::Faulty;
-
-const PATIENCE: Duration = Duration::from_mins(1);
+use super::faulty::{PATIENCE, first_poll, start, wait_until};
 
 /// Renewals that fail before the store answers again.
 const ATTEMPTS: usize = 3;
@@ -31,8 +23,6 @@ const ATTEMPTS: usize = 3;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_commit_has_brought_is_not_said_before_the_lease_is_fresh_again() {
     let folder = tempfile::tempdir().unwrap();
-    let store = format!("sqlite://{}", folder.path().join("choir.db").display());
-    let (writer, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
     let (stands_still, is_cut_off) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let refused = Arc::new(AtomicUsize::new(0));
     let fault = {
@@ -50,36 +40,19 @@ async fn what_a_commit_has_brought_is_not_said_before_the_lease_is_fresh_again()
             is_refused.then(|| StoreError::Unavailable("no connection".to_owned()))
         }
     };
-    let writer = Faulty { store: writer, fault };
-    let started =
-        engine::start(Box::new(writer), reader, Settings::default(), TaskSettings::default()).await.unwrap();
+    let started = start(folder.path(), fault).await;
     let engine = started.engine;
     stands_still.store(true, Ordering::Relaxed);
     let call = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.call(poll(), By::CHILD, PATIENCE).await }
+        async move { engine.call(Command::Poll(first_poll("child")), By::CHILD, PATIENCE).await }
     });
-    let renewing = async {
-        while refused.load(Ordering::Relaxed) < ATTEMPTS {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, renewing).await.expect("it never asks for the lease again");
+    // It asks for the lease again and again.
+    wait_until(|| refused.load(Ordering::Relaxed) >= ATTEMPTS).await;
     assert!(!call.is_finished(), "it says what another manager may have changed since");
     assert!(!engine.clock().is_serving());
     is_cut_off.store(false, Ordering::Relaxed);
     assert!(matches!(call.await.unwrap(), Ok(Reply::Polled { .. })));
     engine.stop().await;
     started.task.await.unwrap().unwrap();
-}
-
-fn poll() -> Command {
-    Command::Poll(Poll {
-        child: None,
-        fresh: ChildId::parse("child").unwrap(),
-        area: None,
-        address: None,
-        agents: 0,
-        profile: None,
-    })
 }

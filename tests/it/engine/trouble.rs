@@ -6,24 +6,15 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use choirmaster::{
-    engine::{self, By, TaskSettings},
-    model::ChildId,
-    release::{
-        command::{Command, Poll, Reply},
-        settings::Settings,
-    },
-    store::{StoreError, options::OpenOptions, rows::Batch, url},
+    engine::By,
+    release::command::{Command, Reply},
+    store::{StoreError, rows::Batch},
 };
-use tokio::time::{sleep, timeout};
 
-use super::faulty::Faulty;
-
-/// Longer than the trouble lasts.
-const PATIENCE: Duration = Duration::from_mins(1);
+use super::faulty::{PATIENCE, first_poll, start, wait_until};
 
 /// Attempts to write that fail before all is well again.
 const ATTEMPTS: usize = 12;
@@ -59,8 +50,6 @@ impl Log {
 #[tokio::test]
 async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let store = format!("sqlite://{}", folder.path().join("choir.db").display());
-    let (writer, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
     let (matter, refused) = (Matter::default(), Arc::new(AtomicUsize::new(0)));
     let (is_the_matter, counted) = (Arc::clone(&matter), Arc::clone(&refused));
     let fault = move |_: Option<&Batch>| {
@@ -68,9 +57,7 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
         counted.fetch_add(usize::from(matter.is_some()), Ordering::Relaxed);
         matter.map(|error| error())
     };
-    let writer = Faulty { store: writer, fault };
-    let started =
-        engine::start(Box::new(writer), reader, Settings::default(), TaskSettings::default()).await.unwrap();
+    let started = start(folder.path(), fault).await;
     let (log, engine) = (Log::default(), started.engine);
     let written = log.clone();
     let lines = tracing_subscriber::fmt()
@@ -105,8 +92,8 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
         *matter.lock().unwrap() = Some(error);
         refused.store(0, Ordering::Relaxed);
         let call = tokio::spawn({
-            let (engine, poll) = (engine.clone(), poll(&format!("child-{round}")));
-            async move { engine.call(poll, By::CHILD, PATIENCE).await }
+            let (engine, poll) = (engine.clone(), first_poll(&format!("child-{round}")));
+            async move { engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await }
         });
         wait_until(|| refused.load(Ordering::Relaxed) >= ATTEMPTS).await;
         assert_eq!(log.take(), [said], "{round}");
@@ -119,24 +106,4 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
     }
     engine.stop().await;
     started.task.await.unwrap().unwrap();
-}
-
-fn poll(id: &str) -> Command {
-    Command::Poll(Poll {
-        child: None,
-        fresh: ChildId::parse(id).unwrap(),
-        area: None,
-        address: None,
-        agents: 0,
-        profile: None,
-    })
-}
-
-async fn wait_until(is_so: impl Fn() -> bool) {
-    let look = async {
-        while !is_so() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, look).await.expect("it comes to that");
 }
