@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     design::{Design, Question, Sampling, Tolerance},
     histogram::Histogram,
+    values::Values,
 };
 
 /// One side of a stratum.
@@ -14,6 +15,8 @@ pub enum Sample {
     /// Raw values, for a series in order of time.
     Values(Vec<f64>),
     Histogram(Histogram),
+    /// Times of calls, with what is known of the clock that measured them.
+    Measured(Values),
     Counts(Counts),
 }
 
@@ -57,6 +60,7 @@ impl Sample {
         match self {
             Self::Values(values) => values.len() as u64,
             Self::Histogram(histogram) => histogram.count(),
+            Self::Measured(values) => values.count(),
             Self::Counts(counts) => counts.calls,
         }
     }
@@ -75,7 +79,7 @@ pub enum DataFault {
     NoCounts,
     #[error("counts of calls and events tell nothing of values: ask for a rate")]
     NoValues,
-    #[error("values and histograms are mixed on one side")]
+    #[error("forms of values are mixed: all are raw values, histograms or counted times")]
     Mixed,
     #[error("histograms with different buckets can't be merged")]
     Buckets,
@@ -108,7 +112,11 @@ pub fn check(strata: &[Stratum], from: usize, design: &Design) -> Result<(), Dat
                 (Sample::Histogram(a), Sample::Histogram(b)) if !a.merges_with(b) => {
                     return Err(DataFault::Buckets);
                 }
-                (Sample::Histogram(_), Sample::Values(_)) | (Sample::Values(_), Sample::Histogram(_)) => {
+                // What was kept before times were counted exactly.
+                (Sample::Histogram(old), Sample::Measured(_))
+                | (Sample::Measured(_), Sample::Histogram(old))
+                    if Values::from_histogram(old.clone(), None).is_ok() => {}
+                (a, b) if std::mem::discriminant(a) != std::mem::discriminant(b) => {
                     return Err(DataFault::Mixed);
                 }
                 _ => {}
@@ -138,10 +146,12 @@ fn check_sample(sample: &Sample, design: &Design) -> Result<(), DataFault> {
             let negative = values.iter().find(|v| relative && **v < 0.0).map(|v| DataFault::Negative(*v));
             fault.or(negative).map_or(Ok(()), Err)
         }
-        Sample::Histogram(_) if design.sampling == Sampling::Series => Err(DataFault::SeriesOfHistograms),
+        Sample::Histogram(_) | Sample::Measured(_) if design.sampling == Sampling::Series => {
+            Err(DataFault::SeriesOfHistograms)
+        }
         Sample::Histogram(histogram) if relative && histogram.has_negative() => {
             Err(DataFault::Negative(histogram.quantile(0.0).unwrap_or(f64::NAN)))
         }
-        Sample::Histogram(_) => Ok(()),
+        Sample::Histogram(_) | Sample::Measured(_) => Ok(()),
     }
 }

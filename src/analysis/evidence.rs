@@ -47,6 +47,9 @@ pub struct Evidence {
 #[serde(rename_all = "camelCase")]
 pub struct SideSummary {
     pub count: u64,
+    /// In the unit of the values, exact; absent where their sum isn't known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

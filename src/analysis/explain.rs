@@ -8,10 +8,9 @@ use super::{
     estimate::{Compared, Estimate, Search, quantile, superiority},
     evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
     exact::Distributions,
-    group::Group,
+    group::{Group, Pooled},
     hypothesis::{Hypothesis, Inflation, Kind},
     judge::{Decision, Judgement, Obstacle},
-    spread::Side,
 };
 
 /// More calls than this are as good as never.
@@ -124,17 +123,14 @@ fn test_evidence(
 
 fn summary<'a>(samples: impl Iterator<Item = &'a Sample>) -> SideSummary {
     let mut values: Vec<f64> = Vec::new();
-    let mut merged: Option<super::Histogram> = None;
     let mut counts = Counts::default();
     let mut count = 0;
+    let mut others: Vec<&Sample> = Vec::new();
     for sample in samples {
         count += sample.count();
         match sample {
             Sample::Values(more) => values.extend_from_slice(more),
-            Sample::Histogram(more) => match &mut merged {
-                None => merged = Some(more.clone()),
-                Some(merged) => drop(merged.merge(more)),
-            },
+            Sample::Histogram(_) | Sample::Measured(_) => others.push(sample),
             Sample::Counts(more) => {
                 counts.calls += more.calls;
                 counts.events += more.events;
@@ -145,15 +141,15 @@ fn summary<'a>(samples: impl Iterator<Item = &'a Sample>) -> SideSummary {
         let rate = Some(counts.events as f64 / counts.calls as f64);
         return SideSummary { count, events: Some(counts.events), rate, ..SideSummary::default() };
     }
-    let side = match merged {
-        Some(histogram) => Side::Cells(histogram.cells()),
-        None => Side::Points(Vec::new()),
-    };
-    let [p50, p95, p99] = match &side {
-        Side::Cells(_) => [0.5, 0.95, 0.99].map(|q| quantile(&side, q)),
-        Side::Points(_) => quantiles(values),
-    };
-    SideSummary { count, p50, p95, p99, ..SideSummary::default() }
+    if others.is_empty() {
+        let [p50, p95, p99] = quantiles(values);
+        return SideSummary { count, p50, p95, p99, ..SideSummary::default() };
+    }
+    let pooled = Pooled::of(others.into_iter(), false);
+    let mean = pooled.mean();
+    let side = pooled.into_side();
+    let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|q| quantile(&side, q));
+    SideSummary { count, mean, p50, p95, p99, ..SideSummary::default() }
 }
 
 /// p50, p95, p99 without sorting all.

@@ -3,8 +3,11 @@
 use std::ops::Range;
 
 use super::{
+    Histogram,
     data::{Sample, Stratum},
+    grid,
     spread::{Side, Step},
+    values::{Clock, Values},
 };
 
 /// Least values of each side in what is ranked together.
@@ -64,43 +67,91 @@ fn counted(sample: &Sample, zero_free: bool) -> u64 {
     match sample {
         Sample::Values(values) if zero_free => values.iter().filter(|value| **value != 0.0).count() as u64,
         Sample::Histogram(histogram) if zero_free => histogram.zero_free(),
+        Sample::Measured(values) if zero_free => values.count() - values.zeros(),
         _ => sample.count(),
     }
 }
 
 impl Group {
-    /// The strata of a group as one; `steps` are what values of baseline and canary are rounded to.
+    /// The strata of a group as one; `steps` are what raw values of baseline and canary are rounded to.
     pub fn of(strata: &[Stratum], rule: Rule, steps: &[Step; 2]) -> Self {
-        let baseline = strata.iter().map(|stratum| &stratum.baseline);
-        let canary = strata.iter().map(|stratum| &stratum.canary);
-        Self {
-            baseline: side(baseline, rule.zero_free, steps[0].size()),
-            canary: side(canary, rule.zero_free, steps[1].size()),
-        }
+        let pooled = |side: fn(&Stratum) -> &Sample| Pooled::of(strata.iter().map(side), rule.zero_free);
+        let [baseline, canary] = [pooled(|stratum| &stratum.baseline), pooled(|stratum| &stratum.canary)];
+        // What one side's clock can't tell can't be told between the sides.
+        let clock = baseline.clock().coarser(canary.clock());
+        let [of_baseline, of_canary] = steps.each_ref().map(Step::size);
+        Self { baseline: baseline.side(of_baseline, clock), canary: canary.side(of_canary, clock) }
     }
 }
 
-/// Samples of one kind as one; `data::fault` has made sure that they are.
-fn side<'a>(samples: impl Iterator<Item = &'a Sample>, zero_free: bool, step: Option<f64>) -> Side {
-    let mut values = Vec::new();
-    let mut merged: Option<super::Histogram> = None;
-    for sample in samples {
-        match sample {
-            Sample::Values(more) if zero_free => values.extend(more.iter().filter(|v| **v != 0.0)),
-            Sample::Values(more) => values.extend_from_slice(more),
-            Sample::Histogram(more) => {
-                let more = if zero_free { more.without_zeros() } else { more.clone() };
-                match &mut merged {
-                    None => merged = Some(more),
-                    // Those that don't merge were refused before.
-                    Some(merged) => drop(merged.merge(&more)),
-                }
+/// Samples of one side as one; `data::check` has made sure that their forms go together.
+#[derive(Debug, Default)]
+pub struct Pooled {
+    values: Vec<f64>,
+    histogram: Option<Histogram>,
+    measured: Option<Values>,
+}
+
+impl Pooled {
+    pub fn of<'a>(samples: impl Iterator<Item = &'a Sample>, zero_free: bool) -> Self {
+        let mut all = Self::default();
+        for sample in samples {
+            match sample {
+                Sample::Values(more) if zero_free => all.values.extend(more.iter().filter(|v| **v != 0.0)),
+                Sample::Values(more) => all.values.extend_from_slice(more),
+                Sample::Histogram(more) if zero_free => all.add_histogram(&more.without_zeros()),
+                Sample::Histogram(more) => all.add_histogram(more),
+                Sample::Measured(more) if zero_free => all.add_measured(&more.without_zeros()),
+                Sample::Measured(more) => all.add_measured(more),
+                Sample::Counts(_) => {}
             }
-            Sample::Counts(_) => {}
+        }
+        if let (Some(histogram), Some(_)) = (&all.histogram, &all.measured)
+            && let Ok(more) = Values::from_histogram(histogram.clone(), None)
+        {
+            all.histogram = None;
+            all.add_measured(&more);
+        }
+        all
+    }
+
+    // Those that don't merge were refused before.
+    fn add_histogram(&mut self, more: &Histogram) {
+        match &mut self.histogram {
+            None => self.histogram = Some(more.clone()),
+            Some(sum) => drop(sum.merge(more)),
         }
     }
-    match merged {
-        Some(histogram) => Side::Cells(histogram.cells()),
-        None => Side::of_values(values, step),
+
+    fn add_measured(&mut self, more: &Values) {
+        let more = more.clone().with_clock(grid::clock(more));
+        match &mut self.measured {
+            None => self.measured = Some(more),
+            Some(sum) => drop(sum.merge(&more)),
+        }
+    }
+
+    /// By which its times were read, where they are counted times.
+    fn clock(&self) -> Clock {
+        self.measured.as_ref().filter(|values| !values.is_empty()).map_or(Clock::CONTINUOUS, Values::clock)
+    }
+
+    fn side(self, step: Option<f64>, clock: Clock) -> Side {
+        match (self.measured, self.histogram) {
+            (Some(measured), _) => Side::Cells(grid::cells(&measured, clock)),
+            (None, Some(histogram)) => Side::Cells(grid::histogram_cells(&histogram)),
+            (None, None) => Side::of_values(self.values, step),
+        }
+    }
+
+    /// Of counted times whose sum is known.
+    pub fn mean(&self) -> Option<f64> {
+        self.measured.as_ref()?.mean_ms()
+    }
+
+    /// All of it as one side, as it was measured.
+    pub fn into_side(self) -> Side {
+        let clock = self.clock();
+        self.side(None, clock)
     }
 }

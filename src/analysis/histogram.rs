@@ -5,7 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::spread::{Axis, Cell};
+use super::{
+    spread::{Axis, Cell},
+    values::GAMMA,
+};
 
 /// Most buckets of one sign: 9 decimal orders at 1 % accuracy.
 pub const MAX_BUCKETS: usize = 4_096;
@@ -72,18 +75,29 @@ impl Histogram {
         Ok(Self { gamma, ln_gamma: gamma.ln(), offset, zero: 0, positive, negative })
     }
 
+    /// Empty, in the one form in which times are merged everywhere.
+    pub(super) fn of_one_form() -> Self {
+        let (positive, negative) = (Buckets::default(), Buckets::default());
+        Self { gamma: GAMMA, ln_gamma: GAMMA.ln(), offset: 0.0, zero: 0, positive, negative }
+    }
+
     /// Counts a value.
     pub fn record(&mut self, value: f64) -> Result<(), HistogramFault> {
+        self.record_many(value, 1)
+    }
+
+    /// Counts a value so many times.
+    pub fn record_many(&mut self, value: f64, count: u64) -> Result<(), HistogramFault> {
         if !value.is_finite() {
             return Err(HistogramFault::Value(value));
         }
         if value == 0.0 {
-            self.zero += 1;
+            self.zero += count;
             return Ok(());
         }
         let index = (value.abs().ln() / self.ln_gamma + self.offset).floor() as i64;
         let side = if value > 0.0 { &mut self.positive } else { &mut self.negative };
-        side.add(index, 1)
+        side.add(index, count)
     }
 
     /// Adds another one, exactly.
@@ -94,6 +108,17 @@ impl Histogram {
         self.zero += other.zero;
         self.positive.merge(&other.positive)?;
         self.negative.merge(&other.negative)
+    }
+
+    /// The counts without those of an earlier state. `None` if any would be negative, or the buckets differ.
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        let left = |now: &Buckets, before: &Buckets| now.since(before);
+        Some(Self {
+            zero: self.merges_with(before).then(|| self.zero.checked_sub(before.zero))??,
+            positive: left(&self.positive, &before.positive)?,
+            negative: left(&self.negative, &before.negative)?,
+            ..*self
+        })
     }
 
     pub fn merges_with(&self, other: &Self) -> bool {
@@ -175,6 +200,19 @@ impl Buckets {
             *mine += theirs;
         }
         Ok(())
+    }
+
+    /// Without empty buckets at the ends, as if the others had never been counted.
+    fn since(&self, before: &Self) -> Option<Self> {
+        let mut left: std::collections::BTreeMap<i64, u64> = self.filled().collect();
+        for (index, count) in before.filled() {
+            let now = left.get_mut(&index)?;
+            *now = now.checked_sub(count)?;
+        }
+        left.retain(|_, count| *count > 0);
+        let mut buckets = Self::default();
+        left.into_iter().try_for_each(|(index, count)| buckets.add(index, count)).ok()?;
+        Some(buckets)
     }
 
     /// Makes room for all buckets from `low` to `high`.

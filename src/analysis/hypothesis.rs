@@ -184,6 +184,9 @@ impl Hypothesis {
             Sample::Histogram(histogram) => {
                 Counts { calls: histogram.count(), events: histogram.zero_free() }
             }
+            Sample::Measured(values) => {
+                Counts { calls: values.count(), events: values.count() - values.zeros() }
+            }
         }
     }
 

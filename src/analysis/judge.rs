@@ -19,7 +19,7 @@ use super::{
     dist::binomial_cdf,
     evidence::{Evidence, Verdict},
     exact::Distributions,
-    explain,
+    explain, grid,
     group::{Group, next_group},
     hypothesis::{Hypothesis, Inflation, Kind},
     previous::{BetweenRuns, between_runs},
@@ -436,7 +436,9 @@ fn mostly_zero(strata: &[Stratum]) -> bool {
         zeros += match sample {
             Sample::Values(values) => values.iter().filter(|v| **v == 0.0).count() as u64,
             Sample::Histogram(histogram) => histogram.count() - histogram.zero_free(),
-            Sample::Counts(_) => 0,
+            // To a clock with a step 0 is what takes less than a part of it, and no different from what takes as long.
+            Sample::Measured(values) if grid::clock(values).step == Some(0.0) => values.zeros(),
+            Sample::Measured(_) | Sample::Counts(_) => 0,
         };
     }
     2 * zeros > all

@@ -49,6 +49,7 @@ pub mod evidence;
 pub mod exact;
 pub mod explain;
 pub mod family;
+pub mod grid;
 pub mod group;
 pub mod histogram;
 pub mod hypothesis;
@@ -63,6 +64,7 @@ pub mod spending;
 pub mod spread;
 pub mod sums;
 pub mod tail;
+pub mod values;
 
 pub use self::{
     data::{Counts, Sample, Stratum},
@@ -70,4 +72,5 @@ pub use self::{
     evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
     histogram::{Histogram, HistogramFault},
     judge::{Finding, Judgement, Occasion},
+    values::{Clock, Rounding, Values, ValuesFault},
 };

@@ -163,6 +163,14 @@ impl Step {
         }
     }
 
+    /// The largest number of which all of these are multiples, however few they are; `None`: there is none that is more than
+    /// nothing beside them.
+    pub fn divisor_of(sorted: &[f64]) -> Option<f64> {
+        let mut step = Self::default();
+        step.see(sorted);
+        (!step.fine && step.divisor > 0.0).then_some(step.divisor)
+    }
+
     /// Nothing that is yet to come makes it a step again.
     pub fn is_fine(&self) -> bool {
         self.fine

@@ -140,14 +140,11 @@ pub(super) async fn strata_since(
 fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
     let [baseline, canary] = match of {
         ChildMetric::ErrorRate => sides.counts?.map(Sample::Counts),
-        ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Histogram),
+        ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Measured),
     };
     let mut name = stage.name.clone();
     if key.split != stage.new_traffic {
         let _ = write!(name, ", split {} %", key.split);
-    }
-    if let Some(measured) = key.measured_split {
-        let _ = write!(name, ", measured {measured} %");
     }
     // Times are of successful calls: only where all were, their numbers are those of the split.
     let is_whole = sides
@@ -184,7 +181,7 @@ fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Optio
             (Some(errors), Some(calls)) if calls > 0 => Some(errors as f64 / calls as f64),
             _ => Some(all.f2_err_rate),
         },
-        (ChildMetric::ResponseTime, Some(quantile)) => all.f2_histogram.as_ref()?.quantile(quantile),
+        (ChildMetric::ResponseTime, Some(quantile)) => all.new_quantile(quantile),
         (ChildMetric::ResponseTime, None) => {
             Some(all.f2_times_summary.median).filter(|median| *median >= 0.0)
         }
@@ -205,7 +202,7 @@ impl Report {
         let total = Strata::of([&self.summary], self.stage(strategy)?.new_traffic).total();
         match of {
             ChildMetric::ErrorRate => total.counts.map(|[_, new]| Sample::Counts(new)),
-            ChildMetric::ResponseTime => total.times.map(|[_, new]| Sample::Histogram(new)),
+            ChildMetric::ResponseTime => total.times.map(|[_, new]| Sample::Measured(new)),
         }
     }
 }

@@ -62,7 +62,7 @@ fn value(metric: Metric, summary: &Summary) -> Option<f64> {
             Statistic::Median => Some(times.median),
             Statistic::Minimum => Some(times.minimum),
             Statistic::Maximum => Some(times.maximum),
-            Statistic::Quantile(q) => summary.f2_histogram.as_ref().and_then(|found| found.quantile(q)),
+            Statistic::Quantile(q) => summary.new_quantile(q),
         }
         .filter(|time| *time >= 0.0),
     }

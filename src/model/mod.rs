@@ -16,7 +16,9 @@ pub mod steps;
 pub mod text;
 pub mod time;
 
-pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_QUESTIONS, Outcome};
+pub use child::{
+    Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_QUESTIONS, FEATURE_VALUES, Outcome,
+};
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
 pub use status::StageStatus;
 pub use time::Now;

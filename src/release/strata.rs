@@ -6,9 +6,9 @@
 //! a tree comes to the very numbers that one manager over all agents would have.
 //!
 //! Invariants:
-//! - merging is exact, and neither the order of children nor how they are spread over managers matters: all histograms have one
-//!   form before they meet;
-//! - whose calls were not shared out as ordered is in a stratum of its own, where it moves nobody else's;
+//! - merging is exact, and neither the order of children nor how they are spread over managers matters: all times have one
+//!   form before they meet ([`Values`]), with a clock that is known from their child's own report;
+//! - a stratum is what was ordered, never what came out: whoever selects by what came out compares selected calls;
 //! - what is not known of both versions is not known: nothing counts as 0.
 //!
 //! Deliberately not here: the judgement (`crate::analysis`), and who is asked (`judging`).
@@ -19,7 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::summary::{Reported, Summary, Times};
-use crate::analysis::{Counts, Histogram};
+use crate::analysis::{
+    Counts, Histogram, Values, grid,
+    values::{GAMMA, MAX_CALLS, RANGE_MS},
+};
 
 /// Most strata in one summary.
 pub const MAX_STRATA: usize = 64;
@@ -27,22 +30,8 @@ pub const MAX_STRATA: usize = 64;
 /// Most text of the strata that are told to a parent, in bytes: half of what a result may have.
 pub const MAX_STRATA_BYTES: usize = 512 * 1024;
 
-/// Most calls that are counted of one version in a stratum. Counts stay exact in every form of theirs.
-const MAX_CALLS: u64 = 1 << 48;
-
-/// The ratio of the ends of a bucket in the form that all histograms are brought to: values are known to half a percent.
-pub const GAMMA: f64 = 1.01;
-
-/// Fastest and slowest call that is counted, in milliseconds. Between them there are fewer buckets than a histogram may have,
-/// so that any two can be merged.
-const RANGE_MS: [f64; 2] = [5e-4, 2e9];
-
 /// Buckets over which one reported bucket is spread at most.
 const MAX_SPREAD: i64 = 2_000;
-
-/// Standard deviations by which the calls of a version are off what was ordered where the split was another one: as far off
-/// by chance is one child in a thousand.
-const STRAY_DEVIATIONS: f64 = 3.29;
 
 /// A stratum as it is reported and kept. f1 is the base version, f2 the new one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -50,9 +39,6 @@ pub struct Stratum {
     /// Percentage of the calls that the new version was to get; `None`: that of the stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<u8>,
-    /// Percentage that it got, where that is too far off to be chance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured_split: Option<u8>,
     #[serde(default)]
     pub interval: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,14 +53,17 @@ pub struct Stratum {
     pub f1_histogram: Option<Box<Reported>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Box<Reported>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_values: Option<Box<Values>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_values: Option<Box<Values>>,
 }
 
 /// What tells one stratum of a stage from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Percentages, as in [`Stratum`].
+    /// Percentage, as in [`Stratum`].
     pub split: u8,
-    pub measured_split: Option<u8>,
     pub interval: u32,
 }
 
@@ -84,7 +73,7 @@ pub struct Sides {
     /// Calls and errors, of all who count them of both.
     pub counts: Option<[Counts; 2]>,
     /// Times of successful calls, of all who know them of both.
-    pub times: Option<[Histogram; 2]>,
+    pub times: Option<[Values; 2]>,
 }
 
 /// The strata of one stage.
@@ -103,11 +92,7 @@ impl Strata {
                 if sides == Sides::default() {
                     continue;
                 }
-                let ordered = stratum.split.unwrap_or(split);
-                // A manager has looked at each of its children. Together they may be off by chance alone.
-                let stray = if is_manager { None } else { measured(stratum, ordered) };
-                let measured_split = stratum.measured_split.or(stray);
-                let key = Key { split: ordered, measured_split, interval: stratum.interval };
+                let key = Key { split: stratum.split.unwrap_or(split), interval: stratum.interval };
                 strata.0.entry(key).or_default().merge(&sides);
             }
         }
@@ -137,7 +122,7 @@ impl Strata {
                 bytes <= MAX_STRATA_BYTES
             })
             .collect();
-        told.sort_by_key(|stratum| (stratum.split, stratum.measured_split, stratum.interval));
+        told.sort_by_key(|stratum| (stratum.split, stratum.interval));
         told
     }
 }
@@ -151,17 +136,10 @@ fn lone(summary: &Summary) -> Stratum {
         f2_errors: summary.f2_errors,
         f1_histogram: summary.f1_histogram.clone(),
         f2_histogram: summary.f2_histogram.clone(),
+        f1_values: summary.f1_values.clone(),
+        f2_values: summary.f2_values.clone(),
         ..Stratum::default()
     }
-}
-
-/// Which percentage of its calls went to the new version, if that is not what was ordered.
-fn measured(stratum: &Stratum, ordered: u8) -> Option<u8> {
-    let (base, new) = (stratum.f1_calls? as f64, stratum.f2_calls? as f64);
-    let (calls, share) = (base + new, f64::from(ordered) / 100.0);
-    let deviation = (calls * share * (1.0 - share)).sqrt();
-    let is_off = (new - calls * share).abs() > STRAY_DEVIATIONS * deviation;
-    is_off.then(|| (100.0 * new / calls).round() as u8)
 }
 
 impl Sides {
@@ -172,9 +150,16 @@ impl Sides {
         };
         let base = counts(stratum.f1_calls, stratum.f1_errors);
         let new = counts(stratum.f2_calls, stratum.f2_errors);
-        let times = |reported: &Option<Box<Reported>>, times| one_form(reported.as_deref()?, times);
-        let base_times = times(&stratum.f1_histogram, summary.f1_times_summary);
-        let new_times = times(&stratum.f2_histogram, summary.f2_times_summary);
+        let [base_times, new_times] = [
+            (&stratum.f1_values, &stratum.f1_histogram, summary.f1_times_summary),
+            (&stratum.f2_values, &stratum.f2_histogram, summary.f2_times_summary),
+        ]
+        .map(|(values, histogram, times)| {
+            let values = values.as_deref().cloned().or_else(|| counted(histogram.as_deref()?, times))?;
+            // What one child measured was measured by one clock; of many together it can't be told any more.
+            let clock = grid::clock(&values);
+            Some(if summary.agents.is_some() { values } else { values.with_clock(clock) })
+        });
         Self {
             counts: base.zip(new).map(|(base, new)| [base, new]),
             times: base_times.zip(new_times).map(|(base, new)| [base, new]),
@@ -194,10 +179,9 @@ impl Sides {
         match (&mut self.times, &other.times) {
             (None, Some(more)) => self.times = Some(more.clone()),
             (Some(sum), Some(more)) => {
-                let fits = sum.iter().zip(more).all(|(sum, more)| sum.count() + more.count() <= MAX_CALLS);
-                for (sum, more) in sum.iter_mut().zip(more).filter(|_| fits) {
-                    // They have the same buckets, and together not too many of them.
-                    let _ = sum.merge(more);
+                let [mut base, mut new] = sum.clone();
+                if base.merge(&more[0]).and_then(|()| new.merge(&more[1])).is_ok() {
+                    *sum = [base, new];
                 }
             }
             (_, None) => {}
@@ -206,29 +190,57 @@ impl Sides {
 
     fn calls(&self) -> u64 {
         let counted = self.counts.iter().flatten().map(|side| side.calls).sum();
-        let timed = self.times.iter().flatten().map(Histogram::count).sum();
+        let timed = self.times.iter().flatten().map(Values::count).sum();
         u64::max(counted, timed)
     }
 
     fn told(self, key: Key) -> Stratum {
         let [base, new] = self.counts.map_or([None, None], |sides| sides.map(Some));
-        let [base_times, new_times] =
-            self.times.map_or([None, None], |sides| sides.map(|side| Some(Box::new(Reported::Sketch(side)))));
+        let [f1_values, f2_values] =
+            self.times.map_or([None, None], |sides| sides.map(|side| Some(Box::new(side))));
         Stratum {
             split: Some(key.split),
-            measured_split: key.measured_split,
             interval: key.interval,
             f1_calls: base.map(|side| side.calls),
             f2_calls: new.map(|side| side.calls),
             f1_errors: base.map(|side| side.events),
             f2_errors: new.map(|side| side.events),
-            f1_histogram: base_times,
-            f2_histogram: new_times,
+            f1_values,
+            f2_values,
+            ..Stratum::default()
         }
     }
 }
 
-/// A reported histogram in the form that all have here. One with the same buckets is taken as it is; of others each bucket is
+/// Reported times in the form in which they merge. `None`: their numbers are beyond what is counted.
+pub fn counted(reported: &Reported, times: Times) -> Option<Values> {
+    let width = match reported {
+        Reported::Sketch(sketch) => Some(sketch.gamma()),
+        Reported::Bounds(bounds) => widest(bounds, times),
+    };
+    Values::from_histogram(one_form(reported, times)?, width.filter(|width| *width > GAMMA)).ok()
+}
+
+/// The ratio of the ends of the widest bucket that holds any of the middle half of the calls.
+fn widest(bounds: &super::summary::Histogram, times: Times) -> Option<f64> {
+    let total: u64 = bounds.counts.iter().sum();
+    let (from, to) = (total / 4, total - total / 4);
+    let ends = bounds.bounds_ms.iter().copied().chain([f64::INFINITY]);
+    let (mut below, mut low, mut widest) = (0, 0.0_f64, None::<f64>);
+    for (high, count) in ends.zip(&bounds.counts) {
+        if *count > 0 && below < to && below + count > from {
+            let [least, most] =
+                [low.max(times.minimum).max(RANGE_MS[0]), high.min(times.maximum).min(RANGE_MS[1])];
+            let ratio = (most / least).max(1.0);
+            widest = Some(widest.map_or(ratio, |widest| widest.max(ratio)));
+        }
+        below += count;
+        low = high;
+    }
+    widest
+}
+
+/// A reported histogram in buckets of one base. One with the same buckets is taken as it is; of others each bucket is
 /// spread evenly over those that it covers. `None`: its numbers are beyond what is counted.
 pub fn one_form(reported: &Reported, times: Times) -> Option<Histogram> {
     let total: u128 = match reported {

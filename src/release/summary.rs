@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ending::Ending, manager::Agents, strata::Stratum};
 use crate::{
-    analysis,
+    analysis::{self, Values},
     model::StageStatus,
     strategy::{Condition, Metric, Operator, Stage, Statistic},
 };
@@ -100,6 +100,11 @@ pub struct Summary {
     pub f1_histogram: Option<Box<Reported>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Box<Reported>>,
+    /// Times of successful calls, told more exactly than by a histogram; where they are there, that doesn't count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_values: Option<Box<Values>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_values: Option<Box<Values>>,
     /// The same numbers apart by split and interval; a manager's are those of its children, merged within each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
@@ -139,6 +144,15 @@ impl Summary {
         none && self.f2_calls.unwrap_or_default() == 0
     }
 
+    /// The quantile `q` (0 to 1) of the new version's times in milliseconds. `None` if that can't be said.
+    pub fn new_quantile(&self, q: f64) -> Option<f64> {
+        match (&self.f2_values, &self.f2_histogram) {
+            (Some(values), _) => values.quantile(q),
+            (None, Some(histogram)) => histogram.quantile(q),
+            (None, None) => None,
+        }
+    }
+
     /// Whether so many calls are known to have been made.
     pub fn has_calls(&self, least: u64) -> bool {
         let calls = self.f1_calls.zip(self.f2_calls).map(|(base, new)| base.saturating_add(new));
@@ -161,7 +175,7 @@ impl Summary {
         for condition in &stage.conditions {
             let Metric::ResponseTime(Statistic::Quantile(q)) = condition.metric else { continue };
             let name = format!("P{}", q * 100.0);
-            let value = self.f2_histogram.as_ref().and_then(|h| h.quantile(q));
+            let value = self.new_quantile(q);
             let Some(value) = value else {
                 return Err(format!("the child reported no data for {name}"));
             };

@@ -23,10 +23,11 @@ use super::{
     gate::Gate,
     manager::Agents,
     state::{End, Release, ReleaseState, State},
-    strata::one_form,
+    strata::{counted, one_form},
     summary::{Histogram, Reported, Summary, Times},
 };
 use crate::{
+    analysis::Values,
     model::{Now, StageStatus},
     strategy::{Action, Order, Rollout, StageKind, Strategy},
 };
@@ -252,16 +253,23 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
     };
     let (f1_calls, f2_calls) = (sum(|s| s.f1_calls), sum(|s| s.f2_calls));
     let (f1_errors, f2_errors) = (sum(|s| s.f1_errors), sum(|s| s.f2_errors));
+    let f1_values = values(of, |s| (s.f1_values.as_deref(), s.f1_histogram.as_deref(), s.f1_times_summary));
+    let f2_values = values(of, |s| (s.f2_values.as_deref(), s.f2_histogram.as_deref(), s.f2_times_summary));
     let f1_histogram = merged(of, |s| s.f1_histogram.as_deref(), |s| s.f1_times_summary);
     let f2_histogram = merged(of, |s| s.f2_histogram.as_deref(), |s| s.f2_times_summary);
+    let median = |values: &Option<Values>, histogram: &Option<Reported>| match (values, histogram) {
+        (Some(values), _) => values.quantile(0.5),
+        (None, histogram) => histogram.as_ref().and_then(|histogram| histogram.quantile(0.5)),
+    };
+    let (f1_median, f2_median) = (median(&f1_values, &f1_histogram), median(&f2_values, &f2_histogram));
     Summary {
         stage_name: None,
         says_next: None,
         status,
         agents: None,
         proxy_times: times(of, |s| s.proxy_times, |s| Some(s.f1_calls? + s.f2_calls?), None),
-        f1_times_summary: times(of, |s| s.f1_times_summary, |s| s.f1_calls, f1_histogram.as_ref()),
-        f2_times_summary: times(of, |s| s.f2_times_summary, |s| s.f2_calls, f2_histogram.as_ref()),
+        f1_times_summary: times(of, |s| s.f1_times_summary, |s| s.f1_calls, f1_median),
+        f2_times_summary: times(of, |s| s.f2_times_summary, |s| s.f2_calls, f2_median),
         f1_err_rate: rate(of, |s| (s.f1_err_rate, s.f1_times_summary), |s| s.f1_calls),
         f2_err_rate: rate(of, |s| (s.f2_err_rate, s.f2_times_summary), |s| s.f2_calls),
         f1_calls,
@@ -270,6 +278,8 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f2_errors,
         f1_histogram: f1_histogram.map(Box::new),
         f2_histogram: f2_histogram.map(Box::new),
+        f1_values: f1_values.map(Box::new),
+        f2_values: f2_values.map(Box::new),
         strata: Vec::new(),
         why: None,
         recount: None,
@@ -302,7 +312,7 @@ fn times(
     of: &[Summary],
     times: fn(&Summary) -> Times,
     calls: fn(&Summary) -> Option<u64>,
-    exact: Option<&Reported>,
+    exact: Option<f64>,
 ) -> Times {
     let with_calls: Vec<(Times, Option<u64>)> = of
         .iter()
@@ -315,8 +325,26 @@ fn times(
     let minimum = with_calls.iter().map(|(times, _)| times.minimum).fold(f64::INFINITY, f64::min);
     let maximum = with_calls.iter().map(|(times, _)| times.maximum).fold(minimum, f64::max);
     let medians: Vec<_> = with_calls.iter().map(|(times, calls)| (times.median, *calls)).collect();
-    let median = exact.and_then(|histogram| histogram.quantile(0.5)).or_else(|| mean(&medians));
+    let median = exact.or_else(|| mean(&medians));
     Times { median: median.unwrap_or(minimum).clamp(minimum, maximum), minimum, maximum }
+}
+
+/// Times in both forms, and the least and the largest of them.
+type Told<'s> = (Option<&'s Values>, Option<&'s Reported>, Times);
+
+/// All times together, if every child reports them in one form or the other and any of them as values.
+fn values(of: &[Summary], times: for<'s> fn(&'s Summary) -> Told<'s>) -> Option<Values> {
+    let all: Vec<_> = of.iter().map(times).collect();
+    all.iter().find_map(|(values, ..)| *values)?;
+    let mut forms = all.into_iter().map(|(values, histogram, times)| match values {
+        Some(values) => Some(values.clone()),
+        None => counted(histogram?, times),
+    });
+    let mut sum = forms.next()??;
+    for next in forms {
+        sum.merge(&next?).ok()?;
+    }
+    Some(sum)
 }
 
 /// `None` unless every child reports one. All with the same bounds keep them, others are brought to one form.

@@ -1,6 +1,10 @@
 //! The calls of the child protocol, as a child makes them.
 
-use std::{borrow::Cow, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use reqwest::{RequestBuilder, Url, header::CONTENT_TYPE};
 use serde_json::value::RawValue;
@@ -8,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
     link::{Below, Poll, Polled, Question},
-    model::ChildKind,
+    model::{ChildKind, FEATURE_VALUES},
     release::manager::FEATURE_RETRY,
     strategy::MAX_STRATEGY_BYTES,
     wire::{
@@ -61,6 +65,8 @@ pub struct Parent {
     http: reqwest::Client,
     url: Url,
     token: Option<String>,
+    /// What its last answer to a poll named.
+    features: Mutex<Vec<String>>,
 }
 
 impl Parent {
@@ -68,7 +74,13 @@ impl Parent {
         let address = || CallError::Address(url.to_owned());
         let url = Url::parse(url).ok().filter(|url| !url.cannot_be_a_base()).ok_or_else(address)?;
         let http = reqwest::Client::builder().timeout(CALL_TIMEOUT).build()?;
-        Ok(Self { http, url, token })
+        Ok(Self { http, url, token, features: Mutex::default() })
+    }
+
+    /// Whether the parent named a feature when it was polled last.
+    pub fn knows(&self, feature: &str) -> bool {
+        let features = self.features.lock().unwrap_or_else(PoisonError::into_inner);
+        features.iter().any(|known| known == feature)
     }
 
     fn at(&self, path: &[&str]) -> Url {
@@ -126,6 +138,7 @@ impl Parent {
         let limit = if poll.features.is_empty() { MAX_ANSWER_BYTES } else { MAX_ASKING_ANSWER_BYTES };
         let answer = self.send(waiting(request, poll.wait_ms), limit).await?;
         let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        self.features.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.features);
         let question = |asked: crate::wire::question::Question| Question {
             body: asked.body.to_string(),
             id: asked.id,
@@ -192,7 +205,7 @@ impl Parent {
 
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
-    let known = [FEATURE_QUESTIONS, FEATURE_RETRY].into_iter();
+    let known = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_VALUES].into_iter();
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Caller, PATIENCE, Trouble};
 use crate::{
+    analysis::Values,
     engine::rows::Upward,
-    model::StageStatus,
+    model::{FEATURE_VALUES, StageStatus},
     release::{
         assignment::Slot,
         ending::Ending,
@@ -19,6 +20,11 @@ use crate::{
 };
 
 impl Caller {
+    /// Whether the parent said that it understands times as values.
+    fn tells_values(&self) -> bool {
+        self.parent.knows(FEATURE_VALUES)
+    }
+
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
         // What is said anew is the agents alone.
         let summaries = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
@@ -29,7 +35,7 @@ impl Caller {
         let why = upward.why.clone();
         let (agents, recount) = (Some(upward.agents), upward.recount);
         let sum = Summary { strata, agents, why, recount, ..aggregate(upward.status, &summaries) };
-        let summary = wire(sum, upward.stage.clone(), upward.next.clone());
+        let summary = wire(sum, upward.stage.clone(), upward.next.clone(), self.tells_values());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
 
@@ -54,7 +60,7 @@ impl Caller {
         let strata = Strata::of(&summaries, split).told();
         let sum =
             Summary { agents: Some(agents), strata, ..aggregate(StageStatus::SuccessWaiting, &summaries) };
-        let summary = wire(sum, Some(name.to_owned()), next);
+        let summary = wire(sum, Some(name.to_owned()), next, self.tells_values());
         Ok(self.parent.result(id, offer, summary).await?)
     }
 
@@ -74,7 +80,16 @@ impl Caller {
     }
 }
 
-fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>) -> StageSummary {
+/// `exactly`: the parent understands values; else it is told histograms.
+fn wire(
+    summary: Summary,
+    stage_name: Option<String>,
+    next_stage: Option<String>,
+    exactly: bool,
+) -> StageSummary {
+    let (f1_values, f1_histogram) = forms(summary.f1_values, summary.f1_histogram, exactly);
+    let (f2_values, f2_histogram) = forms(summary.f2_values, summary.f2_histogram, exactly);
+
     let agents = summary.agents;
     let count = |count: fn(Agents) -> u32| agents.map(count);
     StageSummary {
@@ -100,9 +115,11 @@ fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>
         f2_calls: summary.f2_calls,
         f1_errors: summary.f1_errors,
         f2_errors: summary.f2_errors,
-        f1_histogram: summary.f1_histogram.map(|histogram| self::histogram(*histogram)),
-        f2_histogram: summary.f2_histogram.map(|histogram| self::histogram(*histogram)),
-        strata: summary.strata.into_iter().map(stratum).collect(),
+        f1_histogram,
+        f2_histogram,
+        f1_values,
+        f2_values,
+        strata: summary.strata.into_iter().map(|kept| stratum(kept, exactly)).collect(),
     }
 }
 
@@ -119,17 +136,33 @@ fn histogram(histogram: Reported) -> Histogram {
     }
 }
 
-fn stratum(kept: strata::Stratum) -> Stratum {
+/// Times in the one form in which the parent reads them best.
+fn forms(
+    values: Option<Box<Values>>,
+    reported: Option<Box<Reported>>,
+    exactly: bool,
+) -> (Option<Box<Values>>, Option<Histogram>) {
+    match values {
+        Some(values) if exactly => (Some(values), None),
+        Some(values) => (None, Some(Histogram::Sketch(values.to_histogram()))),
+        None => (None, reported.map(|reported| histogram(*reported))),
+    }
+}
+
+fn stratum(kept: strata::Stratum, exactly: bool) -> Stratum {
+    let (f1_values, f1_histogram) = forms(kept.f1_values, kept.f1_histogram, exactly);
+    let (f2_values, f2_histogram) = forms(kept.f2_values, kept.f2_histogram, exactly);
     Stratum {
         split: kept.split,
-        measured_split: kept.measured_split,
         interval: kept.interval,
         f1_calls: kept.f1_calls,
         f2_calls: kept.f2_calls,
         f1_errors: kept.f1_errors,
         f2_errors: kept.f2_errors,
-        f1_histogram: kept.f1_histogram.map(|kept| histogram(*kept)),
-        f2_histogram: kept.f2_histogram.map(|kept| histogram(*kept)),
+        f1_histogram,
+        f2_histogram,
+        f1_values,
+        f2_values,
     }
 }
 

@@ -290,6 +290,12 @@ pub struct StageSummary {
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Histogram>,
+    /// Of the successful calls, told more exactly; the histogram doesn't count then. Only to who knows the feature `values`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_values: Option<Box<analysis::Values>>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_values: Option<Box<analysis::Values>>,
     /// The same numbers apart by split and interval, at most [`MAX_STRATA`]; a manager's are those of its children, merged
     /// within each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -376,6 +382,8 @@ impl StageSummary {
             f2_errors: None,
             f1_histogram: None,
             f2_histogram: None,
+            f1_values: None,
+            f2_values: None,
             strata: Vec::new(),
             participants: None,
             succeeded: None,
@@ -437,9 +445,6 @@ pub struct Stratum {
     /// Percentage of the calls that the new version was to get; absent: as the stage orders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<u8>,
-    /// Percentage that it got, where that is too far off to be chance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured_split: Option<u8>,
     /// Which part of the stage, from 0.
     #[serde(default)]
     pub interval: u32,
@@ -457,15 +462,19 @@ pub struct Stratum {
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_histogram: Option<Histogram>,
+    /// Of the successful calls, told more exactly; the histogram doesn't count then. Only to who knows the feature `values`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_values: Option<Box<analysis::Values>>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f2_values: Option<Box<analysis::Values>>,
 }
 
 impl Stratum {
     fn validate(&self, at: &str) -> Result<(), WireError> {
-        for (field, percent) in [("split", self.split), ("measured_split", self.measured_split)] {
-            if let Some(percent) = percent.filter(|percent| *percent > 100) {
-                let text = format!("`{at}.{field}` is {percent}: a percentage is from 0 to 100");
-                return Err(WireError::new(&text));
-            }
+        if let Some(percent) = self.split.filter(|percent| *percent > 100) {
+            let text = format!("`{at}.split` is {percent}: a percentage is from 0 to 100");
+            return Err(WireError::new(&text));
         }
         check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
         check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())

@@ -24,7 +24,7 @@ use crate::{
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, address::Caller, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind},
+    model::{ChildId, ChildKey, ChildKind, FEATURE_VALUES},
     release::{
         command::{Command, Poll, Reply},
         manager::FEATURE_RETRY,
@@ -42,6 +42,9 @@ use crate::{
 /// Another address of a child is noted at most once in this time.
 const ADDRESS_EVERY: Duration = Duration::from_mins(5);
 
+/// What agents are told that they may add to the plain protocol, where they name features of their own.
+const AGENT_FEATURES: [&str; 1] = [FEATURE_VALUES];
+
 /// A child's regular call: it says where it is and asks what is new.
 #[utoipa::path(post, path = "/poll", operation_id = "poll", tag = "child protocol",
     params(("wait" = Option<String>, Query, description = "Answer as soon as an offer waits, at the latest after \
@@ -50,8 +53,8 @@ const ADDRESS_EVERY: Duration = Duration::from_mins(5);
         MultiPolygon), `number_of_children`; newer children add `name`, `kind`, `capabilities`; managers add \
         `rm_ids` (themselves and the managers above them) and `held` (offers that they hold)."),
     responses(
-        (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty; to managers \
-            also `rm_ids`, `hold`, `features` and `questions`.",
+        (status = 200, description = "`id`, and `new_release`: the first offer that waits, or empty; to \
+            children that name features also `features`; to managers also `rm_ids`, `hold` and `questions`.",
             content_type = "application/json", body = Object),
         (status = 400, description = "Malformed, or no valid area. Only a child that says its `kind` may lack one; it \
             takes part only where a target has no area.", content_type = "text/plain", body = String),
@@ -84,6 +87,7 @@ pub(super) async fn handle(
         check_token(&ctx, &headers, request.id())?;
     }
     let manager = Manager::of(&request);
+    let names_features = request.capabilities.as_ref().is_some_and(|has| !has.features.is_empty());
     if let Some(manager) = &manager {
         refuse_cycle(&ctx, manager)?;
     }
@@ -116,6 +120,7 @@ pub(super) async fn handle(
     };
     Ok(json(match manager {
         Some(manager) => Box::pin(for_manager(&ctx, &manager, &body)).await?,
+        None if names_features => for_agent(&body)?,
         None => body,
     }))
 }
@@ -172,13 +177,21 @@ fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
     Err(Refused::new(StatusCode::CONFLICT, text))
 }
 
+fn unwritten(error: &dyn std::fmt::Display) -> Refused {
+    tracing::error!(%error, "an answer could not be written");
+    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
+}
+
+/// The plain answer, with what this manager understands beyond the plain protocol.
+fn for_agent(plain: &[u8]) -> Result<Vec<u8>, Refused> {
+    let answer = PollAnswer::parse(plain).map_err(|error| unwritten(&error))?;
+    let features = AGENT_FEATURES.map(str::to_owned).into();
+    serde_json::to_vec(&PollAnswer { features, ..answer }).map_err(|error| unwritten(&error))
+}
+
 /// The plain answer, with what only managers understand.
 async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
-    let failed = |error: &dyn std::fmt::Display| {
-        tracing::error!(%error, "an answer could not be written");
-        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written".to_owned())
-    };
-    let answer = PollAnswer::parse(plain).map_err(|error| failed(&error))?;
+    let answer = PollAnswer::parse(plain).map_err(|error| unwritten(&error))?;
     let (own, above) = (ctx.view().manager_id(), ctx.view().lineage.above());
     let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
     let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
@@ -193,9 +206,9 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let features = vec![FEATURE_QUESTIONS.to_owned(), FEATURE_RETRY.to_owned()];
+    let features = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_VALUES].map(str::to_owned).into();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
-        .map_err(|error| failed(&error))
+        .map_err(|error| unwritten(&error))
 }
 
 /// What a manager is asked with this answer.

@@ -79,6 +79,8 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
         f2_errors: sent.f2_errors,
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
+        f1_values: sent.f1_values,
+        f2_values: sent.f2_values,
         strata: sent.strata.into_iter().map(stratum).collect(),
     }
 }
@@ -118,7 +120,6 @@ fn histogram(sent: Histogram) -> summary::Reported {
 fn stratum(sent: Stratum) -> strata::Stratum {
     strata::Stratum {
         split: sent.split,
-        measured_split: sent.measured_split,
         interval: sent.interval,
         f1_calls: sent.f1_calls,
         f2_calls: sent.f2_calls,
@@ -126,6 +127,8 @@ fn stratum(sent: Stratum) -> strata::Stratum {
         f2_errors: sent.f2_errors,
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
+        f1_values: sent.f1_values,
+        f2_values: sent.f2_values,
     }
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use choirmaster::{
     analysis::{
-        Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Sample, Tolerance,
-        histogram::MAX_BUCKETS,
+        Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding, Sample,
+        Tolerance, Values, histogram::MAX_BUCKETS, values::GAMMA,
     },
     model::StageStatus,
     release::{
         manager::Agents,
-        strata::{GAMMA, Key, MAX_STRATA, Strata, Stratum, one_form},
+        strata::{Key, MAX_STRATA, Strata, Stratum, one_form},
         summary::{Histogram as Bounds, Reported, Summary, Times},
     },
 };
@@ -27,6 +27,8 @@ struct Measured {
     split: Option<u8>,
     interval: u32,
     is_counted: bool,
+    /// It reports values read by this clock; else a histogram.
+    clock: Option<Clock>,
     base: Vec<f64>,
     new: Vec<f64>,
     errors: [u64; 2],
@@ -53,14 +55,15 @@ fn stratum(of: &Measured) -> Stratum {
     let [f1_errors, f2_errors] = of.errors.map(|errors| of.is_counted.then_some(errors));
     Stratum {
         split: of.split,
-        measured_split: None,
         interval: of.interval,
         f1_calls: calls(&of.base, of.errors[0]),
         f2_calls: calls(&of.new, of.errors[1]),
         f1_errors,
         f2_errors,
-        f1_histogram: Some(reported(&of.base).into()),
-        f2_histogram: Some(reported(&of.new).into()),
+        f1_histogram: of.clock.is_none().then(|| reported(&of.base).into()),
+        f2_histogram: of.clock.is_none().then(|| reported(&of.new).into()),
+        f1_values: of.clock.map(|clock| Box::new(Values::of(of.base.iter().copied(), clock).unwrap())),
+        f2_values: of.clock.map(|clock| Box::new(Values::of(of.new.iter().copied(), clock).unwrap())),
     }
 }
 
@@ -78,6 +81,8 @@ fn agent(measured: &[Measured]) -> Summary {
                 f2_errors: lone.f2_errors,
                 f1_histogram: lone.f1_histogram,
                 f2_histogram: lone.f2_histogram,
+                f1_values: lone.f1_values,
+                f2_values: lone.f2_values,
                 ..plain
             }
         }
@@ -101,11 +106,18 @@ fn values() -> impl Strategy<Value = Vec<f64>> {
 
 fn measured() -> impl Strategy<Value = Measured> {
     let split = prop_oneof![2 => Just(None), 1 => Just(Some(ORDERED)), 1 => Just(Some(50))];
-    (split, 0_u32..3, any::<bool>(), values(), values(), [0_u64..5, 0_u64..5]).prop_map(
-        |(split, interval, is_counted, base, new, errors)| Measured {
+    let clock = prop_oneof![
+        Just(None),
+        Just(Some(Clock::UNKNOWN)),
+        Just(Some(Clock::CONTINUOUS)),
+        Just(Some(Clock::stepped(1.0, Rounding::Down))),
+    ];
+    (split, 0_u32..3, any::<bool>(), clock, values(), values(), [0_u64..5, 0_u64..5]).prop_map(
+        |(split, interval, is_counted, clock, base, new, errors)| Measured {
             split,
             interval,
             is_counted,
+            clock,
             base,
             new,
             errors,
@@ -113,12 +125,12 @@ fn measured() -> impl Strategy<Value = Measured> {
     )
 }
 
-fn judge(strata: &BTreeMap<(u8, u32), [Histogram; 2]>) -> Finding {
+fn judge(strata: &BTreeMap<(u8, u32), [Values; 2]>) -> Finding {
     let mut judgement = Judgement::new(Design::new(Tolerance::Ratio(0.05))).unwrap();
     let strata: Vec<_> = (0..)
         .zip(strata)
         .map(|(interval, ((split, _), [base, new]))| {
-            let side = |side: &Histogram| Sample::Histogram(side.clone());
+            let side = |side: &Values| Sample::Measured(side.clone());
             choirmaster::analysis::Stratum::new(format!("split {split}"), interval, side(base), side(new))
         })
         .collect();
@@ -147,9 +159,9 @@ proptest! {
     fn what_is_merged_is_judged_as_the_pooled_samples_bit_for_bit(
         fleet in proptest::collection::vec(proptest::collection::vec(measured(), 1..4), 1..12),
     ) {
-        // Whose split is off by chance is apart, and would be here.
+        let clock = Some(Clock::CONTINUOUS);
         let fleet: Vec<Vec<Measured>> = fleet.into_iter().map(|agent| {
-            agent.into_iter().map(|measured| Measured { is_counted: false, ..measured }).collect()
+            agent.into_iter().map(|measured| Measured { clock, ..measured }).collect()
         }).collect();
         let mut pooled: BTreeMap<(u8, u32), [Vec<f64>; 2]> = BTreeMap::new();
         for measured in fleet.iter().flatten() {
@@ -157,7 +169,7 @@ proptest! {
             base.extend(&measured.base);
             new.extend(&measured.new);
         }
-        let pooled = pooled.into_iter().map(|(key, sides)| (key, sides.map(|side| sketch(&side)))).collect();
+        let pooled = pooled.into_iter().map(|(key, sides)| (key, sides.map(|side| Values::of(side, Clock::CONTINUOUS).unwrap()))).collect();
         let managers: Vec<Summary> =
             fleet.chunks(3).map(|some| manager(&some.iter().map(|of| agent(of)).collect::<Vec<_>>())).collect();
         let strata = Strata::of(&managers, ORDERED);
@@ -235,22 +247,64 @@ fn counted(base: u64, new: u64) -> Summary {
     }
 }
 
-fn keys(strata: &Strata) -> Vec<(u8, Option<u8>)> {
-    strata.iter().map(|(key, _)| (key.split, key.measured_split)).collect()
+fn keys(strata: &Strata) -> Vec<u8> {
+    strata.iter().map(|(key, _)| key.split).collect()
 }
 
 #[test]
-fn whose_calls_were_not_shared_out_as_ordered_is_apart_from_the_others() {
+fn strata_are_what_was_ordered_and_never_what_came_out() {
     let agents = [counted(9_500, 500), counted(9_470, 530), counted(5_000, 5_000), counted(0, 0)];
     let strata = Strata::of(&agents, ORDERED);
-    assert_eq!(keys(&strata), [(5, None), (5, Some(50))]);
+    assert_eq!(keys(&strata), [5]);
     let first = strata.iter().next().unwrap().1;
-    let side = |calls| Counts { calls, events: 2 };
-    assert_eq!(first.counts, Some([side(18_970), side(1_030)]));
-    // Many that are off a little, each by chance, are no stray together.
-    let alike = vec![counted(9_450, 550); 40];
-    let alike: Vec<Summary> = alike.chunks(20).map(manager).collect();
-    assert_eq!(keys(&Strata::of(&alike, ORDERED)), [(5, None)]);
+    let side = |calls| Counts { calls, events: 3 };
+    assert_eq!(first.counts, Some([side(23_970), side(6_030)]));
+    // What an earlier build set apart by what came out is added to the others.
+    let told = r#"[{"split": 5, "interval": 0, "f1_calls": 950, "f2_calls": 50, "f1_errors": 0, "f2_errors": 0},
+        {"split": 5, "measured_split": 50, "interval": 0, "f1_calls": 50, "f2_calls": 50, "f1_errors": 1, "f2_errors": 0}]"#;
+    let strata = serde_json::from_str(told).unwrap();
+    let manager = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
+    let strata = Strata::of([&manager], ORDERED);
+    let all: Vec<_> = strata.iter().map(|(_, sides)| sides.counts.unwrap().map(|side| side.calls)).collect();
+    assert_eq!(all, [[1_000, 100]]);
+}
+
+#[test]
+fn values_count_instead_of_the_histogram_beside_them() {
+    let values =
+        |value: f64| Some(Box::new(Values::of([value; 3], Clock::stepped(1.0, Rounding::Nearest)).unwrap()));
+    let agent = Summary {
+        f1_histogram: Some(reported(&[90.0; 9]).into()),
+        f2_histogram: Some(reported(&[90.0; 9]).into()),
+        f1_values: values(15.0),
+        f2_values: values(16.0),
+        ..counted(95, 5)
+    };
+    assert_eq!(agent.new_quantile(0.95), Some(16.0));
+    let strata = Strata::of([&agent, &manager(std::slice::from_ref(&agent))], ORDERED);
+    let [base, new] = strata.iter().next().unwrap().1.times.clone().unwrap();
+    assert_eq!((base.exact(), new.exact()), (Some(&[(15.0, 6)][..]), Some(&[(16.0, 6)][..])));
+}
+
+#[test]
+fn the_clock_of_a_child_that_names_none_is_recognised_from_its_own_report() {
+    // Whole milliseconds in buckets of 1 %: each bucket that holds one holds a whole number.
+    let whole: Vec<f64> = (0..400).map(|i| f64::from(i * i % 23 + 8)).collect();
+    let fine: Vec<f64> = (0..400).map(|i| 8.0 + f64::from(i) * 0.057_31).collect();
+    let agent = |values: &[f64]| Summary {
+        f1_histogram: Some(reported(values).into()),
+        f2_histogram: Some(reported(values).into()),
+        ..counted(5_000, 5_000)
+    };
+    let step = |agents: &[Summary]| {
+        let strata = Strata::of(agents, ORDERED);
+        strata.iter().next().unwrap().1.times.clone().unwrap()[0].clock().step
+    };
+    assert_eq!(step(&[agent(&whole)]), Some(1.0));
+    assert_eq!(step(&[agent(&fine)]), Some(0.0));
+    // Together the coarser one holds, whichever way they come.
+    assert_eq!(step(&[agent(&fine), agent(&whole)]), Some(1.0));
+    assert_eq!(step(&[manager(&[agent(&fine)]), manager(&[agent(&whole)])]), Some(1.0));
 }
 
 #[test]
@@ -282,7 +336,7 @@ fn numbers_beyond_what_is_counted_move_nothing() {
     let alone = Strata::of([&good], ORDERED);
     let huge = Summary { f1_histogram: huge(u64::MAX), f2_histogram: huge(u64::MAX), ..counted(u64::MAX, 1) };
     let large = Summary { agents: None, ..counted((1 << 48) / 20 * 19, (1 << 48) / 20) };
-    assert_eq!(keys(&Strata::of([&huge], ORDERED)), []);
+    assert!(keys(&Strata::of([&huge], ORDERED)).is_empty());
     assert_eq!(Strata::of([&good, &huge], ORDERED), alone);
     let full = Strata::of(vec![&large; 30], ORDERED);
     assert!(full.iter().all(|(_, sides)| sides.counts.unwrap()[0].calls <= 1 << 48));
@@ -309,5 +363,5 @@ fn a_parent_is_told_the_strata_with_the_most_calls() {
     let intervals: Vec<u32> = told.iter().map(|stratum| stratum.interval).collect();
     assert_eq!(intervals, (100 - MAX_STRATA as u32..100).collect::<Vec<_>>());
     let all = Strata::of([&agent], ORDERED);
-    assert!(all.iter().any(|(key, _)| *key == Key { split: ORDERED, measured_split: None, interval: 0 }));
+    assert!(all.iter().any(|(key, _)| *key == Key { split: ORDERED, interval: 0 }));
 }

@@ -453,6 +453,8 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f2_errors: None,
         f1_histogram: None,
         f2_histogram: None,
+        f1_values: None,
+        f2_values: None,
         why: None,
         recount: None,
         strata: Vec::new(),

@@ -146,6 +146,8 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         f2_errors: errors,
         f1_histogram: None,
         f2_histogram: None,
+        f1_values: None,
+        f2_values: None,
         strata: Vec::new(),
         agents: None,
         says_next: None,

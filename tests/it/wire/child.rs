@@ -224,7 +224,7 @@ fn a_sketch_and_strata_must_make_sense() {
         body(json!({"f1_histogram": sketch(json!({"3": 4})), "strata": [stratum, {}]})),
         with("f2_histogram", json!({"bounds_ms": [1.0], "counts": [3, 4]})),
         with("split", json!(101)),
-        with("measured_split", json!(200)),
+        with("f2_values", json!({"exact": [[15, 3], [-1, 2]]})),
         with("interval", json!(-1)),
         with("f1_errors", json!(10)),
         with("f2_histogram", sketch(json!({"1": most, "2": 1}))),
@@ -241,7 +241,7 @@ fn a_sketch_and_strata_must_make_sense() {
     accepted
     accepted
     `stage_summaries[0].strata[0].split` is 101: a percentage is from 0 to 100
-    `stage_summaries[0].strata[0].measured_split` is 200: a percentage is from 0 to 100
+    the body can't be read: -1 ms is no time that is counted: 0, or from 0.0005 to 2000000000 at line 1 column 224
     the body can't be read: invalid value: integer `-1`, expected u32 at line 1 column 240
     `stage_summaries[0].strata[0].f1_errors` is 10, more than the 9 calls
     the counts of `stage_summaries[0].strata[0].f2_histogram` add up to too much
