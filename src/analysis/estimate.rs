@@ -240,7 +240,7 @@ fn thin(group: &Group, every: usize) -> (Group, f64) {
         _ => side.clone(),
     };
     let (m, n) = (group.baseline.count(), group.canary.count());
-    let thin = Group { baseline: side(&group.baseline), canary: side(&group.canary) };
+    let thin = Group { baseline: side(&group.baseline), canary: side(&group.canary), ..*group };
     let pairs = (thin.baseline.count() * thin.canary.count()).max(1.0);
     (thin, m * n / pairs / (m + n + 1.0))
 }

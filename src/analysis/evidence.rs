@@ -71,6 +71,10 @@ pub struct Effect {
     /// Ends of the two-sided interval; absent where the data don't bound it.
     pub low: Option<f64>,
     pub high: Option<f64>,
+    /// The error with which a difference can be known from these values at all: the steps of a clock, the width of buckets.
+    /// The ends of the interval hold it. Absent where it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
     /// Of the interval: 1 − 2 alpha, so that each end is the bound that a one-sided test at alpha excludes.
     pub confidence: f64,
     /// P(canary > baseline) + ½ P(equal); absent for rates.

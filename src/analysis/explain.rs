@@ -59,6 +59,8 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
     if let Some((_, estimate)) = effect
         && decision.verdict == Some(Verdict::Inconclusive)
         && decision.obstacle.is_none()
+        && effect
+            .is_some_and(|(effect, _)| effect.error.is_none_or(|error| error < tolerance(&judgement.design)))
     {
         evidence.more_calls = more_calls(judgement, &evidence, estimate);
     }
@@ -80,10 +82,13 @@ fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Opt
     let alpha = judgement.design.alpha;
     let estimate = search.estimate(alpha)?;
     let out = |x: f64| if relative { x.exp() } else { x };
+    let error = hypothesis.error();
+    let low = |low: f64| if relative { (out(low) - error).max(0.0) } else { low - error };
     let effect = Effect {
         estimate: out(estimate.middle),
-        low: estimate.low.map(out),
-        high: estimate.high.map(out),
+        low: estimate.low.map(low),
+        high: estimate.high.map(|high| out(high) + error),
+        error: Some(error).filter(|error| *error > 0.0),
         confidence: 1.0 - 2.0 * alpha,
         superiority: if counted { None } else { superiority(&groups) },
         relative,
@@ -114,7 +119,7 @@ fn test_evidence(
         z: tails.z,
         boundary,
         p: if open { hypothesis.anytime_p() } else { tails.upper },
-        p_pass: tails.lower,
+        p_pass: hypothesis.tails_for_pass(inflation).lower,
         level: if open { Some(hypothesis.alpha) } else { boundary.map(super::dist::normal_sf) },
         information: hypothesis.information(inflation),
         crossed: hypothesis.crossed,
@@ -229,6 +234,13 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
             let most = excluded(effect);
             format!("Pass: {subject} is {found} the baseline{most}; tolerated is {tolerated}.")
         }
+        Some(Verdict::Inconclusive) if effect.error.is_some_and(|error| error >= tolerance(design)) => {
+            format!(
+                "Inconclusive: it can't be told from these data. They are too coarse, by their clock or their buckets, to know a \
+             difference better than to {}, and tolerated is {tolerated}; measure in finer steps, or tolerate more.",
+                amount(effect.error.unwrap_or_default(), effect.relative)
+            )
+        }
         Some(Verdict::Inconclusive) => {
             let more = match evidence.more_calls {
                 Some(n) => format!("; about {n} more calls would decide if that holds"),
@@ -278,6 +290,16 @@ fn hindered(obstacle: &Obstacle) -> String {
                 .to_owned()
         }
     }
+}
+
+fn tolerance(design: &Design) -> f64 {
+    match design.tolerance {
+        Tolerance::Ratio(tolerance) | Tolerance::Shift(tolerance) => tolerance,
+    }
+}
+
+fn amount(value: f64, relative: bool) -> String {
+    if relative { percent(value) } else { number(value) }
 }
 
 fn tolerated(design: &Design) -> String {

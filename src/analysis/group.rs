@@ -5,7 +5,10 @@ use std::ops::Range;
 use super::{
     Histogram,
     data::{Sample, Stratum},
+    design::Tolerance,
+    estimate::quantile,
     grid,
+    resolution::relative_error,
     spread::{Side, Step},
     values::{Clock, Values},
 };
@@ -27,6 +30,10 @@ pub struct Rule {
 pub struct Group {
     pub baseline: Side,
     pub canary: Side,
+    /// The relative error with which a location is known.
+    pub error: f64,
+    /// How far off all values may lie, as a share of their location, because nobody knows how their clock rounds.
+    pub offset: f64,
 }
 
 /// The next group of strata from `from` on, and whether it is complete. One that another stage or split cuts short is
@@ -79,8 +86,25 @@ impl Group {
         let [baseline, canary] = [pooled(|stratum| &stratum.baseline), pooled(|stratum| &stratum.canary)];
         // What one side's clock can't tell can't be told between the sides.
         let clock = baseline.clock().coarser(canary.clock());
+        let widths = [baseline.width(), canary.width()];
         let [of_baseline, of_canary] = steps.each_ref().map(Step::size);
-        Self { baseline: baseline.side(of_baseline, clock), canary: canary.side(of_canary, clock) }
+        let (baseline, canary) = (baseline.side(of_baseline, clock), canary.side(of_canary, clock));
+        let sides = [(&baseline, of_baseline, widths[0]), (&canary, of_canary, widths[1])];
+        let error = sides.map(|(side, _, width)| relative_error(side, width));
+        let offset = sides.map(|(side, step, _)| {
+            let step = step.or(clock.step.filter(|_| clock.rounding.is_none())).unwrap_or(0.0);
+            let location = quantile(side, 0.5).filter(|location| *location > 0.0);
+            location.map_or(0.0, |location| 0.5 * step / location)
+        });
+        Self { error: error[0].max(error[1]), offset: offset[0].max(offset[1]), baseline, canary }
+    }
+
+    /// The error with which a location is known, as a share or in the unit of the values, as the tolerance is.
+    pub fn error_in(&self, tolerance: Tolerance) -> f64 {
+        match tolerance {
+            Tolerance::Ratio(ratio) => self.error + ratio * self.offset,
+            Tolerance::Shift(_) => self.error * quantile(&self.baseline, 0.5).unwrap_or(0.0).abs(),
+        }
     }
 }
 
@@ -134,6 +158,11 @@ impl Pooled {
     /// By which its times were read, where they are counted times.
     fn clock(&self) -> Clock {
         self.measured.as_ref().filter(|values| !values.is_empty()).map_or(Clock::CONTINUOUS, Values::clock)
+    }
+
+    /// The ratio of the ends of the buckets that its times come from, where these were wider than their cells.
+    fn width(&self) -> Option<f64> {
+        self.measured.as_ref().and_then(Values::width)
     }
 
     fn side(self, step: Option<f64>, clock: Clock) -> Side {

@@ -100,6 +100,11 @@ impl Histogram {
         side.add(index, count)
     }
 
+    /// Counts so many positive values in a bucket.
+    pub(super) fn record_bucket(&mut self, index: i64, count: u64) -> Result<(), HistogramFault> {
+        self.positive.add(index, count)
+    }
+
     /// Adds another one, exactly.
     pub fn merge(&mut self, other: &Self) -> Result<(), HistogramFault> {
         if !self.merges_with(other) {
@@ -110,13 +115,15 @@ impl Histogram {
         self.negative.merge(&other.negative)
     }
 
-    /// The counts without those of an earlier state. `None` if any would be negative, or the buckets differ.
+    /// What was counted after `before`, which counted a part of it. `None`: it is no part of it.
     pub fn since(&self, before: &Self) -> Option<Self> {
-        let left = |now: &Buckets, before: &Buckets| now.since(before);
+        if !self.merges_with(before) {
+            return None;
+        }
         Some(Self {
-            zero: self.merges_with(before).then(|| self.zero.checked_sub(before.zero))??,
-            positive: left(&self.positive, &before.positive)?,
-            negative: left(&self.negative, &before.negative)?,
+            zero: self.zero.checked_sub(before.zero)?,
+            positive: self.positive.since(&before.positive)?,
+            negative: self.negative.since(&before.negative)?,
             ..*self
         })
     }

@@ -60,6 +60,18 @@ pub struct Hypothesis {
     rho: Option<f64>,
     pub bounds: Bounds,
     pub crossed: bool,
+    /// The same where what the values can't tell speaks against a pass; `None`: they tell everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    strict: Option<Box<Hypothesis>>,
+    /// The errors with which the groups' locations are known, in the tolerance's unit, each times its values.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    errors: f64,
+}
+
+/// Serde hands over a reference.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// What makes the variance larger than that of exchangeable values.
@@ -92,6 +104,8 @@ impl Hypothesis {
             rho: None,
             bounds: Bounds::default(),
             crossed: false,
+            strict: None,
+            errors: 0.0,
         }
     }
 
@@ -140,10 +154,37 @@ impl Hypothesis {
         while let Some(range) = next_group(strata, self.taken, self.rule(), end) {
             self.taken = range.end;
             let group = Group::of(&strata[range], self.rule(), steps);
-            self.take(&group, self.map(), &mut exact);
+            self.take_within(&group, &mut exact);
             groups.push(group);
         }
         if first && self.taken == strata.len() { groups } else { Vec::new() }
+    }
+
+    /// Adds a group at the boundary of the hypothesis: for a fail beyond the tolerance by what the values can't tell, for a
+    /// pass within it by as much.
+    fn take_within(&mut self, group: &Group, exact: &mut Distributions) {
+        let error = group.error_in(self.tolerance);
+        if error > 0.0 && self.strict.is_none() {
+            self.strict = Some(Box::new(self.clone()));
+        }
+        let away = if self.high { error } else { -error };
+        let map = self.map();
+        if let Some(strict) = &mut self.strict {
+            strict.take(group, map.moved(self.tolerance, -away), exact);
+        }
+        self.take(group, map.moved(self.tolerance, away), exact);
+        self.errors += error * (group.baseline.count() + group.canary.count());
+    }
+
+    /// The error with which the locations are known, in the tolerance's unit: what is below it can't be told.
+    pub fn error(&self) -> f64 {
+        let values = self.sums.baseline + self.sums.canary;
+        if values > 0.0 { self.errors / values } else { 0.0 }
+    }
+
+    /// Tails for a pass, with `upper` for what is worse.
+    pub fn tails_for_pass(&self, inflation: Inflation) -> Tails {
+        self.strict.as_deref().unwrap_or(self).tails(inflation)
     }
 
     /// What a rate sees of strata, an interval each.

@@ -372,7 +372,7 @@ impl Judgement {
 
     /// The bound is taken once, at the end: "worse by the tolerance or more" is rejected at alpha.
     fn is_safe(&self, hypothesis: &Hypothesis, inflation: Inflation) -> bool {
-        let Tails { lower, .. } = hypothesis.tails(inflation);
+        let Tails { lower, .. } = hypothesis.tails_for_pass(inflation);
         match self.design.question {
             Question::Rate { floor } if floor > 0.0 => {
                 // Two ways to be safe share alpha: below the tolerance, or below the floor (Clopper and Pearson 1934).

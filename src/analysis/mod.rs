@@ -40,6 +40,7 @@
 
 #![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
 
+pub mod bounds;
 pub mod data;
 pub mod dependence;
 pub mod design;
@@ -59,6 +60,7 @@ pub mod order;
 pub mod previous;
 pub mod rank;
 pub mod rate;
+pub mod resolution;
 pub mod root;
 pub mod spending;
 pub mod spread;

@@ -13,10 +13,14 @@
 mod pairs;
 
 use super::{
+    design::Tolerance,
     dist::normal_sf,
     spread::{Cell, Side, TIE, tied},
     sums::Sums,
 };
+
+/// Least ratio that a baseline is compared at.
+const LEAST_SCALE: f64 = 1e-9;
 
 /// What is done to the baseline before it is compared: value × scale + shift.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +38,15 @@ impl Map {
 
     pub const fn shift(shift: f64) -> Self {
         Self { scale: 1.0, shift }
+    }
+
+    /// By so much further, in the unit of the tolerance.
+    #[must_use]
+    pub fn moved(self, tolerance: Tolerance, by: f64) -> Self {
+        match tolerance {
+            Tolerance::Ratio(_) => Self { scale: (self.scale + by).max(LEAST_SCALE), ..self },
+            Tolerance::Shift(_) => Self { shift: self.shift + by, ..self },
+        }
     }
 
     fn of(self, value: f64) -> f64 {

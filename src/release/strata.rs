@@ -16,22 +16,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::summary::{Reported, Summary, Times};
-use crate::analysis::{
-    Counts, Histogram, Values, grid,
-    values::{GAMMA, MAX_CALLS, RANGE_MS},
-};
+use crate::analysis::{Counts, Histogram, Values, bounds, grid, values::MAX_CALLS};
 
 /// Most strata in one summary.
 pub const MAX_STRATA: usize = 64;
 
 /// Most text of the strata that are told to a parent, in bytes: half of what a result may have.
 pub const MAX_STRATA_BYTES: usize = 512 * 1024;
-
-/// Buckets over which one reported bucket is spread at most.
-const MAX_SPREAD: i64 = 2_000;
 
 /// A stratum as it is reported and kept. f1 is the base version, f2 the new one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -60,10 +53,11 @@ pub struct Stratum {
 }
 
 /// What tells one stratum of a stage from the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Percentage, as in [`Stratum`].
     pub split: u8,
+    #[serde(default)]
     pub interval: u32,
 }
 
@@ -97,6 +91,13 @@ impl Strata {
             }
         }
         strata
+    }
+
+    /// Adds what others measured of the same stage.
+    pub fn merge(&mut self, other: &Self) {
+        for (key, sides) in &other.0 {
+            self.0.entry(*key).or_default().merge(sides);
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Sides)> {
@@ -214,82 +215,20 @@ impl Sides {
 
 /// Reported times in the form in which they merge. `None`: their numbers are beyond what is counted.
 pub fn counted(reported: &Reported, times: Times) -> Option<Values> {
-    let width = match reported {
-        Reported::Sketch(sketch) => Some(sketch.gamma()),
-        Reported::Bounds(bounds) => widest(bounds, times),
-    };
-    Values::from_histogram(one_form(reported, times)?, width.filter(|width| *width > GAMMA)).ok()
-}
-
-/// The ratio of the ends of the widest bucket that holds any of the middle half of the calls.
-fn widest(bounds: &super::summary::Histogram, times: Times) -> Option<f64> {
-    let total: u64 = bounds.counts.iter().sum();
-    let (from, to) = (total / 4, total - total / 4);
-    let ends = bounds.bounds_ms.iter().copied().chain([f64::INFINITY]);
-    let (mut below, mut low, mut widest) = (0, 0.0_f64, None::<f64>);
-    for (high, count) in ends.zip(&bounds.counts) {
-        if *count > 0 && below < to && below + count > from {
-            let [least, most] =
-                [low.max(times.minimum).max(RANGE_MS[0]), high.min(times.maximum).min(RANGE_MS[1])];
-            let ratio = (most / least).max(1.0);
-            widest = Some(widest.map_or(ratio, |widest| widest.max(ratio)));
+    match reported {
+        Reported::Sketch(sketch) => bounds::of_sketch(sketch),
+        Reported::Bounds(kept) => {
+            bounds::of_bounds(&kept.bounds_ms, &kept.counts, [times.minimum, times.maximum])
         }
-        below += count;
-        low = high;
     }
-    widest
 }
 
-/// A reported histogram in buckets of one base. One with the same buckets is taken as it is; of others each bucket is
-/// spread evenly over those that it covers. `None`: its numbers are beyond what is counted.
+/// A reported histogram in buckets of one base. `None`: its numbers are beyond what is counted.
 pub fn one_form(reported: &Reported, times: Times) -> Option<Histogram> {
-    let total: u128 = match reported {
-        Reported::Sketch(sketch) => sketch.buckets().map(|(_, _, count)| u128::from(count)).sum(),
-        Reported::Bounds(bounds) => bounds.counts.iter().map(|count| u128::from(*count)).sum(),
-    };
-    if total > u128::from(MAX_CALLS) {
-        return None;
-    }
-    let found = match reported {
-        Reported::Sketch(sketch) if sketch.merges_with(&Histogram::new(GAMMA).ok()?) => sketch.clone(),
-        Reported::Sketch(sketch) => spread(sketch.buckets())?,
-        Reported::Bounds(bounds) => {
-            let ends = bounds.bounds_ms.iter().copied().chain([f64::INFINITY]);
-            let mut low = 0.0_f64;
-            spread(ends.zip(&bounds.counts).map(|(high, count)| {
-                let cell = (low.max(times.minimum), high.min(times.maximum), *count);
-                low = high;
-                cell
-            }))?
-        }
-    };
-    let is_counted = |(low, high, _): (f64, f64, u64)| {
-        (low == 0.0 && high == 0.0) || (low >= RANGE_MS[0] && high <= RANGE_MS[1])
-    };
-    let is_within = found.buckets().all(is_counted);
-    is_within.then_some(found)
-}
-
-/// Buckets (from, to, count), each spread evenly on the logarithmic scale.
-fn spread(reported: impl Iterator<Item = (f64, f64, u64)>) -> Option<Histogram> {
-    let index = |value: f64| (value.ln() / GAMMA.ln()).floor() as i64;
-    let mut zeros = 0_u64;
-    let mut bins: BTreeMap<i64, u64> = BTreeMap::new();
-    for (from, to, count) in reported.filter(|(_, _, count)| *count > 0) {
-        if !(to.is_finite() && to > 0.0) {
-            zeros += count;
-            continue;
-        }
-        let from = if from > 0.0 && from < to { from } else { to };
-        let (first, last) = (index(from), index(to));
-        let cells = (last - first + 1).clamp(1, MAX_SPREAD);
-        let part = |cell: i64| (u128::from(count) * cell as u128 / cells as u128) as u64;
-        for cell in 0..cells {
-            *bins.entry(first + cell).or_default() += part(cell + 1) - part(cell);
+    match reported {
+        Reported::Sketch(sketch) => bounds::sketch_in_one_form(sketch),
+        Reported::Bounds(kept) => {
+            bounds::bounds_in_one_form(&kept.bounds_ms, &kept.counts, [times.minimum, times.maximum])
         }
     }
-    bins.retain(|_, count| *count > 0);
-    let form =
-        json!({"mapping": {"gamma": GAMMA}, "positiveValues": {"binCounts": bins}, "zeroCount": zeros});
-    serde_json::from_value(form).ok()
 }
