@@ -60,6 +60,7 @@ pub mod rank;
 pub mod rate;
 pub mod root;
 pub mod spending;
+pub mod split;
 pub mod spread;
 pub mod sums;
 pub mod tail;

@@ -4,19 +4,18 @@
 //! version's errors, and whoever keeps no histogram nothing of how times are spread: that is no data, and neither 0 nor a
 //! pass.
 
-use std::{collections::BTreeMap, fmt::Write as _, ops::Range};
+use std::{collections::BTreeMap, ops::Range};
 
 use super::{agenda::Due, threshold};
 use crate::{
-    analysis::{Sample, Stratum, Verdict},
+    analysis::{
+        Sample, Stratum, Verdict,
+        split::{ChildSplit, Split},
+    },
     engine::Engine,
     model::{ChildKey, ReleaseKey, StageStatus},
     release::{
-        analysis::Metered,
-        assignment::Slot,
-        strata::{Key, Sides, Strata},
-        summary::Summary,
-        upstream::aggregate,
+        analysis::Metered, assignment::Slot, measured, strata::Strata, summary::Summary, upstream::aggregate,
     },
     store::rows::StageResultRow,
     strategy::{
@@ -28,6 +27,10 @@ use crate::{
 
 /// Children whose results are read at once.
 const SLICE: usize = 2_000;
+
+/// Most children of which is shown that their calls were not shared out as ordered, and how many standard deviations it takes.
+const MOST_SHOWN: usize = 5;
+const DEVIATIONS_SHOWN: f64 = 4.0;
 
 /// What one child reported of one stage.
 #[derive(Debug)]
@@ -95,8 +98,7 @@ pub(super) fn strata(reports: &[Report], of: ChildMetric, strategy: &Strategy) -
     }
     let stages = stages.into_iter().filter_map(|(at, summaries)| Some((strategy.stages.get(at)?, summaries)));
     let found = stages.flat_map(|(stage, summaries)| {
-        let strata = Strata::of(summaries, stage.new_traffic);
-        strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of)).collect::<Vec<_>>()
+        measured::judged(stage, &Strata::of(summaries, stage.new_traffic), of)
     });
     // All are looked at once: their order alone counts.
     (0..).zip(found).map(|(interval, found)| Stratum { interval, ..found }).collect()
@@ -137,25 +139,31 @@ pub(super) async fn strata_since(
     Ok(Some(strata.collect()))
 }
 
-fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
-    let [baseline, canary] = match of {
-        ChildMetric::ErrorRate => sides.counts?.map(Sample::Counts),
-        ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Histogram),
+/// Adds the children whose calls were shared out furthest from what was ordered to what is shown of the split. Nothing is
+/// judged by it.
+pub(super) fn show_splits(found: &mut Metered, engine: &Engine, reports: &[Report], strategy: &Strategy) {
+    let split = found.evidence.as_mut().and_then(|evidence| evidence.split.as_mut());
+    let Some(evidence) = split else { return };
+    let of = |report: &Report| -> Option<(ChildKey, Split)> {
+        let stage = report.stage(strategy)?;
+        let strata = Strata::of([&report.summary], stage.new_traffic);
+        let splits = strata.iter().filter_map(|(key, sides)| {
+            let [baseline, canary] = sides.counts?.map(|side| side.calls);
+            Some(Split { share: f64::from(key.split) / 100.0, baseline, canary })
+        });
+        let most = splits.max_by(|a, b| a.z().abs().total_cmp(&b.z().abs()))?;
+        (most.z().abs() > DEVIATIONS_SHOWN).then_some((report.child, most))
     };
-    let mut name = stage.name.clone();
-    if key.split != stage.new_traffic {
-        let _ = write!(name, ", split {} %", key.split);
-    }
-    if let Some(measured) = key.measured_split {
-        let _ = write!(name, ", measured {measured} %");
-    }
-    // Times are of successful calls: only where all were, their numbers are those of the split.
-    let is_whole = sides
-        .counts
-        .is_some_and(|counts| [baseline.count(), canary.count()] == counts.map(|side| side.calls));
-    let share = f64::from(key.split) / 100.0;
-    let found = Stratum::new(name, 0, baseline, canary);
-    Some(if is_whole && share > 0.0 && share < 1.0 { found.ordered(share) } else { found })
+    let mut off: Vec<(ChildKey, Split)> = reports.iter().filter_map(of).collect();
+    off.sort_by(|(_, a), (_, b)| b.z().abs().total_cmp(&a.z().abs()));
+    evidence.children = off
+        .into_iter()
+        .take(MOST_SHOWN)
+        .filter_map(|(child, split)| {
+            let child = engine.view().entry(child)?.id.to_string();
+            Some(ChildSplit { child, split, z: split.z() })
+        })
+        .collect();
 }
 
 /// One measurement of the new version over all children.

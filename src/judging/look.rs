@@ -85,7 +85,11 @@ async fn one(
                     (Ok(reports), Some(Ok(design))) => {
                         let strata = children::strata(&reports, *of, &due.strategy);
                         let (found, limit) = (before.clone(), metric.failure_limit);
-                        judged(design, None, strata, due, found, Keep::Nothing, limit).await
+                        let found = judged(design, None, strata, due, found, Keep::Nothing, limit).await;
+                        found.map(|mut found| {
+                            children::show_splits(&mut found, engine, &reports, &due.strategy);
+                            found
+                        })
                     }
                     (Ok(reports), _) => Ok(match &metric.rule {
                         Rule::Condition(condition) => {

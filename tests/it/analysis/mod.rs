@@ -5,4 +5,5 @@ mod judge;
 pub mod random;
 mod rules;
 mod simulation;
+mod split;
 mod vectors;

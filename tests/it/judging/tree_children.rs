@@ -229,3 +229,21 @@ async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
         world.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_whose_calls_are_not_shared_out_as_ordered_is_shown_with_the_verdict() {
+    let world = World::start().await;
+    let children = [child(&world).await, child(&world).await];
+    registered(&world, 2).await;
+    world.submit(&judged("off", TIMES)).await.ok();
+    let mut other = numbers(70, 4_000, 20.0, 1.0, 2);
+    other[0]["split"] = json!(50);
+    let told = [numbers(50, 4_000, 20.0, 1.0, 1), other];
+    let shown = verdict_on(&world, "off", &children, &told).await;
+    assert_eq!(shown["verdict"], "inconclusive", "{shown:#}");
+    let split = &shown["metrics"][0]["evidence"]["split"];
+    assert!(split["eValue"].as_f64().unwrap() > split["threshold"].as_f64().unwrap(), "{split:#}");
+    assert_eq!(split["children"].as_array().unwrap().len(), 1, "{split:#}");
+    assert_eq!(split["children"][0]["child"], children[1], "{split:#}");
+    world.stop().await;
+}
