@@ -68,6 +68,38 @@ impl Stratum {
 }
 
 impl Sample {
+    /// What was measured after `before`, which is a part of it. `None`: it is no part of it, or the two can't be told apart.
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        match (self, before) {
+            (Self::Histogram(now), Self::Histogram(before)) => now.since(before).map(Self::Histogram),
+            (Self::Counts(now), Self::Counts(before)) => {
+                let calls = now.calls.checked_sub(before.calls)?;
+                let events = now.events.checked_sub(before.events)?;
+                (events <= calls).then_some(Self::Counts(Counts { calls, events }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds what was measured beside it. `None`: the two are of different forms.
+    pub fn with(self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Histogram(mut sum), Self::Histogram(more)) => {
+                sum.merge(more).ok()?;
+                Some(Self::Histogram(sum))
+            }
+            (Self::Counts(sum), Self::Counts(more)) => Some(Self::Counts(Counts {
+                calls: sum.calls.saturating_add(more.calls),
+                events: sum.events.saturating_add(more.events),
+            })),
+            (Self::Values(mut sum), Self::Values(more)) => {
+                sum.extend_from_slice(more);
+                Some(Self::Values(sum))
+            }
+            _ => None,
+        }
+    }
+
     /// How many values or calls.
     pub fn count(&self) -> u64 {
         match self {

@@ -96,6 +96,19 @@ impl Histogram {
         self.negative.merge(&other.negative)
     }
 
+    /// What was counted after `before`, which counted a part of it. `None`: it is no part of it.
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        if !self.merges_with(before) {
+            return None;
+        }
+        Some(Self {
+            zero: self.zero.checked_sub(before.zero)?,
+            positive: self.positive.since(&before.positive)?,
+            negative: self.negative.since(&before.negative)?,
+            ..*self
+        })
+    }
+
     pub fn merges_with(&self, other: &Self) -> bool {
         self.gamma.to_bits() == other.gamma.to_bits() && self.offset.to_bits() == other.offset.to_bits()
     }
@@ -175,6 +188,16 @@ impl Buckets {
             *mine += theirs;
         }
         Ok(())
+    }
+
+    fn since(&self, before: &Self) -> Option<Self> {
+        let mut left = self.clone();
+        for (index, count) in before.filled() {
+            let at = usize::try_from(index - left.first).ok()?;
+            let mine = left.counts.get_mut(at)?;
+            *mine = mine.checked_sub(count)?;
+        }
+        Some(left)
     }
 
     /// Makes room for all buckets from `low` to `high`.

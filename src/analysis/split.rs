@@ -76,7 +76,7 @@ impl Split {
 
     /// Standard deviations by which the canary's calls are off.
     pub fn z(&self) -> f64 {
-        let calls = (self.baseline + self.canary) as f64;
+        let calls = self.baseline as f64 + self.canary as f64;
         let deviation = (calls * self.share * (1.0 - self.share)).sqrt();
         if deviation > 0.0 { (self.canary as f64 - calls * self.share) / deviation } else { 0.0 }
     }

@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use crate::model::{ManagerClock, ManagerInstant, Now};
+
 /// Managers remembered that were refused because they are above this one.
 const MAX_REFUSED: usize = 1_000;
 
@@ -20,9 +22,23 @@ pub struct Lineage {
     above: RwLock<Arc<[String]>>,
     refused: Mutex<BTreeSet<String>>,
     pub link: LinkNumbers,
+    /// The time of the manager at the top.
+    clock: RwLock<ManagerClock>,
 }
 
 impl Lineage {
+    /// The parent told the time: when it was asked and when it answered, in serving time, and what it told.
+    pub fn heard_time(&self, sent_ms: u64, came_ms: u64, told: ManagerInstant) {
+        let mut clock = self.clock.write().unwrap_or_else(PoisonError::into_inner);
+        clock.heard(sent_ms, came_ms, told.ms, told.error_ms);
+    }
+
+    /// The time at the top; that of this manager where nobody above has told one.
+    pub fn time(&self, now: Now) -> ManagerInstant {
+        let clock = self.clock.read().unwrap_or_else(PoisonError::into_inner);
+        clock.at(now.served_ms).unwrap_or(ManagerInstant { ms: now.wall_ms, error_ms: 0 })
+    }
+
     /// The managers above this one, nearest first.
     pub fn above(&self) -> Arc<[String]> {
         Arc::clone(&self.above.read().unwrap_or_else(PoisonError::into_inner))

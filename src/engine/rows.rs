@@ -407,8 +407,8 @@ impl Touched {
                 self.assignments.insert((*release, *child));
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);
             }
-            Change::Numbers { release, child, slot, summary } => {
-                self.keep_result(state, *release, *child, *slot, StageStatus::SuccessWaiting, summary, now);
+            Change::Numbers { release, child, slot, status, summary } => {
+                self.keep_result(state, *release, *child, *slot, *status, summary, now);
             }
             Change::WavesPlanned { release, moved, managers, .. } => {
                 self.releases.insert(*release);

@@ -10,7 +10,9 @@ use crate::{
     engine::{Engine, EngineError, view::View},
     forward::Above,
     functions,
+    model::ManagerInstant,
     strategy::Site,
+    wire::ManagerTime,
 };
 
 /// How long a caller waits for a commit before it is told to try again.
@@ -118,6 +120,12 @@ impl Context {
     /// Whether answers may be given at this moment: to be asked right before one.
     pub fn is_serving(&self) -> bool {
         self.engine.clock().is_serving()
+    }
+
+    /// The time by which children number intervals.
+    pub fn manager_time(&self) -> ManagerTime {
+        let ManagerInstant { ms, error_ms } = self.view().lineage.time(self.engine.clock().now());
+        ManagerTime { time_ms: ms, time_error_ms: u32::try_from(error_ms).unwrap_or(u32::MAX) }
     }
 
     /// Serving time, in milliseconds.

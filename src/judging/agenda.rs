@@ -1,6 +1,8 @@
 //! Which looks are due, and everything of the state that they need.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Bound, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use crate::{
     analysis::Design,
@@ -10,10 +12,7 @@ use crate::{
         assignment::Slot,
         state::{Release, ReleaseState, State},
     },
-    strategy::{
-        Strategy,
-        analysis::{Rule, Source},
-    },
+    strategy::{Strategy, analysis::Rule},
 };
 
 /// A look that is due.
@@ -32,11 +31,54 @@ pub(super) struct Due {
     pub elapsed_ms: u64,
     /// The duration is over.
     pub is_last: bool,
-    /// Everybody whose reports count has come: who they are, and under which slot they reported; no slot: all.
-    pub gathered: Option<(Vec<ChildKey>, Option<Slot>)>,
+    /// Whose reports count.
+    pub whose: Whose,
+    /// Everybody whose reports count has come; nobody is waited for in the background.
+    pub is_gathered: bool,
     /// How each comparison is to be made, if that can be said; `None`: it is no comparison.
     pub designs: Vec<Option<Result<Design, String>>>,
 }
+
+/// The children whose reports count, and which of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whose {
+    /// `None`: of all waves.
+    wave: Option<u32>,
+    /// `None`: of every stage.
+    pub slot: Option<Slot>,
+}
+
+impl Whose {
+    /// Some of them, in order of key, from the first one after `after` on; and whom to go on after, if there may be more.
+    /// No more than `most` children are looked at, whether or not they count: the engine waits meanwhile.
+    pub fn some(
+        self,
+        release: &Release,
+        after: Option<ChildKey>,
+        most: usize,
+    ) -> (Vec<ChildKey>, Option<ChildKey>) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut found, mut last, mut looked_at) = (Vec::new(), None, 0);
+        for (child, assignment) in release.assignments.range((from, Bound::Unbounded)).take(most) {
+            (last, looked_at) = (Some(*child), looked_at + 1);
+            if self.wave.is_none_or(|wave| wave == assignment.wave) {
+                found.push(*child);
+            }
+        }
+        (found, last.filter(|_| looked_at == most))
+    }
+}
+
+/// Of a run: how long after the initial delay it was looked at without anything new, and when it may be again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    pub number: u32,
+    pub looked_ms: u64,
+    pub until: Instant,
+}
+
+/// Which runs rest.
+pub(super) type Resting = HashMap<(ReleaseKey, u8), Rest>;
 
 /// What is to be done, and how long nothing else is.
 #[derive(Debug, Default)]
@@ -46,8 +88,15 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// At most `room` looks, and none of blocks that are `busy`.
-    pub fn of(state: &State, busy: &[(ReleaseKey, u8)], room: usize, now: Now) -> Self {
+    /// At most `room` looks, and none of blocks that are `busy` or rest.
+    pub fn of(
+        state: &State,
+        busy: &[(ReleaseKey, u8)],
+        resting: &Resting,
+        room: usize,
+        now: Now,
+        instant: Instant,
+    ) -> Self {
         let mut agenda = Self::default();
         let is_led = |release: &&Release| {
             matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. })
@@ -55,9 +104,12 @@ impl Agenda {
         for release in state.releases.values().filter(is_led) {
             let at = release.at(now);
             for run in release.runs.iter().filter(|run| !busy.contains(&(release.key, run.block))) {
-                let Some(due) = release.look_due(run) else { continue };
-                if due > at {
-                    let wait = Duration::from_millis(due - at);
+                let rest = resting.get(&(release.key, run.block)).filter(|rest| rest.number == run.number);
+                let looked_ms = rest.map_or(0, |rest| rest.looked_ms);
+                let Some(due) = release.look_due_after(run, looked_ms) else { continue };
+                let rests = rest.map_or(Duration::ZERO, |rest| rest.until.saturating_duration_since(instant));
+                let wait = Duration::from_millis(due.saturating_sub(at)).max(rests);
+                if !wait.is_zero() {
                     agenda.next = Some(agenda.next.map_or(wait, |next| next.min(wait)));
                 } else if agenda.due.len() < room {
                     agenda.due.extend(look(release, run, now));
@@ -73,16 +125,9 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
     let begun = run.began.saturating_add(analysis.initial_delay.as_millis() as u64);
     let elapsed_ms = release.at(now).saturating_sub(begun);
     let is_last = analysis.duration.is_some_and(|duration| u128::from(elapsed_ms) >= duration.as_millis());
-    let asks_children = analysis.metrics.iter().any(|metric| matches!(metric.source, Source::Children(_)));
-    // In the background nobody is waited for.
     let is_open = analysis.duration.is_none();
-    let is_complete = is_open || is_last && release.is_gathered(run);
-    let gathered = (asks_children && is_complete).then(|| {
-        let counts =
-            |wave: u32| is_open || stage.is_none() && release.turns.waves() == 1 || wave == run.number;
-        let members = release.assignments.iter().filter(|(_, assignment)| counts(assignment.wave));
-        (members.map(|(child, _)| *child).collect(), stage.map(Slot::stage))
-    });
+    let is_of_all = is_open || stage.is_none() && release.turns.waves() == 1;
+    let whose = Whose { wave: (!is_of_all).then_some(run.number), slot: stage.map(Slot::stage) };
     let designs = analysis
         .metrics
         .iter()
@@ -98,7 +143,8 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
         started_ms: release.started.map_or(now.wall_ms, |started| started.wall_ms),
         elapsed_ms,
         is_last,
-        gathered,
+        whose,
+        is_gathered: is_open || is_last && release.is_gathered(run),
         designs: designs.collect(),
     })
 }

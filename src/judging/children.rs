@@ -4,18 +4,16 @@
 //! version's errors, and whoever keeps no histogram nothing of how times are spread: that is no data, and neither 0 nor a
 //! pass.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use super::{agenda::Due, threshold};
 use crate::{
-    analysis::{
-        Sample, Stratum, Verdict,
-        split::{ChildSplit, Split},
-    },
+    analysis::{Sample, Stratum, Verdict},
     engine::Engine,
     model::{ChildKey, ReleaseKey, StageStatus},
     release::{
-        analysis::Metered, assignment::Slot, measured, strata::Strata, summary::Summary, upstream::aggregate,
+        analysis::Metered, assignment::Slot, state::State, strata::Strata, summary::Summary,
+        upstream::aggregate,
     },
     store::rows::StageResultRow,
     strategy::{
@@ -25,12 +23,11 @@ use crate::{
     },
 };
 
-/// Children whose results are read at once.
+/// Children that are looked at, and whose results are read, at once.
 const SLICE: usize = 2_000;
 
-/// Most children of which is shown that their calls were not shared out as ordered, and how many standard deviations it takes.
-const MOST_SHOWN: usize = 5;
-const DEVIATIONS_SHOWN: f64 = 4.0;
+/// How long the engine may take to say who they are.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What one child reported of one stage.
 #[derive(Debug)]
@@ -40,68 +37,90 @@ pub(super) struct Report {
     summary: Summary,
 }
 
-/// The latest report of each child, of one slot or of every stage; or only those that became final in a time, in
-/// milliseconds since 1970.
+/// Some of those whose reports count, in order of key; and after whom to go on, if there may be more.
+pub(super) async fn members(
+    engine: &Engine,
+    due: &Due,
+    after: Option<ChildKey>,
+) -> Result<(Vec<ChildKey>, Option<ChildKey>), String> {
+    let (release, whose) = (due.release, due.whose);
+    let some = move |state: &State| state.release(release).map(|found| whose.some(found, after, SLICE));
+    match engine.query(PATIENCE, some).await {
+        Ok(some) => Ok(some.unwrap_or_default()),
+        Err(error) => Err(format!("the children can't be looked at: {error}")),
+    }
+}
+
+/// What children between two of them reported, ordered by child, attempt and stage.
+pub(super) async fn rows(
+    engine: &Engine,
+    release: ReleaseKey,
+    first: ChildKey,
+    last: ChildKey,
+) -> Result<Vec<StageResultRow>, String> {
+    engine.reader().stage_results(release.0, first.0, last.0).await.map_err(|error| {
+        tracing::warn!(%error, release = release.0, "the results of children can't be read");
+        "the store does not give what children reported".to_owned()
+    })
+}
+
+/// The latest report of each child, of one stage or of all; or only those that became final in a time, in milliseconds since
+/// 1970.
 pub(super) async fn read(
     engine: &Engine,
     due: &Due,
-    members: &[ChildKey],
-    slot: Option<Slot>,
     final_in: Option<Range<i64>>,
 ) -> Result<Vec<Report>, String> {
-    of_release(engine, due.release, members, slot, final_in).await
+    let (mut reports, mut after) = (Vec::new(), None);
+    loop {
+        let (members, more) = members(engine, due, after).await?;
+        reports.extend(of_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
+        match more {
+            Some(_) => after = more,
+            None => return Ok(reports),
+        }
+    }
 }
 
 async fn of_release(
     engine: &Engine,
     release: ReleaseKey,
     members: &[ChildKey],
-    slot: Option<Slot>,
-    final_in: Option<Range<i64>>,
 ) -> Result<Vec<Report>, String> {
-    let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
+    let mut reports = Vec::new();
     for some in members.chunks(SLICE) {
-        let (Some(first), Some(last)) = (some.first(), some.last()) else { continue };
-        let rows = engine.reader().stage_results(release.0, first.0, last.0).await;
-        let rows = rows.map_err(|error| {
-            tracing::warn!(%error, release = release.0, "the results of children can't be read");
-            "the store does not give what children reported".to_owned()
-        })?;
-        for row in rows {
-            let (child, Ok(of)) = (ChildKey(row.child_key), u8::try_from(row.stage).map(Slot)) else {
-                continue;
-            };
-            let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
-            if !is_meant || some.binary_search(&child).is_err() || !counts(&row, final_in.as_ref()) {
-                continue;
-            }
-            let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
-            // A manager's later waves report the earlier ones once more: what is added to would count twice.
-            let says_again = summary.agents.is_some() && row.attempt > 1 && final_in.is_some();
-            if !says_again {
-                // They come in the order of attempts.
-                latest.insert((child, of), summary);
-            }
+        reports.extend(of_some(engine, release, some, None, None).await?);
+    }
+    Ok(reports)
+}
+
+async fn of_some(
+    engine: &Engine,
+    release: ReleaseKey,
+    members: &[ChildKey],
+    slot: Option<Slot>,
+    final_in: Option<&Range<i64>>,
+) -> Result<Vec<Report>, String> {
+    let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
+    let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
+    for row in rows(engine, release, *first, *last).await? {
+        let (child, Ok(of)) = (ChildKey(row.child_key), u8::try_from(row.stage).map(Slot)) else {
+            continue;
+        };
+        let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
+        if !is_meant || members.binary_search(&child).is_err() || !counts(&row, final_in) {
+            continue;
+        }
+        let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
+        // A manager's later waves report the earlier ones once more: what is added to would count twice.
+        let says_again = summary.agents.is_some() && row.attempt > 1 && final_in.is_some();
+        if !says_again {
+            // They come in the order of attempts.
+            latest.insert((child, of), summary);
         }
     }
     let report = |((child, slot), summary)| Report { child, slot, summary };
     Ok(latest.into_iter().map(report).collect())
-}
-
-/// Both versions side by side, stage by stage, and under each split and in each interval that children told apart.
-pub(super) fn strata(reports: &[Report], of: ChildMetric, strategy: &Strategy) -> Vec<Stratum> {
-    let mut stages: BTreeMap<usize, Vec<&Summary>> = BTreeMap::new();
-    for report in reports {
-        if let Some(stage) = report.slot.stage_index() {
-            stages.entry(stage).or_default().push(&report.summary);
-        }
-    }
-    let stages = stages.into_iter().filter_map(|(at, summaries)| Some((strategy.stages.get(at)?, summaries)));
-    let found = stages.flat_map(|(stage, summaries)| {
-        measured::judged(stage, &Strata::of(summaries, stage.new_traffic), of)
-    });
-    // All are looked at once: their order alone counts.
-    (0..).zip(found).map(|(interval, found)| Stratum { interval, ..found }).collect()
 }
 
 /// The new version of now beside the one of an earlier release, child by child: of those who reported both times, each a
@@ -122,7 +141,7 @@ pub(super) async fn strata_since(
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
-    let earlier = of_release(engine, ReleaseKey(key), &members, None, None).await?;
+    let earlier = of_release(engine, ReleaseKey(key), &members).await?;
     let earlier: BTreeMap<(ChildKey, &str), &Report> = earlier
         .iter()
         .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))
@@ -137,33 +156,6 @@ pub(super) async fn strata_since(
     let strata =
         (0..).zip(pairs).map(|(at, (name, baseline, canary))| Stratum::new(name, at, baseline, canary));
     Ok(Some(strata.collect()))
-}
-
-/// Adds the children whose calls were shared out furthest from what was ordered to what is shown of the split. Nothing is
-/// judged by it.
-pub(super) fn show_splits(found: &mut Metered, engine: &Engine, reports: &[Report], strategy: &Strategy) {
-    let split = found.evidence.as_mut().and_then(|evidence| evidence.split.as_mut());
-    let Some(evidence) = split else { return };
-    let of = |report: &Report| -> Option<(ChildKey, Split)> {
-        let stage = report.stage(strategy)?;
-        let strata = Strata::of([&report.summary], stage.new_traffic);
-        let splits = strata.iter().filter_map(|(key, sides)| {
-            let [baseline, canary] = sides.counts?.map(|side| side.calls);
-            Some(Split { share: f64::from(key.split) / 100.0, baseline, canary })
-        });
-        let most = splits.max_by(|a, b| a.z().abs().total_cmp(&b.z().abs()))?;
-        (most.z().abs() > DEVIATIONS_SHOWN).then_some((report.child, most))
-    };
-    let mut off: Vec<(ChildKey, Split)> = reports.iter().filter_map(of).collect();
-    off.sort_by(|(_, a), (_, b)| b.z().abs().total_cmp(&a.z().abs()));
-    evidence.children = off
-        .into_iter()
-        .take(MOST_SHOWN)
-        .filter_map(|(child, split)| {
-            let child = engine.view().entry(child)?.id.to_string();
-            Some(ChildSplit { child, split, z: split.z() })
-        })
-        .collect();
 }
 
 /// One measurement of the new version over all children.

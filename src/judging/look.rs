@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::{agenda::Due, ask::ask, background, children, conditions, previous, threshold::Range};
+use super::{
+    agenda::Due, ask::ask, background, children, conditions, interim::Reports, previous, threshold::Range,
+};
 use crate::{
     analysis::{
-        Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS,
+        Design, End, Judgement, Occasion, RunVariation, Sample, Spending, Stratum, Verdict,
+        previous::LEAST_WINDOWS,
     },
     engine::Engine,
-    model::ChildKey,
     provider::{Registry, Samples},
     release::analysis::{Look, Metered, Previous},
     strategy::analysis::{Analysis, Asked, ChildMetric, Metric, Rule, Source},
@@ -26,10 +28,12 @@ const LONGEST_JUDGEMENT: Duration = Duration::from_mins(5);
 pub(super) async fn make(engine: &Engine, registry: &Registry, due: &Due) -> Look {
     let analysis = due.strategy.analyses().nth(usize::from(due.run.block)).map(|(_, analysis)| analysis);
     let metrics = analysis.map(|analysis| analysis.metrics.as_slice()).unwrap_or_default();
+    let reports = Reports::default();
     let metrics = match analysis {
         Some(analysis) => {
             let each = metrics.iter().enumerate();
-            join_all(each.map(|(at, metric)| one(engine, registry, due, analysis, metric, at))).await
+            join_all(each.map(|(at, metric)| one(engine, registry, due, &reports, analysis, metric, at)))
+                .await
         }
         None => Vec::new(),
     };
@@ -47,6 +51,7 @@ async fn one(
     engine: &Engine,
     registry: &Registry,
     due: &Due,
+    reports: &Reports,
     analysis: &Analysis,
     metric: &Metric,
     at: usize,
@@ -70,35 +75,26 @@ async fn one(
             }
         }
         (Source::Query(asked), None) => measure(registry, due, metric, asked, before.clone()).await,
-        (Source::Children(of), design) => match &due.gathered {
-            None => Ok(before.clone()),
-            Some((members, _)) if analysis.duration.is_none() => {
-                behind(engine, due, analysis, metric, *of, members, design, before.clone()).await
+        (Source::Children(of), Some(Ok(design))) if metric.is_judged_on_the_way() => {
+            beside(engine, due, reports, analysis, metric, *of, design, before.clone()).await
+        }
+        (Source::Children(_), _) if !due.is_gathered => Ok(before.clone()),
+        (Source::Children(of), _) if analysis.duration.is_none() => {
+            let mut found = before.clone();
+            let news = background::news(engine, due, &mut found).await;
+            news.map(|reports| background::measure(&reports, *of, metric, &found))
+        }
+        (Source::Children(of), design) => match (children::read(engine, due, None).await, design) {
+            (Err(why), _) => Err(why),
+            (Ok(reports), Some(Ok(design))) => {
+                since(engine, due, metric, *of, &reports, design, before.clone()).await
             }
-            Some((members, slot)) => {
-                let reports = children::read(engine, due, members, *slot, None).await;
-                match (reports, design) {
-                    (Err(why), _) => Err(why),
-                    (Ok(reports), Some(Ok(design))) if metric.looks_back() => {
-                        since(engine, due, metric, *of, &reports, design, before.clone()).await
-                    }
-                    (Ok(reports), Some(Ok(design))) => {
-                        let strata = children::strata(&reports, *of, &due.strategy);
-                        let (found, limit) = (before.clone(), metric.failure_limit);
-                        let found = judged(design, None, strata, due, found, Keep::Nothing, limit).await;
-                        found.map(|mut found| {
-                            children::show_splits(&mut found, engine, &reports, &due.strategy);
-                            found
-                        })
-                    }
-                    (Ok(reports), _) => Ok(match &metric.rule {
-                        Rule::Condition(condition) => {
-                            conditions::judge(&reports, condition, metric.failure_limit, before.clone())
-                        }
-                        _ => children::measure(&reports, *of, metric, before.clone()),
-                    }),
+            (Ok(reports), _) => Ok(match &metric.rule {
+                Rule::Condition(condition) => {
+                    conditions::judge(&reports, condition, metric.failure_limit, before.clone())
                 }
-            }
+                _ => children::measure(&reports, *of, metric, before.clone()),
+            }),
         },
     };
     found.map_or_else(|why| erred(before, &why, analysis), storable)
@@ -134,30 +130,65 @@ fn storable(found: Metered) -> Metered {
     ended(Metered::default(), Verdict::Error, sentence)
 }
 
-/// A look at what children reported since the last one, while the release runs.
+/// A look at what children have reported so far. Nobody is waited for but at the end of a stage: before it there is a look
+/// only if somebody reports while the stage goes on, and where nobody has until the end, it is the only one.
 #[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
-async fn behind(
+async fn beside(
     engine: &Engine,
     due: &Due,
+    reports: &Reports,
     analysis: &Analysis,
     metric: &Metric,
     of: ChildMetric,
-    members: &[ChildKey],
-    design: Option<Result<Design, String>>,
+    design: Design,
     mut found: Metered,
 ) -> Result<Metered, String> {
-    let reports = background::news(engine, due, members, &mut found).await?;
-    let Some(Ok(design)) = design else {
-        return Ok(background::measure(&reports, of, metric, &found));
-    };
+    // Whoever is to be waited for is on the way.
+    if due.is_last && !due.is_gathered {
+        return Ok(found);
+    }
+    let merged = reports.merged(engine, due).await?;
+    let is_first = found.judgement.is_none();
+    let ends = analysis.duration.is_some();
+    if ends && is_first && due.is_last {
+        let strata = merged.strata(of, &due.strategy);
+        let mut found = judged(design, None, strata, due, found, Keep::Nothing, metric.failure_limit).await?;
+        merged.off.show(engine, &mut found);
+        return Ok(found);
+    }
+    if ends && is_first && !merged.is_interim {
+        return Ok(found);
+    }
     let interval = (due.elapsed_ms / interval_ms(analysis)).saturating_sub(1);
-    let before = std::mem::take(&mut found.strata);
-    let strata = match background::strata(before, &reports, of, &due.strategy, interval) {
-        Ok(strata) => strata,
+    let is_news = match merged.append(&mut found, of, &due.strategy, interval) {
+        Ok(is_news) => is_news,
         Err(sentence) => return Ok(ended(found, Verdict::Error, sentence)),
     };
-    let judgement = found.judgement.take();
-    judged(design, judgement, strata, due, found, Keep::All, metric.failure_limit).await
+    found.errors = 0;
+    if !is_news && !due.is_last {
+        return Ok(found);
+    }
+    let design = Design { end: while_running(analysis), ..design };
+    let (judgement, strata) = (found.judgement.take(), std::mem::take(&mut found.strata));
+    let keep = if due.is_last { Keep::Nothing } else { Keep::All };
+    let mut found = judged(design, judgement, strata, due, found, keep, metric.failure_limit).await?;
+    merged.off.show(engine, &mut found);
+    if found.strata.is_empty() {
+        found.parts.clear();
+    }
+    Ok(found)
+}
+
+/// How alpha is spent where it is looked at while it runs.
+fn while_running(analysis: &Analysis) -> End {
+    let interval_ms = interval_ms(analysis);
+    match analysis.duration {
+        Some(duration) => {
+            let duration_ms = duration.as_millis() as u64;
+            End::After { duration_ms, interval_ms, spending: Spending::default() }
+        }
+        None => End::Open { interval_ms },
+    }
 }
 
 fn interval_ms(analysis: &Analysis) -> u64 {

@@ -8,7 +8,10 @@
 //! - nothing is decided here: a look is a command like any other, stored before it acts, and refused if another one
 //!   came first, so that neither a restart nor a second task spends alpha twice;
 //! - looks of one block come one after the other, those of different blocks at once;
-//! - a provider that hangs delays its own block alone.
+//! - a provider that hangs delays its own block alone;
+//! - of children no more than some thousands are looked at while the engine waits, their reports are read from the store, and
+//!   after each look of a run comes a pause as long as that look took: what is reported may be much, and never holds
+//!   up anybody who calls.
 //!
 //! Deliberately not here: what a verdict does (`release::analysis`), statistics (`analysis`), asking (`provider`).
 
@@ -17,7 +20,9 @@ mod ask;
 mod background;
 mod children;
 mod conditions;
+mod interim;
 mod look;
+mod off;
 mod previous;
 mod threshold;
 
@@ -26,16 +31,19 @@ use std::{collections::HashMap, time::Duration};
 use tokio::{
     sync::broadcast::error::RecvError,
     task::{Id, JoinSet},
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
-use self::agenda::{Agenda, Due};
+use self::agenda::{Agenda, Due, Rest, Resting};
 use crate::{
     engine::{By, Engine, EngineError, audit::Actor},
     model::ReleaseKey,
     provider::Registry,
-    release::command::{Command, Refusal},
+    release::{
+        command::{Command, Refusal},
+        state::State,
+    },
 };
 
 /// The state is asked no more often.
@@ -58,10 +66,21 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
     let mut events = engine.events();
     let mut looks = JoinSet::new();
     let mut under_way: HashMap<Id, (ReleaseKey, u8)> = HashMap::new();
+    let mut resting = Resting::new();
     loop {
         let (now, busy) = (engine.clock().now(), under_way.values().copied().collect::<Vec<_>>());
         let room = MAX_LOOKS.saturating_sub(busy.len());
-        let agenda = engine.query(PATIENCE, move |state| Agenda::of(state, &busy, room, now)).await;
+        let (at_rest, instant) = (resting.clone(), Instant::now());
+        let agenda = move |state: &State| {
+            let agenda = Agenda::of(state, &busy, &at_rest, room, now, instant);
+            let is_over = |(release, _): &&(ReleaseKey, u8)| state.release(*release).is_none();
+            (agenda, at_rest.keys().filter(is_over).copied().collect::<Vec<_>>())
+        };
+        let agenda = engine.query(PATIENCE, agenda).await;
+        let agenda = agenda.map(|(agenda, over)| {
+            resting.retain(|place, _| !over.contains(place));
+            agenda
+        });
         let agenda = match agenda {
             Ok(agenda) => agenda,
             Err(EngineError::Stopped) => break,
@@ -78,7 +97,10 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
             () = sleep(wait) => {}
             Some(done) = looks.join_next_with_id() => {
                 let id = match done {
-                    Ok((id, ())) => id,
+                    Ok((id, rest)) => {
+                        resting.extend(under_way.get(&id).map(|place| (*place, rest)));
+                        id
+                    }
                     Err(error) => {
                         tracing::error!(%error, "a look at the data of an analysis broke off");
                         error.id()
@@ -98,9 +120,21 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
     looks.shutdown().await;
 }
 
-async fn one(engine: &Engine, registry: &Registry, due: Due) {
+/// Makes one look. However much there is to look at, half of the time nothing is looked at for that run.
+async fn one(engine: &Engine, registry: &Registry, due: Due) -> Rest {
+    let began = Instant::now();
+    let is_news = look(engine, registry, &due).await;
+    let looked_ms = if is_news { 0 } else { due.elapsed_ms };
+    Rest { number: due.run.number, looked_ms, until: Instant::now() + began.elapsed() }
+}
+
+/// Whether there was anything to be stored: not where nothing has changed of what children report.
+async fn look(engine: &Engine, registry: &Registry, due: &Due) -> bool {
     let id = due.id.clone();
-    let look = look::make(engine, registry, &due).await;
+    let look = look::make(engine, registry, due).await;
+    if look.metrics == due.run.metrics {
+        return false;
+    }
     let by = By { actor: Actor::Analysis, note: None };
     match engine.call(Command::Looked(Box::new(look)), by, PATIENCE).await {
         // The release was paused or ended meanwhile, or somebody else looked.
@@ -110,4 +144,5 @@ async fn one(engine: &Engine, registry: &Registry, due: Due) {
             sleep(AFTER_TROUBLE).await;
         }
     }
+    true
 }

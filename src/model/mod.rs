@@ -8,6 +8,7 @@ pub mod area;
 pub mod child;
 pub mod duration;
 pub mod id;
+pub mod manager_clock;
 pub mod pages;
 pub mod pairs;
 mod ring;
@@ -18,5 +19,6 @@ pub mod time;
 
 pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_QUESTIONS, Outcome};
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
+pub use manager_clock::{ManagerClock, ManagerInstant};
 pub use status::StageStatus;
 pub use time::Now;

@@ -31,6 +31,7 @@ use super::{
     ending::{Cause, Ending},
     gate::Gate,
     state::{End as ReleaseEnd, Release, ReleaseState, State},
+    strata::Key,
 };
 use crate::{
     analysis::{
@@ -86,6 +87,9 @@ pub struct Metered {
     /// What was measured for it, interval by interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
+    /// Of what children reported: which part of it each of the strata is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// What a `PREVIOUS` is compared with, from its first look on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<Previous>,
@@ -104,6 +108,15 @@ pub struct Metered {
     pub sentence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<Evidence>>,
+}
+
+/// Which part of what children report a stratum is: what came of it in one look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Part {
+    /// Index in the strategy.
+    pub stage: u8,
+    #[serde(flatten)]
+    pub key: Key,
 }
 
 /// The same stage of an earlier release.
@@ -221,16 +234,27 @@ impl Release {
 
     /// When a run is to be looked at next.
     pub fn look_due(&self, run: &Run) -> Option<ReleaseMs> {
+        self.look_due_after(run, run.looked_ms)
+    }
+
+    /// The same, where a look so long after the initial delay found nothing new, which nobody took note of.
+    pub fn look_due_after(&self, run: &Run, looked_ms: u64) -> Option<ReleaseMs> {
         let (_, analysis) = self.block(run.block).filter(|_| run.is_open())?;
         let (interval, duration) = (ms(analysis.interval).max(1), analysis.duration.map(ms));
         let begun = run.began.saturating_add(ms(analysis.initial_delay));
-        let next = (run.looked_ms / interval + 1).saturating_mul(interval);
-        let end = duration.filter(|end| run.looked_ms < *end);
+        let looked_ms = looked_ms.max(run.looked_ms);
+        let next = (looked_ms / interval + 1).saturating_mul(interval);
+        let end = duration.filter(|end| looked_ms < *end);
         let of = |metric: &Metric| match metric.source {
             Source::Query(_) => Some(end.map_or(next, |end| next.min(end))),
             // In the background nobody is waited for.
             Source::Children(_) if duration.is_none() => Some(next),
-            Source::Children(_) => Some(end.unwrap_or(next)).filter(|_| self.is_gathered(run)),
+            Source::Children(_) => {
+                let last = Some(end.unwrap_or(next)).filter(|_| self.is_gathered(run));
+                // Nor is anybody for a look at what has come so far.
+                let between = end.filter(|end| metric.is_judged_on_the_way() && next < *end).map(|_| next);
+                [last, between].into_iter().flatten().min()
+            }
         };
         let open = analysis.metrics.iter().zip(&run.metrics).filter(|(_, found)| found.verdict.is_none());
         open.filter_map(|(metric, _)| of(metric)).min().map(|due| begun.saturating_add(due))

@@ -359,11 +359,12 @@ pub enum Change {
         at: ReleaseMs,
         summary: Option<Box<Kept>>,
     },
-    /// Preliminary numbers, refreshed.
+    /// Preliminary numbers, refreshed. `status`: whether the child is ready to end the stage.
     Numbers {
         release: ReleaseKey,
         child: ChildKey,
         slot: super::assignment::Slot,
+        status: StageStatus,
         summary: Box<Kept>,
     },
     /// A result that came too late to count is kept in the audit trail.

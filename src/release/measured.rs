@@ -13,7 +13,8 @@ pub fn judged(stage: &Stage, strata: &Strata, of: ChildMetric) -> Vec<Stratum> {
     strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of)).collect()
 }
 
-fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
+/// Both versions side by side, where both measured what is meant.
+pub fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
     let [baseline, canary] = match of {
         ChildMetric::ErrorRate => sides.counts?.map(Sample::Counts),
         ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Histogram),

@@ -70,11 +70,13 @@ pub struct Stratum {
 }
 
 /// What tells one stratum of a stage from the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Percentages, as in [`Stratum`].
     pub split: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_split: Option<u8>,
+    #[serde(default)]
     pub interval: u32,
 }
 
@@ -112,6 +114,13 @@ impl Strata {
             }
         }
         strata
+    }
+
+    /// Adds what others measured of the same stage.
+    pub fn merge(&mut self, other: &Self) {
+        for (key, sides) in &other.0 {
+            self.0.entry(*key).or_default().merge(sides);
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Sides)> {

@@ -112,7 +112,7 @@ pub struct StageResultRow {
     pub child_key: u32,
     pub attempt: i16,
     pub stage: i16,
-    /// 0 to 6 as on the wire; 2 while the numbers are preliminary.
+    /// 0 to 6 as on the wire; 1 or 2 while the numbers are preliminary.
     pub status: i16,
     pub at_ms: WallMs,
     /// A digest of the summary: a repeat has the same.

@@ -576,6 +576,22 @@ impl Buckets {
     }
 }
 
+/// The answer to a report of a stage that goes on: by this time children number the intervals of what they measure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagerTime {
+    /// Milliseconds since 1970, of the manager at the top.
+    pub time_ms: i64,
+    /// By how much it may be off, in milliseconds: what managers know of the time of those above them.
+    #[serde(default, skip_serializing_if = "is_exact")]
+    pub time_error_ms: u32,
+}
+
+// Serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_exact(error: &u32) -> bool {
+    *error == 0
+}
+
 /// `POST /end_stage`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndStageRequest<'a> {

@@ -17,7 +17,7 @@ pub mod time;
 use crate::model::text::is_unprintable;
 pub use crate::model::{Capabilities, ChildKind};
 pub use child::{
-    Buckets, EndStageAnswer, EndStageRequest, Histogram, PollAnswer, PollRequest, ResultRequest,
+    Buckets, EndStageAnswer, EndStageRequest, Histogram, ManagerTime, PollAnswer, PollRequest, ResultRequest,
     StageSummary, Stratum, Then, Times,
 };
 

@@ -1,15 +1,17 @@
 //! `POST /result`.
 
 use axum::{
+    Json,
     extract::State,
     http::{HeaderValue, header},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 
 use super::{JsonCall, Refused, body::ChildBody, check_token, note_unknown};
 use crate::{
     engine::{By, stats::Stats},
     http::{Context, context::PATIENCE},
+    model::StageStatus,
     release::{
         command::Command,
         ending::{Cause, Ending},
@@ -23,10 +25,14 @@ use crate::{
 };
 
 /// What a child reports of its stages. Answered once it is stored.
+///
+/// Newer children report a stage while it goes on, too (`InProgress`): their numbers so far. They are told the manager's
+/// time, by which they number the intervals of what they measure.
 #[utoipa::path(post, path = "/result", operation_id = "report", tag = "child protocol",
     request_body(content = Object, description = "`id`, `release_id`, `stage_summaries`, `next_stage`."),
     responses(
-        (status = 200, description = "It is stored, or it was already."),
+        (status = 200, description = "It is stored, or it was already. `time_ms` to who reports a stage that goes on.",
+            content_type = "application/json", body = Object),
         (status = 400, description = "Malformed, or no summaries.", content_type = "text/plain", body = String),
         (status = 404, description = "Unknown child.", content_type = "text/plain", body = String),
         (status = 409, description = "A stage is unknown, has not started, or has ended otherwise.",
@@ -43,6 +49,7 @@ pub(super) async fn handle(
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();
     ctx.view().with_child(&request.id, |child| child.touch(served_ms));
+    let goes_on = request.stage_summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
     let next: Vec<Option<String>> =
         (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();
     let summaries = request.stage_summaries.into_iter().zip(next).map(|(sent, next)| read(sent, next));
@@ -54,6 +61,10 @@ pub(super) async fn handle(
     if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {
         note_unknown(&ctx, "/result", &error);
         return Err(error.into());
+    }
+    // A deployed agent reports nothing that goes on, and is told nothing but that it was stored.
+    if goes_on {
+        return Ok(Json(ctx.manager_time()).into_response());
     }
     let mut response = Response::default();
     response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));

@@ -133,8 +133,8 @@ struct Report<'s> {
 
 impl<'s> Report<'s> {
     fn read(walk: &Walk<'_>, name: OfferName, offer: &'s str, summary: &'s Summary) -> Result<Self, Refusal> {
-        let is_report = summary.status == StageStatus::SuccessWaiting || summary.status.is_over();
-        if !is_report {
+        let is_told = matches!(summary.status, StageStatus::InProgress | StageStatus::SuccessWaiting);
+        if !is_told && !summary.status.is_over() {
             return Err(Refusal::NotAReport(summary.status));
         }
         let kept = summary.keep();
@@ -161,6 +161,11 @@ impl<'s> Report<'s> {
         self.summary.status == StageStatus::SuccessWaiting
     }
 
+    /// It says how far a stage is that goes on.
+    fn is_preliminary(&self) -> bool {
+        self.waits() || self.summary.status == StageStatus::InProgress
+    }
+
     /// By which a repeat is known once it came too late.
     fn late_digest(&self) -> u64 {
         self.kept.digest ^ u64::from(self.slot.0).rotate_left(56) ^ u64::from(self.name.attempt)
@@ -172,7 +177,7 @@ impl<'s> Report<'s> {
 
     /// The answer where a result of this stage is stored.
     fn beside(&self, stored: u64, strategy: &Strategy) -> Result<(), Refusal> {
-        if stored == self.kept.digest || self.waits() {
+        if stored == self.kept.digest || self.is_preliminary() {
             return Ok(());
         }
         let (offer, stage) = (self.offer.to_owned(), stage_name(strategy, self.slot));
@@ -276,6 +281,9 @@ fn work(
     if let Some(mark) = walk.assignment.mark(report.slot) {
         return report.beside(mark.digest, walk.strategy());
     }
+    if report.summary.status == StageStatus::InProgress {
+        return under_way(walk, &report);
+    }
     if report.slot != walk.assignment.slot {
         return skipped(walk, &report, changes_before, late);
     }
@@ -286,6 +294,25 @@ fn work(
         return wait(walk, report.slot, report.kept);
     }
     ended(walk, report.slot, report.summary, report.kept);
+    Ok(())
+}
+
+/// What a child has measured so far of the stage that it has in hand. It refreshes its numbers and changes nothing else.
+fn under_way(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
+    let (assignment, slot) = (&walk.assignment, report.slot);
+    if slot != assignment.slot {
+        return Err(report.not_started(walk.strategy()));
+    }
+    // A roll-out measures nothing.
+    if slot.stage_index().is_none() {
+        return Ok(());
+    }
+    // Who is ready to end it stays so.
+    let waits = assignment.stage_status >= StageStatus::SuccessWaiting;
+    let status = if waits { StageStatus::SuccessWaiting } else { StageStatus::InProgress };
+    let summary = Box::new(Summary { status, ..report.summary.clone() }.keep());
+    let (release, child) = (walk.release.key, walk.child);
+    walk.changes.push(Change::Numbers { release, child, slot, status, summary });
     Ok(())
 }
 
@@ -321,7 +348,7 @@ fn past(
         return Err(report.not_started(walk.strategy()));
     }
     // An agent repeats this every second until it is answered well, whatever became of the release.
-    if report.waits() {
+    if report.is_preliminary() {
         return Ok(());
     }
     if report.name.attempt == assignment.named {
@@ -397,7 +424,8 @@ fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
     }
     if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
         let (release, child) = (walk.release.key, walk.child);
-        walk.changes.push(Change::Numbers { release, child, slot, summary: Box::new(kept) });
+        let (status, summary) = (StageStatus::SuccessWaiting, Box::new(kept));
+        walk.changes.push(Change::Numbers { release, child, slot, status, summary });
         return Ok(());
     }
     walk.step_with(Step::Waiting { slot }, Some(kept));

@@ -246,6 +246,12 @@ impl Metric {
         matches!(self.rule, Rule::Compare(Comparison { with: Reference::Previous { .. }, .. }))
     }
 
+    /// Whether what children have reported so far can be judged before all of them have reported: of both versions, side by
+    /// side. A range is measured once, and an earlier release is compared child by child.
+    pub const fn is_judged_on_the_way(&self) -> bool {
+        matches!((&self.source, &self.rule), (Source::Children(_), Rule::Compare(_))) && !self.looks_back()
+    }
+
     /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for
     /// `PREVIOUS`, where the times differ. There it is the canary, as the new version is called while it is tested; with
     /// `primaryArgs` it is the primary, as it is called once it was rolled out.

@@ -1,5 +1,6 @@
 //! Simulated children against a small manager that records every call.
 
+mod clock;
 mod command;
 mod deployed;
 mod manager;

@@ -2,6 +2,7 @@
 
 mod children;
 mod conditions;
+mod interim;
 mod previous;
 mod provider;
 mod tree;

@@ -170,6 +170,26 @@ fn what_children_report_is_looked_at_when_all_have_come_and_the_time_is_over() {
 }
 
 #[test]
+fn what_children_compare_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
+    let text = judged("", "").replace(
+        "provider: it, query: q, expected: {max: 10}",
+        "provider: children, metric: responseTime, strategy: CANARY_BASELINE",
+    );
+    let mut world = World::new();
+    let (one, two) = (world.child("area 1"), world.child("area 2"));
+    world.submit(&text);
+    world.get_ready(&one, "Canary");
+    let began = world.release("7").runs[0].began;
+    let due = |world: &World, looked_ms: u64| {
+        let release = world.release("7");
+        release.look_due_after(&release.runs[0], looked_ms).map(|due| due - began)
+    };
+    assert_eq!((due(&world, 0), due(&world, 5 * 60_000)), (Some(5 * 60_000), None));
+    world.get_ready(&two, "Canary");
+    assert_eq!((due(&world, 0), due(&world, 5 * 60_000)), (Some(5 * 60_000), Some(10 * 60_000)));
+}
+
+#[test]
 fn each_wave_has_a_run_of_its_own_and_a_part_of_alpha() {
     let text = judged("rollout: {order: waves, waves: [1, 100%]}\n", "")
         .replace("expected: {max: 10}", "strategy: CANARY_BASELINE");

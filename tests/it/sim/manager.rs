@@ -312,7 +312,7 @@ impl Manager {
                     summary: Some(kept),
                     ..
                 } => (release, child, slot, kept),
-                Change::Numbers { release, child, slot, summary } => (release, child, slot, summary),
+                Change::Numbers { release, child, slot, summary, .. } => (release, child, slot, summary),
                 _ => continue,
             };
             let attempt =

@@ -1,0 +1,239 @@
+//! What children have reported so far, of stages that may still go on: managers, and agents that report while they test.
+//!
+//! Reports are cumulative. A look merges those of all, subtracts what earlier looks took, part by part (stage, split,
+//! interval), and appends the rest: so what was looked at never changes, and whoever reports late, or once and for all at the
+//! end, counts at the next look. Where less is there than was taken, because a child began anew, that part waits until
+//! there is more.
+
+use std::collections::BTreeMap;
+
+use tokio::{sync::OnceCell, task::spawn_blocking};
+
+use super::{agenda::Due, children, off::Off};
+use crate::{
+    analysis::{Sample, Stratum},
+    engine::Engine,
+    model::{ChildKey, StageStatus},
+    release::{
+        analysis::{Metered, Part},
+        assignment::Slot,
+        measured::stratum,
+        strata::{Key, Sides, Strata},
+        summary::Summary,
+    },
+    store::rows::StageResultRow,
+    strategy::{Stage, Strategy, analysis::ChildMetric},
+};
+
+/// Most strata of one metric. A release is stored with them.
+const MAX_STRATA: usize = 10_000;
+
+/// What children reported, merged; read once a look, whichever of its metrics needs it first.
+#[derive(Debug, Default)]
+pub(super) struct Reports(OnceCell<Result<Merged, String>>);
+
+/// What all of them reported so far.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// By index in the strategy.
+    stages: BTreeMap<u8, Strata>,
+    /// Somebody reports while a stage goes on.
+    pub is_interim: bool,
+    /// Those whose calls were shared out furthest from what was ordered.
+    pub off: Off,
+}
+
+impl Reports {
+    pub async fn merged(&self, engine: &Engine, due: &Due) -> Result<&Merged, String> {
+        self.0.get_or_init(|| read(engine, due)).await.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Reads slice by slice, and adds up each apart from the tasks that answer calls.
+async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
+    let (mut merged, mut after) = (Merged::default(), None);
+    loop {
+        let (members, more) = children::members(engine, due, after).await?;
+        let (Some(first), Some(last)) = (members.first(), members.last()) else {
+            match more {
+                Some(_) => after = more,
+                None => return Ok(merged),
+            }
+            continue;
+        };
+        let rows = children::rows(engine, due.release, *first, *last).await?;
+        let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
+        let adding = spawn_blocking(move || {
+            merged.add(&rows, &members, slot, &strategy);
+            merged
+        });
+        merged = adding.await.map_err(|error| {
+            tracing::error!(%error, release = due.id, "the reports of children could not be added up");
+            "the reports of children could not be added up; see the manager's log".to_owned()
+        })?;
+        match more {
+            Some(_) => after = more,
+            None => return Ok(merged),
+        }
+    }
+}
+
+impl Merged {
+    /// Adds what some children reported.
+    fn add(
+        &mut self,
+        rows: &[StageResultRow],
+        members: &[ChildKey],
+        slot: Option<Slot>,
+        strategy: &Strategy,
+    ) {
+        let mut found: BTreeMap<u8, Vec<Summary>> = BTreeMap::new();
+        // The attempts of a child in a stage follow one another, the latest last.
+        let mut attempts: BTreeMap<(u32, i16), Vec<Summary>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
+            let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
+            let of_child = attempts.entry((row.child_key, row.stage)).or_default();
+            // A try that got no call of the new version was no test, but its calls were shared out like all others. What
+            // else was tried before is replaced: a manager says it once more, and who was told to try again starts afresh.
+            of_child.retain(|before| before.agents.is_none() && before.has_no_calls());
+            of_child.push(summary);
+        }
+        for ((child, stage), summaries) in attempts {
+            let Some(of) = u8::try_from(stage).ok().map(Slot) else { continue };
+            let is_meant = slot.is_none_or(|slot| slot == of);
+            let Some(index) = of.stage_index().filter(|_| is_meant) else { continue };
+            if let Some(stage) = strategy.stages.get(index) {
+                self.off.note(ChildKey(child), &summaries, stage.new_traffic);
+            }
+            self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
+            found.entry(index as u8).or_default().extend(summaries);
+        }
+        for (index, summaries) in found {
+            let Some(stage) = strategy.stages.get(usize::from(index)) else { continue };
+            let strata = Strata::of(&summaries, stage.new_traffic);
+            self.stages.entry(index).or_default().merge(&strata);
+        }
+    }
+
+    /// Both versions side by side, part by part.
+    fn parts<'m>(
+        &'m self,
+        of: ChildMetric,
+        strategy: &'m Strategy,
+    ) -> impl Iterator<Item = (Part, Stratum)> + 'm {
+        let stages = self
+            .stages
+            .iter()
+            .filter_map(|(at, strata)| Some((*at, strategy.stages.get(usize::from(*at))?, strata)));
+        stages.flat_map(move |(at, stage, strata)| {
+            let part = move |(key, sides): (&Key, &Sides)| {
+                let found = stratum(stage, *key, sides, of)?;
+                Some((Part { stage: at, key: *key }, named(found, *key)))
+            };
+            strata.iter().filter_map(part)
+        })
+    }
+
+    /// All of it, to be looked at once: the order alone counts.
+    pub fn strata(&self, of: ChildMetric, strategy: &Strategy) -> Vec<Stratum> {
+        (0..)
+            .zip(self.parts(of, strategy))
+            .map(|(interval, (_, stratum))| Stratum { interval, ..stratum })
+            .collect()
+    }
+
+    /// Appends what earlier looks did not take, as of one interval of the analysis. Whether there is anything.
+    pub fn append(
+        &self,
+        found: &mut Metered,
+        of: ChildMetric,
+        strategy: &Strategy,
+        interval: u64,
+    ) -> Result<bool, String> {
+        let taken = taken(found, strategy);
+        let before = found.strata.len();
+        for (part, now) in self.parts(of, strategy) {
+            let new = match taken.get(&part) {
+                None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
+                Some(taken) => taken.left_of(&now),
+            };
+            let Some((baseline, canary, calls)) = new else { continue };
+            if baseline.count() == 0 && canary.count() == 0 {
+                continue;
+            }
+            found.strata.push(Stratum { calls, interval, baseline, canary, ..now });
+            found.parts.push(part);
+        }
+        if found.strata.len() > MAX_STRATA {
+            return Err(format!("children reported more than {MAX_STRATA} times apart: look less often"));
+        }
+        Ok(found.strata.len() > before)
+    }
+}
+
+/// What is ranked together has one name: calls of different intervals are not.
+fn named(stratum: Stratum, key: Key) -> Stratum {
+    match key.interval {
+        0 => stratum,
+        interval => Stratum { stage: format!("{}, interval {interval}", stratum.stage), ..stratum },
+    }
+}
+
+/// What earlier looks took of a part.
+struct Taken {
+    baseline: Sample,
+    canary: Sample,
+    /// Failed ones too, where they are counted.
+    calls: [u64; 2],
+}
+
+impl Taken {
+    fn of(stratum: &Stratum) -> Self {
+        let Stratum { baseline, canary, .. } = stratum.clone();
+        Self { baseline, canary, calls: stratum.calls() }
+    }
+
+    fn with(self, more: &Stratum) -> Option<Self> {
+        let ([a, b], [c, d]) = (self.calls, more.calls());
+        let (baseline, canary) = (self.baseline.with(&more.baseline)?, self.canary.with(&more.canary)?);
+        Some(Self { baseline, canary, calls: [a.saturating_add(c), b.saturating_add(d)] })
+    }
+
+    /// What is there now beyond it; `None`: less than was taken.
+    fn left_of(&self, now: &Stratum) -> Option<(Sample, Sample, Option<[u64; 2]>)> {
+        let [base, new] = self.calls;
+        let calls = now.calls.map(|[a, b]| [a.saturating_sub(base), b.saturating_sub(new)]);
+        Some((now.baseline.since(&self.baseline)?, now.canary.since(&self.canary)?, calls))
+    }
+}
+
+/// What earlier looks took, part by part.
+fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<Part, Taken> {
+    // A run that an earlier build began doesn't say which parts it took.
+    for at in found.parts.len()..found.strata.len() {
+        let part = unsaid(&found.strata[at], strategy);
+        found.parts.push(part);
+    }
+    let mut taken: BTreeMap<Part, Taken> = BTreeMap::new();
+    for (part, stratum) in found.parts.iter().zip(&found.strata) {
+        let sum = match taken.remove(part) {
+            None => Some(Taken::of(stratum)),
+            Some(taken) => taken.with(stratum),
+        };
+        taken.extend(sum.map(|sum| (*part, sum)));
+    }
+    taken
+}
+
+/// What an earlier build took: whole stages, under the split that their names say.
+fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Part {
+    let name = stratum.stage.as_str();
+    let is_of = |stage: &&Stage| {
+        name.strip_prefix(stage.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+    };
+    let stage = strategy.stages.iter().rposition(|stage| is_of(&stage));
+    let split = name.rsplit_once(", split ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let ordered = stage.and_then(|at| strategy.stages.get(at)).map_or(0, |stage| stage.new_traffic);
+    let key = Key { split: split.unwrap_or(ordered), measured_split: None, interval: 0 };
+    Part { stage: stage.unwrap_or_default() as u8, key }
+}

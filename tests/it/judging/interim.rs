@@ -1,0 +1,245 @@
+//! Looks while a stage goes on, at what children report of it before its end.
+
+use choirmaster::analysis::Histogram;
+use serde_json::{Value, json};
+
+use super::{in_state, judged, look_until, registered};
+use crate::{
+    analysis::random::Random,
+    world::{STAGE, World, summary},
+};
+
+/// Far more looks than it takes.
+const TIMES: &str = "duration: 600s, interval: 1s, metrics: [{name: times, provider: children, \
+    metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]";
+
+/// Everything that an agent has measured of a stage: half of its calls go to the new version.
+struct Meter {
+    random: Random,
+    slower: f64,
+    intervals: Vec<(u32, [Histogram; 2])>,
+}
+
+impl Meter {
+    fn new(slower: f64, seed: u64) -> Self {
+        Self { random: Random::new(seed), slower, intervals: Vec::new() }
+    }
+
+    /// Takes so many calls in an interval.
+    fn call(&mut self, interval: u32, calls: usize) {
+        let empty = || Histogram::new(1.01).unwrap();
+        if self.intervals.last().is_none_or(|(last, _)| *last != interval) {
+            self.intervals.push((interval, [empty(), empty()]));
+        }
+        let (_, sides) = self.intervals.last_mut().unwrap();
+        for call in 0..calls {
+            let is_new = call % 2 == 1;
+            let ms = 10.0 * if is_new { self.slower } else { 1.0 } * self.random.log_normal(0.3);
+            sides[usize::from(is_new)].record(ms).unwrap();
+        }
+    }
+
+    fn strata(&self) -> Value {
+        let stratum = |(interval, [base, new]): &(u32, [Histogram; 2])| {
+            json!({"split": 50, "interval": interval, "f1_calls": base.count(), "f1_errors": 0,
+                "f2_calls": new.count(), "f2_errors": 0, "f1_histogram": base, "f2_histogram": new})
+        };
+        self.intervals.iter().map(stratum).collect()
+    }
+}
+
+async fn tell(world: &World, child: &str, offer: &str, status: u8, strata: Value) -> u16 {
+    let mut summary = summary(STAGE, status);
+    summary["strata"] = strata;
+    let body = json!({"id": child, "release_id": offer, "stage_summaries": [summary], "next_stage": ""});
+    world.post("/result", &body).await.status
+}
+
+/// Half of the calls to each version.
+fn even(text: &str) -> String {
+    let text = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
+    text.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n")
+}
+
+/// So many children that have begun a stage that is judged.
+async fn testing(id: &str, block: &str, count: usize) -> (World, Vec<String>) {
+    let world = World::start().await;
+    let mut children = Vec::new();
+    for _ in 0..count {
+        children.push(world.child().await);
+    }
+    registered(&world, count).await;
+    world.submit(&even(&judged(id, block))).await.ok();
+    for child in &children {
+        assert_eq!(world.poll(child).await.1, id);
+        world.fetch(child, id).await.ok();
+    }
+    (world, children)
+}
+
+fn calls(analysis: &Value) -> u64 {
+    let evidence = &analysis["metrics"][0]["evidence"];
+    let count = |side: &str| evidence[side]["count"].as_u64().unwrap_or(0);
+    count("baseline") + count("canary")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_version_is_stopped_by_what_one_child_reports_while_others_say_nothing() {
+    let (world, children) = testing("slow", TIMES, 3).await;
+    let mut meter = Meter::new(10.0, 1);
+    meter.call(7, 400);
+    assert_eq!(tell(&world, &children[0], "slow", 1, meter.strata()).await, 200);
+    let shown = in_state(&world, "slow", "RollingBack").await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!(analysis["verdict"], "fail", "{analysis:#}");
+    assert_eq!(analysis["metrics"][0]["evidence"]["looks"], 1, "the first that could decide: {analysis:#}");
+    for child in &children {
+        let end = world.end_stage(child, "slow", STAGE).await.ok().json();
+        assert_eq!(end["end_stage"], true, "everybody is told to end it");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_told_again_with_more_counts_once_and_late_data_count_at_the_next_look() {
+    let block = TIMES.replace("600s", "4s");
+    let (world, children) = testing("good", &block, 2).await;
+    let mut meters = [Meter::new(1.0, 1), Meter::new(1.0, 2)];
+    let counted = |told: u64| move |shown: &Value| calls(&shown["analyses"][0]) == told;
+    meters[0].call(7, 3_000);
+    tell(&world, &children[0], "good", 1, meters[0].strata()).await;
+    look_until(&world, "good", counted(3_000)).await;
+    // The other one was slow to tell of the same interval; this one goes on.
+    meters[1].call(7, 2_000);
+    meters[0].call(8, 1_000);
+    for (child, meter) in children.iter().zip(&meters) {
+        tell(&world, child, "good", 1, meter.strata()).await;
+    }
+    look_until(&world, "good", counted(6_000)).await;
+    meters[1].call(8, 4_000);
+    for (child, meter) in children.iter().zip(&meters) {
+        tell(&world, child, "good", 2, meter.strata()).await;
+    }
+    let shown = look_until(&world, "good", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!((&analysis["verdict"], calls(analysis)), (&"pass".into(), 10_000), "{analysis:#}");
+    assert!(analysis["metrics"][0]["evidence"]["looks"].as_u64().unwrap() >= 3, "{analysis:#}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_child_begins_anew_what_was_counted_stays_and_waits_for_more() {
+    let block = TIMES.replace("600s", "4s");
+    let (world, children) = testing("anew", &block, 1).await;
+    let (mut before, mut after) = (Meter::new(1.0, 1), Meter::new(1.0, 2));
+    before.call(7, 4_000);
+    tell(&world, &children[0], "anew", 1, before.strata()).await;
+    look_until(&world, "anew", |shown| calls(&shown["analyses"][0]) == 4_000).await;
+    after.call(7, 100);
+    after.call(8, 3_000);
+    tell(&world, &children[0], "anew", 2, after.strata()).await;
+    let shown = look_until(&world, "anew", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+    assert_eq!(calls(&shown["analyses"][0]), 7_000, "{:#}", shown["analyses"][0]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_reports_before_the_end_there_is_one_look() {
+    let block = TIMES.replace("600s", "3s");
+    let (world, children) = testing("once", &block, 2).await;
+    for (child, seed) in children.iter().zip(1..) {
+        let mut meter = Meter::new(1.0, seed);
+        meter.call(0, 4_000);
+        tell(&world, child, "once", 2, meter.strata()).await;
+    }
+    let shown = look_until(&world, "once", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!((&analysis["verdict"], calls(analysis)), (&"pass".into(), 8_000), "{analysis:#}");
+    let evidence = &analysis["metrics"][0]["evidence"];
+    assert_eq!((&evidence["looks"], &analysis["looks"]), (&1.into(), &1.into()), "{analysis:#}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_background_a_slow_version_is_found_before_the_stage_is_over() {
+    let world = World::start().await;
+    let child = world.child().await;
+    let block = "analysis: {interval: 1s, metrics: [{name: times, provider: children, metric: responseTime, \
+        strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]}";
+    let text = format!("{}\nrollout: {{order: parallel, {block}}}\n", crate::world::strategy("behind"));
+    world.submit(&even(&text)).await.ok();
+    world.poll(&child).await;
+    world.fetch(&child, "behind").await.ok();
+    let mut meter = Meter::new(10.0, 1);
+    meter.call(3, 2_000);
+    tell(&world, &child, "behind", 1, meter.strata()).await;
+    let shown = in_state(&world, "behind", "RollingBack").await;
+    assert_eq!(shown["analyses"][0]["verdict"], "fail", "{shown:#}");
+    world.stop().await;
+}
+
+/// The results of one child, as the API shows them.
+async fn results(world: &World, id: &str) -> Vec<(String, f64)> {
+    let page = world.get(&format!("/api/v1/releases/{id}/children")).await.ok().json();
+    let results = page["items"][0]["results"].as_array().cloned().unwrap_or_default();
+    let told = |result: &Value| {
+        let calls: f64 = result["summary"]["strata"][0]["f2_calls"].as_f64().unwrap_or(0.0);
+        (result["status"].as_str().unwrap().to_owned(), calls)
+    };
+    results.iter().map(told).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_of_a_stage_that_goes_on_refreshes_numbers_and_changes_nothing_else() {
+    let world = World::start().await;
+    let child = world.child().await;
+    world.submit(&even(&crate::world::strategy("plain"))).await.ok();
+    world.poll(&child).await;
+    let mut meter = Meter::new(1.0, 1);
+    meter.call(7, 100);
+    assert_eq!(tell(&world, &child, "plain", 1, meter.strata()).await, 409, "it has not begun");
+    assert_eq!(results(&world, "plain").await, []);
+    world.fetch(&child, "plain").await.ok();
+    assert_eq!(
+        tell(&world, &child, "plain", 0, meter.strata()).await,
+        400,
+        "nobody reports what is not begun"
+    );
+    assert_eq!(tell(&world, &child, "plain", 1, meter.strata()).await, 200);
+    assert_eq!(results(&world, "plain").await, [("InProgress".to_owned(), 50.0)]);
+    let end = world.end_stage(&child, "plain", STAGE).await.ok().json();
+    assert_eq!(end["end_stage"], false, "it is not ready to end");
+    meter.call(7, 100);
+    assert_eq!(tell(&world, &child, "plain", 1, meter.strata()).await, 200);
+    assert_eq!(results(&world, "plain").await, [("InProgress".to_owned(), 100.0)]);
+    // Who is ready stays so, whatever it goes on to measure.
+    assert_eq!(tell(&world, &child, "plain", 2, meter.strata()).await, 200);
+    meter.call(7, 100);
+    assert_eq!(tell(&world, &child, "plain", 1, meter.strata()).await, 200);
+    assert_eq!(results(&world, "plain").await, [("SuccessWaiting".to_owned(), 150.0)]);
+    assert_eq!(world.end_stage(&child, "plain", STAGE).await.ok().json()["end_stage"], true);
+    assert_eq!(tell(&world, &child, "plain", 4, meter.strata()).await, 200);
+    meter.call(7, 100);
+    assert_eq!(
+        tell(&world, &child, "plain", 1, meter.strata()).await,
+        200,
+        "it came late, and says nothing new"
+    );
+    assert_eq!(results(&world, "plain").await, [("Completed".to_owned(), 150.0)]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_reports_while_it_tests_is_told_the_time_and_nobody_else_is() {
+    let world = World::start().await;
+    let child = world.child().await;
+    world.submit(&crate::world::strategy("time")).await.ok();
+    world.poll(&child).await;
+    world.fetch(&child, "time").await.ok();
+    let before = jiff::Timestamp::now().as_millisecond();
+    let told = world.report(&child, "time", STAGE, 1).await.ok().json();
+    let time = told["time_ms"].as_i64().unwrap();
+    assert!((before..=jiff::Timestamp::now().as_millisecond()).contains(&time), "{told}");
+    assert_eq!(world.report(&child, "time", STAGE, 2).await.ok().body, b"");
+    world.stop().await;
+}
