@@ -32,9 +32,13 @@ pub struct Counts {
 #[serde(rename_all = "camelCase")]
 pub struct Stratum {
     pub stage: String,
-    /// The share of calls that the canary was to get, if one was ordered and both sides are counted in calls.
+    /// The share of calls that the canary was to get, if one was ordered and the calls of both sides are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_share: Option<f64>,
+    /// Calls of baseline and canary, those too of which the samples say nothing; absent: those of the samples. The calls of a
+    /// version that fails more often must not look like a split that wasn't ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<[u64; 2]>,
     /// Which interval of the analysis, from 0. Its data are complete at `(interval + 1) · interval_ms`.
     pub interval: u64,
     pub baseline: Sample,
@@ -43,7 +47,7 @@ pub struct Stratum {
 
 impl Stratum {
     pub fn new(stage: impl Into<String>, interval: u64, baseline: Sample, canary: Sample) -> Self {
-        Self { stage: stage.into(), canary_share: None, interval, baseline, canary }
+        Self { stage: stage.into(), canary_share: None, calls: None, interval, baseline, canary }
     }
 
     /// With the split that was ordered.
@@ -51,6 +55,18 @@ impl Stratum {
     pub fn ordered(mut self, canary_share: f64) -> Self {
         self.canary_share = Some(canary_share);
         self
+    }
+
+    /// With the calls of baseline and canary, where the samples don't hold all of them.
+    #[must_use]
+    pub fn called(mut self, calls: [u64; 2]) -> Self {
+        self.calls = Some(calls);
+        self
+    }
+
+    /// Calls of baseline and canary.
+    pub fn calls(&self) -> [u64; 2] {
+        self.calls.unwrap_or_else(|| [self.baseline.count(), self.canary.count()])
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::split::SplitEvidence;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
@@ -40,6 +42,9 @@ pub struct Evidence {
     /// About how many more calls on both sides together would decide, at the split there was, if the estimate holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_calls: Option<u64>,
+    /// How the calls were shared out between the versions; absent where no split was ordered, or the calls aren't known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitEvidence>,
 }
 
 /// One side, all strata together: to be read, not to be judged by.

@@ -11,6 +11,7 @@ use super::{
     group::{Group, Pooled},
     hypothesis::{Hypothesis, Inflation, Kind},
     judge::{Decision, Judgement, Obstacle},
+    split::Split,
 };
 
 /// More calls than this are as good as never.
@@ -55,6 +56,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         alpha: judgement.design.alpha,
         alpha_spent: judgement.spent,
         more_calls: None,
+        split: if faulty { None } else { judgement.splits.evidence(judgement.design.alpha) },
     };
     if let Some((_, estimate)) = effect
         && decision.verdict == Some(Verdict::Inconclusive)
@@ -274,7 +276,7 @@ fn hindered(obstacle: &Obstacle) -> String {
         }
         Obstacle::NoData { baseline: true, .. } => "No data: the baseline measured nothing.".to_owned(),
         Obstacle::NoData { .. } => "No data: the canary measured nothing.".to_owned(),
-        Obstacle::Split { share, baseline, canary } => format!(
+        Obstacle::Split(Split { share, baseline, canary }) => format!(
             "Inconclusive: the canary had {canary} of {} calls, which isn't the {} that was ordered, so the sides \
              differ in more than the version.",
             baseline + canary,

@@ -24,14 +24,11 @@ use super::{
     hypothesis::{Hypothesis, Inflation, Kind},
     previous::{BetweenRuns, between_runs},
     rank::Map,
-    rate::split_mismatch,
     spending,
+    split::{Split, Splits},
     spread::Step,
     sums::Tails,
 };
-
-/// A split less probable than this isn't the one that was ordered.
-const SPLIT_MISMATCH_P: f64 = 0.001;
 
 /// Values on both sides together by which a metric is seen to be mostly zero or not.
 const ENOUGH_TO_TELL_ZEROS: u64 = 20;
@@ -70,7 +67,7 @@ pub struct Judgement {
     pub(super) steps: [Step; 2],
     seen: usize,
     /// Calls of both sides by ordered share, for the comparison with the split.
-    splits: Vec<Split>,
+    pub(super) splits: Splits,
     /// Looks that counted, and the interval up to which the last of them went.
     pub(super) looks: u64,
     intervals: u64,
@@ -78,19 +75,12 @@ pub struct Judgement {
     verdict: Option<Verdict>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Split {
-    share: f64,
-    baseline: u64,
-    canary: u64,
-}
-
 /// What keeps a look from deciding.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Obstacle {
     Fault(DataFault),
     NoData { baseline: bool, canary: bool },
-    Split { share: f64, baseline: u64, canary: u64 },
+    Split(Split),
     FewEffectivePoints(f64),
     UnknownRunVariation,
 }
@@ -116,7 +106,7 @@ impl Judgement {
             hypotheses: Vec::new(),
             steps: [Step::default(), Step::default()],
             seen: 0,
-            splits: Vec::new(),
+            splits: Splits::default(),
             looks: 0,
             intervals: 0,
             spent: 0.0,
@@ -218,7 +208,9 @@ impl Judgement {
     /// Takes in what is complete.
     fn take(&mut self, strata: &[Stratum], last: bool) -> Vec<Vec<Group>> {
         for stratum in &strata[self.seen.min(strata.len())..] {
-            self.note_split(stratum);
+            if let Some(share) = stratum.canary_share {
+                self.splits.note(share, stratum.calls());
+            }
             if self.design.sampling == Sampling::Calls {
                 for (step, sample) in self.steps.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
                     if let (Sample::Values(values), false) = (sample, step.is_fine()) {
@@ -240,29 +232,13 @@ impl Judgement {
         self.hypotheses.iter_mut().map(advance).collect()
     }
 
-    fn note_split(&mut self, stratum: &Stratum) {
-        let Some(share) = stratum.canary_share else { return };
-        let (baseline, canary) = (stratum.baseline.count(), stratum.canary.count());
-        match self.splits.iter_mut().find(|split| split.share.to_bits() == share.to_bits()) {
-            Some(split) => {
-                split.baseline += baseline;
-                split.canary += canary;
-            }
-            None => self.splits.push(Split { share, baseline, canary }),
-        }
-    }
-
     fn obstacle(&self, strata: &[Stratum]) -> Option<Obstacle> {
         let empty = |side: fn(&Stratum) -> &Sample| strata.iter().all(|s| side(s).count() == 0);
         let (baseline, canary) = (empty(|s| &s.baseline), empty(|s| &s.canary));
         if baseline || canary {
             return Some(Obstacle::NoData { baseline, canary });
         }
-        let level = SPLIT_MISMATCH_P / self.splits.len().max(1) as f64;
-        self.splits
-            .iter()
-            .find(|s| split_mismatch(s.baseline, s.canary, s.share) < level)
-            .map(|s| Obstacle::Split { share: s.share, baseline: s.baseline, canary: s.canary })
+        self.splits.mismatch(self.design.alpha).map(Obstacle::Split)
     }
 
     /// What inflates the variance of each hypothesis.

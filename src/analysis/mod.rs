@@ -63,6 +63,7 @@ pub mod rate;
 pub mod resolution;
 pub mod root;
 pub mod spending;
+pub mod split;
 pub mod spread;
 pub mod sums;
 pub mod tail;

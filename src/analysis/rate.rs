@@ -91,10 +91,3 @@ impl Rates {
         exact.map_or(rough, |(upper, lower)| Tails { upper, lower, ..rough })
     }
 }
-
-/// The probability of a split at least as far from the ordered one: twice the smaller binomial tail.
-pub fn split_mismatch(baseline: u64, canary: u64, ordered: f64) -> f64 {
-    let total = baseline + canary;
-    let tail = binomial_sf(canary, total, ordered).min(binomial_cdf(canary, total, ordered));
-    (2.0 * tail).min(1.0)
-}

@@ -4,7 +4,7 @@
 //! version's errors, and whoever keeps no histogram nothing of how times are spread: that is no data, and neither 0 nor a
 //! pass.
 
-use std::{collections::BTreeMap, fmt::Write as _, ops::Range, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use super::{agenda::Due, threshold};
 use crate::{
@@ -12,11 +12,7 @@ use crate::{
     engine::Engine,
     model::{ChildKey, ReleaseKey, StageStatus},
     release::{
-        analysis::Metered,
-        assignment::Slot,
-        state::State,
-        strata::{Key, Sides, Strata},
-        summary::Summary,
+        analysis::Metered, assignment::Slot, state::State, strata::Strata, summary::Summary,
         upstream::aggregate,
     },
     store::rows::StageResultRow,
@@ -160,25 +156,6 @@ pub(super) async fn strata_since(
     let strata =
         (0..).zip(pairs).map(|(at, (name, baseline, canary))| Stratum::new(name, at, baseline, canary));
     Ok(Some(strata.collect()))
-}
-
-/// Both versions side by side, where both measured what is meant.
-pub(super) fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
-    let [baseline, canary] = match of {
-        ChildMetric::ErrorRate => sides.counts?.map(Sample::Counts),
-        ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Measured),
-    };
-    let mut name = stage.name.clone();
-    if key.split != stage.new_traffic {
-        let _ = write!(name, ", split {} %", key.split);
-    }
-    // Times are of successful calls: only where all were, their numbers are those of the split.
-    let is_whole = sides
-        .counts
-        .is_some_and(|counts| [baseline.count(), canary.count()] == counts.map(|side| side.calls));
-    let share = f64::from(key.split) / 100.0;
-    let found = Stratum::new(name, 0, baseline, canary);
-    Some(if is_whole && share > 0.0 && share < 1.0 { found.ordered(share) } else { found })
 }
 
 /// One measurement of the new version over all children.

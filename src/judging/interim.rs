@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{
-    agenda::Due,
-    children::{self, stratum},
-};
+use super::{agenda::Due, children, off::Off};
 use crate::{
     analysis::{Sample, Stratum},
     engine::Engine,
@@ -20,6 +17,7 @@ use crate::{
     release::{
         analysis::{Metered, Part},
         assignment::Slot,
+        measured::stratum,
         strata::{Key, Sides, Strata},
         summary::Summary,
     },
@@ -41,6 +39,8 @@ pub(super) struct Merged {
     stages: BTreeMap<u8, Strata>,
     /// Somebody reports while a stage goes on.
     pub is_interim: bool,
+    /// Those whose calls were shared out furthest from what was ordered.
+    pub off: Off,
 }
 
 impl Reports {
@@ -98,10 +98,13 @@ impl Merged {
             of_child.retain(|before| before.agents.is_none() && before.has_no_calls());
             of_child.push(summary);
         }
-        for ((_, stage), summaries) in attempts {
+        for ((child, stage), summaries) in attempts {
             let Some(of) = u8::try_from(stage).ok().map(Slot) else { continue };
             let is_meant = slot.is_none_or(|slot| slot == of);
             let Some(index) = of.stage_index().filter(|_| is_meant) else { continue };
+            if let Some(stage) = strategy.stages.get(index) {
+                self.off.note(ChildKey(child), &summaries, stage.new_traffic);
+            }
             self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
             found.entry(index as u8).or_default().extend(summaries);
         }
@@ -151,16 +154,14 @@ impl Merged {
         let before = found.strata.len();
         for (part, now) in self.parts(of, strategy) {
             let new = match taken.get(&part) {
-                None => Some([now.baseline.clone(), now.canary.clone()]),
-                Some([baseline, canary]) => {
-                    now.baseline.since(baseline).zip(now.canary.since(canary)).map(Into::into)
-                }
+                None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
+                Some(taken) => taken.left_of(&now),
             };
-            let Some([baseline, canary]) = new else { continue };
+            let Some((baseline, canary, calls)) = new else { continue };
             if baseline.count() == 0 && canary.count() == 0 {
                 continue;
             }
-            found.strata.push(Stratum { interval, baseline, canary, ..now });
+            found.strata.push(Stratum { calls, interval, baseline, canary, ..now });
             found.parts.push(part);
         }
         if found.strata.len() > MAX_STRATA {
@@ -178,19 +179,46 @@ fn named(stratum: Stratum, key: Key) -> Stratum {
     }
 }
 
+/// What earlier looks took of a part.
+struct Taken {
+    baseline: Sample,
+    canary: Sample,
+    /// Failed ones too, where they are counted.
+    calls: [u64; 2],
+}
+
+impl Taken {
+    fn of(stratum: &Stratum) -> Self {
+        let Stratum { baseline, canary, .. } = stratum.clone();
+        Self { baseline, canary, calls: stratum.calls() }
+    }
+
+    fn with(self, more: &Stratum) -> Option<Self> {
+        let ([a, b], [c, d]) = (self.calls, more.calls());
+        let (baseline, canary) = (self.baseline.with(&more.baseline)?, self.canary.with(&more.canary)?);
+        Some(Self { baseline, canary, calls: [a.saturating_add(c), b.saturating_add(d)] })
+    }
+
+    /// What is there now beyond it; `None`: less than was taken.
+    fn left_of(&self, now: &Stratum) -> Option<(Sample, Sample, Option<[u64; 2]>)> {
+        let [base, new] = self.calls;
+        let calls = now.calls.map(|[a, b]| [a.saturating_sub(base), b.saturating_sub(new)]);
+        Some((now.baseline.since(&self.baseline)?, now.canary.since(&self.canary)?, calls))
+    }
+}
+
 /// What earlier looks took, part by part.
-fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<Part, [Sample; 2]> {
+fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<Part, Taken> {
     // A run that an earlier build began doesn't say which parts it took.
     for at in found.parts.len()..found.strata.len() {
         let part = unsaid(&found.strata[at], strategy);
         found.parts.push(part);
     }
-    let mut taken: BTreeMap<Part, [Sample; 2]> = BTreeMap::new();
+    let mut taken: BTreeMap<Part, Taken> = BTreeMap::new();
     for (part, stratum) in found.parts.iter().zip(&found.strata) {
-        let more = [&stratum.baseline, &stratum.canary];
         let sum = match taken.remove(part) {
-            None => Some(more.map(Clone::clone)),
-            Some([baseline, canary]) => baseline.with(more[0]).zip(canary.with(more[1])).map(Into::into),
+            None => Some(Taken::of(stratum)),
+            Some(taken) => taken.with(stratum),
         };
         taken.extend(sum.map(|sum| (*part, sum)));
     }

@@ -152,7 +152,9 @@ async fn beside(
     let ends = analysis.duration.is_some();
     if ends && is_first && due.is_last {
         let strata = merged.strata(of, &due.strategy);
-        return judged(design, None, strata, due, found, Keep::Nothing, metric.failure_limit).await;
+        let mut found = judged(design, None, strata, due, found, Keep::Nothing, metric.failure_limit).await?;
+        merged.off.show(engine, &mut found);
+        return Ok(found);
     }
     if ends && is_first && !merged.is_interim {
         return Ok(found);
@@ -170,6 +172,7 @@ async fn beside(
     let (judgement, strata) = (found.judgement.take(), std::mem::take(&mut found.strata));
     let keep = if due.is_last { Keep::Nothing } else { Keep::All };
     let mut found = judged(design, judgement, strata, due, found, keep, metric.failure_limit).await?;
+    merged.off.show(engine, &mut found);
     if found.strata.is_empty() {
         found.parts.clear();
     }

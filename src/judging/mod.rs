@@ -22,6 +22,7 @@ mod children;
 mod conditions;
 mod interim;
 mod look;
+mod off;
 mod previous;
 mod threshold;
 

@@ -32,6 +32,9 @@ pub const FEATURE_QUESTIONS: &str = "questions";
 /// The name of the feature: times of calls are reported value by value.
 pub const FEATURE_VALUES: &str = "values";
 
+/// The name of the feature: a stage is reported while it goes on.
+pub const FEATURE_INTERIM: &str = "interim";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

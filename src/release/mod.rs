@@ -28,6 +28,7 @@ mod fleet;
 pub mod gate;
 pub mod lead;
 pub mod manager;
+pub mod measured;
 pub mod offer;
 pub mod open;
 pub mod part;

@@ -5,5 +5,6 @@ mod judge;
 pub mod random;
 mod rules;
 mod simulation;
+mod split;
 mod values;
 mod vectors;

@@ -42,7 +42,12 @@ async fn over_a_tree(
         config.traffic.calls_per_second = 100.0;
         change(config);
     };
-    let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, change)];
+    // No two of them take the same calls: what chance makes of one would be made twice.
+    let another = |config: &mut FleetConfig| {
+        change(config);
+        config.seed += 1;
+    };
+    let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, another)];
     look_until_agents(&root, 4).await;
     root.submit(&even(&judged(id, block))).await.ok();
     let shown = in_state(&root, id, state).await;
@@ -228,4 +233,22 @@ async fn two_children_with_different_splits_and_speeds_are_not_taken_for_one() {
         assert_eq!(count("baseline") + count("canary"), 16_000, "{analysis:#}");
         world.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_whose_calls_are_not_shared_out_as_ordered_is_shown_with_the_verdict() {
+    let world = World::start().await;
+    let children = [child(&world).await, child(&world).await];
+    registered(&world, 2).await;
+    world.submit(&judged("off", TIMES)).await.ok();
+    let mut other = numbers(70, 4_000, 20.0, 1.0, 2);
+    other[0]["split"] = json!(50);
+    let told = [numbers(50, 4_000, 20.0, 1.0, 1), other];
+    let shown = verdict_on(&world, "off", &children, &told).await;
+    assert_eq!(shown["verdict"], "inconclusive", "{shown:#}");
+    let split = &shown["metrics"][0]["evidence"]["split"];
+    assert!(split["eValue"].as_f64().unwrap() > split["threshold"].as_f64().unwrap(), "{split:#}");
+    assert_eq!(split["children"].as_array().unwrap().len(), 1, "{split:#}");
+    assert_eq!(split["children"][0]["child"], children[1], "{split:#}");
+    world.stop().await;
 }

@@ -7,6 +7,7 @@ mod frozen;
 mod gates;
 mod history;
 mod managers;
+mod measured;
 mod model;
 mod one_stage;
 mod partial;

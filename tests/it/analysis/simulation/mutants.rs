@@ -3,9 +3,10 @@
 
 use choirmaster::analysis::{
     Design, Judgement, Occasion, Sample, Sampling, Spending, Stratum, Tolerance, Verdict,
-    dist::{normal_sf, pearson3_sf},
+    dist::{binomial_sf, normal_sf, pearson3_sf},
     rank::{Alternative, Map, normal_p, rank_sums},
     spending::{Bounds, spent},
+    split::{Split, Splits},
     spread::Side,
 };
 
@@ -184,4 +185,29 @@ fn a_judge_that_tests_for_any_difference_and_filters_by_the_estimate_is_refused(
         p(&baseline, &canary, Map::IDENTITY) <= ALPHA && estimate_exceeds
     };
     told_apart(300, real, mutant);
+}
+
+#[test]
+fn a_check_of_the_split_that_sees_only_those_that_are_off_is_refused() {
+    // A thousand children, each with its calls as ordered.
+    let fleet = |random: &mut Random| -> Vec<Split> {
+        let child = |_| {
+            let canary = random.binomial(128, 0.5);
+            Split { share: 0.5, baseline: 128 - canary, canary }
+        };
+        (0..1_000).map(child).collect()
+    };
+    let is_off = |fleet: Vec<Split>| {
+        let mut splits = Splits::default();
+        for split in fleet {
+            splits.note(split.share, [split.baseline, split.canary]);
+        }
+        splits.mismatch(ALPHA).is_some()
+    };
+    // Each of those by a binomial test at the level of the check.
+    let strays_are_off = |fleet: Vec<Split>| {
+        let p = |split: &Split| 2.0 * binomial_sf(split.canary, split.baseline + split.canary, split.share);
+        fleet.iter().filter(|split| split.z() > 3.29).any(|split| p(split) < 0.001)
+    };
+    told_apart(300, |random| is_off(fleet(random)), |random| strays_are_off(fleet(random)));
 }

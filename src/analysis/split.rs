@@ -1,0 +1,119 @@
+//! Did the canary get the share of the calls that was ordered? One check over all that was measured, which may be
+//! repeated at every look.
+//!
+//! Where the calls were not shared out as ordered, something else than chance decided which version got which call, and
+//! the sides differ in more than the version. The evidence against "as ordered" is a ratio of likelihoods: of n calls
+//! with k on the canary, ordered with share p, against a share drawn from a beta distribution around p,
+//!
+//! E = B(κp + k, κ(1 − p) + n − k) / (B(κp, κ(1 − p)) pᵏ (1 − p)ⁿ⁻ᵏ).
+//!
+//! Under what was ordered E is a martingale in the calls, as is the product over several ordered shares, so it ever
+//! exceeds 1/level with probability `level` at most, however often it is looked at (Ville 1939; for counts Lindon and
+//! Malek 2022). It is asked of all strata together: whoever selects those that are off, and asks these alone, finds some
+//! in every large fleet.
+
+use serde::{Deserialize, Serialize};
+
+/// How close to the ordered share the alternative expects the true one, in calls: shares that are off by some percent of
+/// all calls, which some thousand calls tell apart from chance.
+const KAPPA: f64 = 1_000.0;
+
+/// The part of a metric's alpha with which a split that is as ordered is taken for another one, on top of it: 0.001 for
+/// all metrics of a release with an alpha of 0.05 together.
+const PART_OF_ALPHA: f64 = 0.02;
+
+/// Larger evidence is shown as this: JSON has no infinity.
+const MOST_EVIDENCE: f64 = 1e300;
+
+/// Calls of both sides by ordered share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Splits(Vec<Split>);
+
+/// The calls of all strata for which one share was ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Of the canary, between 0 and 1.
+    pub share: f64,
+    pub baseline: u64,
+    pub canary: u64,
+}
+
+/// What the check of the split found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SplitEvidence {
+    /// How many times more probable the calls are under another split than under the ordered one, at most 1e300.
+    pub e_value: f64,
+    /// From here on the split is not the one that was ordered.
+    pub threshold: f64,
+    /// What was ordered, and the calls there were.
+    pub splits: Vec<Split>,
+    /// Children that are off by themselves, if whoever handed in the data knows: to be looked at, not judged by. In a large
+    /// fleet some are off by chance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildSplit>,
+}
+
+/// How the calls of one child were shared out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildSplit {
+    pub child: String,
+    pub split: Split,
+    /// Standard deviations from what was ordered.
+    pub z: f64,
+}
+
+impl Split {
+    /// ln E.
+    fn ln_evidence(&self) -> f64 {
+        let (m, n) = (self.baseline as f64, self.canary as f64);
+        let (a, b) = (KAPPA * self.share, KAPPA * (1.0 - self.share));
+        let ln_beta = |a: f64, b: f64| libm::lgamma(a) + libm::lgamma(b) - libm::lgamma(a + b);
+        ln_beta(a + n, b + m) - ln_beta(a, b) - n * self.share.ln() - m * (-self.share).ln_1p()
+    }
+
+    /// Standard deviations by which the canary's calls are off.
+    pub fn z(&self) -> f64 {
+        let calls = self.baseline as f64 + self.canary as f64;
+        let deviation = (calls * self.share * (1.0 - self.share)).sqrt();
+        if deviation > 0.0 { (self.canary as f64 - calls * self.share) / deviation } else { 0.0 }
+    }
+}
+
+impl Splits {
+    /// Adds calls that were to be shared out so.
+    pub fn note(&mut self, share: f64, [baseline, canary]: [u64; 2]) {
+        match self.0.iter_mut().find(|split| split.share.to_bits() == share.to_bits()) {
+            Some(split) => {
+                split.baseline = split.baseline.saturating_add(baseline);
+                split.canary = split.canary.saturating_add(canary);
+            }
+            None => self.0.push(Split { share, baseline, canary }),
+        }
+    }
+
+    fn ln_evidence(&self) -> f64 {
+        self.0.iter().map(Split::ln_evidence).sum()
+    }
+
+    /// Of those that are not as ordered, all taken together, the one that is off most.
+    pub fn mismatch(&self, alpha: f64) -> Option<Split> {
+        let is_off = self.ln_evidence() >= threshold(alpha).ln();
+        let most = self.0.iter().max_by(|a, b| a.ln_evidence().total_cmp(&b.ln_evidence()));
+        most.copied().filter(|_| is_off)
+    }
+
+    /// What is to be shown of the check, for a metric with this alpha; `None` where nothing was ordered.
+    pub fn evidence(&self, alpha: f64) -> Option<SplitEvidence> {
+        let e_value = self.ln_evidence().exp().min(MOST_EVIDENCE);
+        let of =
+            |splits| SplitEvidence { e_value, threshold: threshold(alpha), splits, children: Vec::new() };
+        (!self.0.is_empty()).then(|| of(self.0.clone()))
+    }
+}
+
+fn threshold(alpha: f64) -> f64 {
+    1.0 / (PART_OF_ALPHA * alpha)
+}
