@@ -21,6 +21,7 @@ mod mutants;
 mod power;
 mod shapes;
 mod table;
+mod wire;
 
 use std::sync::{
     Mutex,
