@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::split::SplitEvidence;
+use super::{effects::Between, split::SplitEvidence};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,6 +42,9 @@ pub struct Evidence {
     /// About how many more calls on both sides together would decide, at the split there was, if the estimate holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_calls: Option<u64>,
+    /// How much the children differ by which it is judged; absent where that isn't told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<Between>,
     /// How the calls were shared out between the versions; absent where no split was ordered, or the calls aren't known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitEvidence>,

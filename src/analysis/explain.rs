@@ -57,6 +57,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         alpha: judgement.design.alpha,
         alpha_spent: judgement.spent,
         more_calls: None,
+        children: judgement.children.between(),
         split: if faulty { None } else { judgement.splits.evidence(judgement.design.alpha) },
     };
     if let Some((_, estimate)) = effect
@@ -66,7 +67,22 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         evidence.more_calls = more_calls(judgement, &evidence, estimate);
     }
     evidence.sentence = sentence(&judgement.design, decision, &evidence);
+    if let (Some(few), None) = (few_children(&evidence), &decision.obstacle) {
+        evidence.sentence.push_str(&few);
+    }
     evidence
+}
+
+/// What a verdict on few children is about.
+fn few_children(evidence: &Evidence) -> Option<String> {
+    let between = evidence.children.filter(|between| between.deviation.is_none())?;
+    Some(match between.children {
+        1 => " This holds for the one child that measured enough of both versions.".to_owned(),
+        few => format!(
+            " This holds for the {few} children that measured enough of both versions: they are too few to tell how \
+             others differ."
+        ),
+    })
 }
 
 fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Option<(Effect, Estimate)> {
@@ -116,7 +132,7 @@ fn test_evidence(
         name: format!("{what} {way} by more than the tolerance"),
         z: tails.z,
         boundary,
-        p: if open { hypothesis.anytime_p() } else { tails.upper },
+        p: if open { hypothesis.anytime_p(inflation) } else { tails.upper },
         p_pass: tails.lower,
         level: if open { Some(hypothesis.alpha) } else { boundary.map(super::dist::normal_sf) },
         information: hypothesis.information(inflation),

@@ -17,6 +17,7 @@ use super::{
     dependence::{LEAST_EFFECTIVE_POINTS, autocorrelation_time},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
+    effects::Children,
     evidence::{Evidence, Verdict},
     exact::Distributions,
     explain,
@@ -68,6 +69,9 @@ pub struct Judgement {
     seen: usize,
     /// Calls of both sides by ordered share, for the comparison with the split.
     pub(super) splits: Splits,
+    /// How children differ, where that is known.
+    #[serde(default, skip_serializing_if = "Children::is_empty")]
+    pub(super) children: Children,
     /// Looks that counted, and the interval up to which the last of them went.
     pub(super) looks: u64,
     intervals: u64,
@@ -107,6 +111,7 @@ impl Judgement {
             steps: [Step::default(), Step::default()],
             seen: 0,
             splits: Splits::default(),
+            children: Children::default(),
             looks: 0,
             intervals: 0,
             spent: 0.0,
@@ -121,6 +126,11 @@ impl Judgement {
     /// The verdict that stands, once there is one.
     pub fn verdict(&self) -> Option<Verdict> {
         self.verdict
+    }
+
+    /// What is known of how children differ, before a look at what they measured.
+    pub fn set_children(&mut self, children: Children) {
+        self.children = children;
     }
 
     /// Looks at all strata so far, `elapsed_ms` after the analysis began. The verdict, once found, stands.
@@ -253,16 +263,16 @@ impl Judgement {
         };
         let of = |hypothesis: &Hypothesis| {
             let mut inflation = Inflation { factor: series, freedom: f64::INFINITY };
-            if let Some(runs) = runs {
-                inflation.factor += self.between_runs_factor(hypothesis, strata, runs);
-                inflation.freedom = runs.freedom;
+            for more in [runs, self.children.beyond_calls()].into_iter().flatten() {
+                inflation.factor += self.between_runs_factor(hypothesis, strata, more);
+                inflation.freedom = inflation.freedom.min(more.freedom);
             }
             inflation
         };
         Ok(self.hypotheses.iter().map(of).collect())
     }
 
-    /// The variance between runs, on the scale of the statistic and in units of its variance: the slope of the statistic
+    /// The variance between runs or children, on the scale of the statistic and in units of its variance: the slope of the statistic
     /// against the logarithm of the ratio tells how far a run's variation moves it.
     fn between_runs_factor(&self, hypothesis: &Hypothesis, strata: &[Stratum], runs: BetweenRuns) -> f64 {
         let sums = hypothesis.sums();
@@ -317,7 +327,7 @@ impl Judgement {
         let mut share = 1.0;
         for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {
             match self.design.end {
-                End::Open { .. } => drop(hypothesis.look_anytime()),
+                End::Open { .. } => drop(hypothesis.look_anytime(*inflation)),
                 End::Once => drop(hypothesis.look(*inflation, hypothesis.alpha, true)),
                 End::After { spending, .. } => {
                     let spent = spending::spent(spending, hypothesis.alpha, moment.gone);

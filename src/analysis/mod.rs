@@ -44,6 +44,7 @@ pub mod data;
 pub mod dependence;
 pub mod design;
 pub mod dist;
+pub mod effects;
 pub mod estimate;
 pub mod evidence;
 pub mod exact;

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     analysis::{
         Design, End, Judgement, Occasion, RunVariation, Sample, Spending, Stratum, Verdict,
-        previous::LEAST_WINDOWS,
+        effects::Children, previous::LEAST_WINDOWS,
     },
     engine::Engine,
     provider::{Registry, Samples},
@@ -152,7 +152,9 @@ async fn beside(
     let ends = analysis.duration.is_some();
     if ends && is_first && due.is_last {
         let strata = merged.strata(of, &due.strategy);
-        let mut found = judged(design, None, strata, due, found, Keep::Nothing, metric.failure_limit).await?;
+        let judgement = Some(told(None, design.clone(), merged.children(of))?);
+        let mut found =
+            judged(design, judgement, strata, due, found, Keep::Nothing, metric.failure_limit).await?;
         merged.off.show(engine, &mut found);
         return Ok(found);
     }
@@ -170,6 +172,7 @@ async fn beside(
     }
     let design = Design { end: while_running(analysis), ..design };
     let (judgement, strata) = (found.judgement.take(), std::mem::take(&mut found.strata));
+    let judgement = Some(told(judgement, design.clone(), merged.children(of))?);
     let keep = if due.is_last { Keep::Nothing } else { Keep::All };
     let mut found = judged(design, judgement, strata, due, found, keep, metric.failure_limit).await?;
     merged.off.show(engine, &mut found);
@@ -177,6 +180,14 @@ async fn beside(
         found.parts.clear();
     }
     Ok(found)
+}
+
+/// A judgement that is told how children differ.
+fn told(judgement: Option<Judgement>, design: Design, children: Children) -> Result<Judgement, String> {
+    let judgement = judgement.map_or_else(|| Judgement::new(design), Ok);
+    let mut judgement = judgement.map_err(|fault| fault.to_string())?;
+    judgement.set_children(children);
+    Ok(judgement)
 }
 
 /// How alpha is spent where it is looked at while it runs.

@@ -10,6 +10,7 @@ use crate::{
         assignment::Slot,
         ending::Ending,
         manager::Agents,
+        measured,
         strata::{self, Strata},
         summary::{self, Reported, Summary},
         upstream::aggregate,
@@ -26,9 +27,10 @@ impl Caller {
             None => Vec::new(),
         };
         let strata = Strata::of(&summaries, upward.split).told();
+        let effects = measured::effects(&summaries, upward.split);
         let why = upward.why.clone();
         let (agents, recount) = (Some(upward.agents), upward.recount);
-        let sum = Summary { strata, agents, why, recount, ..aggregate(upward.status, &summaries) };
+        let sum = Summary { strata, effects, agents, why, recount, ..aggregate(upward.status, &summaries) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone());
         Ok(self.parent.result(id, &upward.offer, summary).await?)
     }
@@ -52,8 +54,13 @@ impl Caller {
         let Some((key, slot, split, agents, next)) = found.await? else { return Ok(()) };
         let summaries = self.summaries(key, slot).await?;
         let strata = Strata::of(&summaries, split).told();
-        let sum =
-            Summary { agents: Some(agents), strata, ..aggregate(StageStatus::SuccessWaiting, &summaries) };
+        let effects = measured::effects(&summaries, split);
+        let sum = Summary {
+            agents: Some(agents),
+            strata,
+            effects,
+            ..aggregate(StageStatus::SuccessWaiting, &summaries)
+        };
         let summary = wire(sum, Some(name.to_owned()), next);
         Ok(self.parent.result(id, offer, summary).await?)
     }
@@ -103,6 +110,7 @@ fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>
         f1_histogram: summary.f1_histogram.map(|histogram| self::histogram(*histogram)),
         f2_histogram: summary.f2_histogram.map(|histogram| self::histogram(*histogram)),
         strata: summary.strata.into_iter().map(stratum).collect(),
+        effects: summary.effects,
     }
 }
 

@@ -91,6 +91,7 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
         f1_histogram: sent.f1_histogram.map(|sent| Box::new(histogram(sent))),
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
         strata: sent.strata.into_iter().map(stratum).collect(),
+        effects: sent.effects,
     }
 }
 

@@ -92,6 +92,7 @@ impl Story {
             f1_histogram: None,
             f2_histogram: None,
             why: None,
+            effects: None,
             recount: None,
             strata: Vec::new(),
         };

@@ -454,6 +454,7 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f1_histogram: None,
         f2_histogram: None,
         why: None,
+        effects: None,
         recount: None,
         strata: Vec::new(),
     }
