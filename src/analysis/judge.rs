@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     data::{self, DataFault, Sample, Stratum},
-    dependence::{LEAST_EFFECTIVE_POINTS, autocorrelation_time},
+    dependence::{LEAST_EFFECTIVE_POINTS, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
     effects::Children,
@@ -430,19 +430,13 @@ fn mostly_zero(strata: &[Stratum]) -> bool {
 
 /// How much more the difference of two series varies than that of independent values.
 fn series_inflation(strata: &[Stratum]) -> Result<f64, Obstacle> {
-    let series = |side: fn(&Stratum) -> &Sample| -> Vec<f64> {
-        let values = strata.iter().map(|s| match side(s) {
-            Sample::Values(values) => values.as_slice(),
-            _ => &[],
-        });
-        values.collect::<Vec<_>>().concat()
-    };
-    let (baseline, canary) = (series(|s| &s.baseline), series(|s| &s.canary));
-    let (m, n) = (baseline.len() as f64, canary.len() as f64);
-    let (a, b) = (autocorrelation_time(&baseline) / m, autocorrelation_time(&canary) / n);
-    let effective = (1.0 / a).min(1.0 / b);
-    if effective < LEAST_EFFECTIVE_POINTS {
-        return Err(Obstacle::FewEffectivePoints(effective));
+    fn points(sample: &Sample) -> &[f64] {
+        if let Sample::Values(values) = sample { values } else { &[] }
     }
-    Ok((a + b) / (1.0 / m + 1.0 / n))
+    let intervals: Vec<_> = strata.iter().map(|s| (points(&s.baseline), points(&s.canary))).collect();
+    let found = dependence(&intervals);
+    if found.effective < LEAST_EFFECTIVE_POINTS {
+        return Err(Obstacle::FewEffectivePoints(found.effective));
+    }
+    Ok(found.factor)
 }

@@ -28,6 +28,9 @@ const GROWTH: f64 = 1.05;
 /// The ratio of the ends of a bucket in the histograms that newer children report: the one in which managers keep them.
 const GAMMA: f64 = 1.01;
 
+/// Most intervals in which calls are counted apart: a report has no room for more.
+const MAX_PARTS: usize = 48;
+
 /// Shortest simulated call, in milliseconds.
 const SHORTEST_CALL_MS: f64 = 0.001;
 
@@ -91,6 +94,11 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
+    /// Makes a call: how long it took, `None` if it failed.
+    fn call(self, rng: &mut StdRng) -> Option<f64> {
+        (rng.random::<f64>() >= self.errors).then(|| self.latency.draw(rng))
+    }
+
     /// A version that isn't there any more.
     pub const DELETED: Self = Self { latency: Latency::Constant { ms: 1.0 }, errors: 1.0 };
 }
@@ -149,13 +157,13 @@ fn bound(bucket: usize) -> f64 {
 }
 
 impl Tally {
-    fn call(&mut self, behaviour: Behaviour, rng: &mut StdRng) {
+    /// Counts a call and the time it took; `None`: it failed.
+    fn count(&mut self, ms: Option<f64>) {
         self.calls += 1;
-        if rng.random::<f64>() < behaviour.errors {
+        let Some(ms) = ms else {
             self.errors += 1;
             return;
-        }
-        let ms = behaviour.latency.draw(rng);
+        };
         self.minimum_ms = self.minimum_ms.min(ms);
         self.maximum_ms = self.maximum_ms.max(ms);
         let bucket = ((ms / FIRST_BOUND_MS).ln() / GROWTH.ln()).ceil().max(0.0) as usize;
@@ -164,6 +172,12 @@ impl Tally {
             // What is longer than all there is a bucket for is none of the calls that are simulated.
             let _ = sketch.record(ms);
         }
+    }
+
+    /// An empty one that counts in the same way.
+    fn like(&self) -> Self {
+        let sketch = self.sketch.as_ref().and_then(|sketch| analysis::Histogram::new(sketch.gamma()).ok());
+        Self { sketch, ..Self::default() }
     }
 
     /// Share of failed calls; 0 of no calls is 0, as agents have it.
@@ -221,6 +235,15 @@ pub struct StageCalls {
     pub base: Tally,
     /// f2.
     pub new: Tally,
+    /// The same apart by interval, where they are counted apart.
+    parts: Vec<Part>,
+}
+
+/// What was counted in one interval.
+#[derive(Debug, Clone)]
+struct Part {
+    interval: u32,
+    sides: [Tally; 2],
 }
 
 impl StageCalls {
@@ -234,7 +257,22 @@ impl StageCalls {
             elapsed: Duration::ZERO,
             base: Tally::default(),
             new: Tally::default(),
+            parts: Vec::new(),
         }
+    }
+
+    /// Calls from now on are of this interval. Where there are as many as can be told, they are counted in the last.
+    pub fn enter(&mut self, interval: u32) {
+        let is_in_it = self.parts.last().is_some_and(|last| last.interval == interval);
+        if !is_in_it && self.parts.len() < MAX_PARTS {
+            let sides = [&self.base, &self.new].map(Tally::like);
+            self.parts.push(Part { interval, sides });
+        }
+    }
+
+    /// What was counted in each interval, f1 and f2.
+    pub fn parts(&self) -> impl Iterator<Item = (u32, [&Tally; 2])> {
+        self.parts.iter().map(|part| (part.interval, [&part.sides[0], &part.sides[1]]))
     }
 
     /// The same, with histograms.
@@ -250,10 +288,16 @@ impl StageCalls {
         self.elapsed += time;
         let due = (self.elapsed.as_secs_f64() * self.calls_per_second).floor() as u64;
         while self.calls() < due {
-            if rng.random::<f64>() < self.new_share {
-                self.new.call(self.new_behaviour, rng);
+            let is_new = rng.random::<f64>() < self.new_share;
+            let (tally, behaviour) = if is_new {
+                (&mut self.new, self.new_behaviour)
             } else {
-                self.base.call(self.base_behaviour, rng);
+                (&mut self.base, self.base_behaviour)
+            };
+            let took = behaviour.call(rng);
+            tally.count(took);
+            if let Some(part) = self.parts.last_mut() {
+                part.sides[usize::from(is_new)].count(took);
             }
         }
     }

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     model::StageStatus,
-    wire::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
+    wire::{
+        EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, ResultRequest, StageSummary,
+    },
 };
 
 /// Longest text of an error answer that is kept, in characters.
@@ -165,6 +167,22 @@ impl<'a> Child<'a> {
             next_stage: Some(next_stage.into()),
         };
         Ok(self.post("/result", &request).await?.map(|answer| answer.status))
+    }
+
+    /// Sends a result of a stage that goes on, once; what was answered, if it was taken.
+    pub async fn report_so_far(
+        &mut self,
+        offer: &Offer,
+        summary: StageSummary,
+    ) -> Result<Option<ManagerTime>, End> {
+        let request = ResultRequest {
+            id: self.id.clone().into(),
+            release_id: offer.id.as_str().into(),
+            stage_summaries: vec![summary],
+            next_stage: None,
+        };
+        let answer = self.post("/result", &request).await?.filter(|answer| answer.status == StatusCode::OK);
+        Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok()))
     }
 
     /// Asks for the end of a stage; what can't be understood is a no. `target` is `/end_stage`, with or without a wait.

@@ -136,7 +136,12 @@ impl FleetConfig {
 
     /// A path, with the wait that a modern child asks for.
     pub(super) fn waiting(&self, path: &str) -> String {
-        let wait = self.real(self.wait).min(MAX_REAL_WAIT).as_millis() as u64;
+        self.waiting_at_most(path, Duration::MAX)
+    }
+
+    /// The same, but no longer than an amount of real time.
+    pub(super) fn waiting_at_most(&self, path: &str, longest: Duration) -> String {
+        let wait = self.real(self.wait).min(MAX_REAL_WAIT).min(longest).as_millis() as u64;
         if wait == 0 { path.to_owned() } else { format!("{path}?wait={}", duration::show_millis(wait)) }
     }
 

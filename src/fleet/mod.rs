@@ -20,6 +20,7 @@ mod calls;
 mod child;
 mod client;
 mod config;
+mod interim;
 mod machine;
 mod modern;
 mod offer;

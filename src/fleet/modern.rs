@@ -1,6 +1,6 @@
 //! A child that uses what the protocol allows beside the reference: name, kind and capabilities at a poll, counts,
 //! errors of the base version and histograms in results, an id that survives restarts, results that are sent again
-//! until they are answered, jumps that are followed, `then: rollback` at the end of a stage, and long polls.
+//! until they are answered, reports of a stage while it goes on, jumps that are followed, `then: rollback` at the end of a stage, and long polls.
 //!
 //! It never exits by itself: what fails is tried again at the next poll. A manager that knows nothing of long polls
 //! answers at once; then it is asked as often as a deployed agent would ask.
@@ -10,15 +10,16 @@ use std::{borrow::Cow, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    calls::StageCalls,
+    calls::{StageCalls, Tally},
     child::{Child, End, hold, summary},
+    interim::Reporter,
     machine::Role,
     offer::{Offer, Stage, StageKind, Then},
     report::Phase,
 };
 use crate::{
-    model::StageStatus,
-    wire::{Capabilities, ChildKind, PollRequest, StageSummary, Then as Signal},
+    model::{FEATURE_INTERIM, StageStatus},
+    wire::{Capabilities, ChildKind, PollRequest, StageSummary, Stratum, Then as Signal},
 };
 
 /// Between two questions for the end of a stage, and between two tries to send a result.
@@ -57,6 +58,7 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
         capabilities: Some(Capabilities {
             runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
             labels: child.config.labels.clone(),
+            features: vec![FEATURE_INTERIM.to_owned()],
             ..Capabilities::default()
         }),
         ..PollRequest::default()
@@ -113,12 +115,22 @@ async fn run_stage<'o>(
     };
     let mut calls = child.calls(stage, function, function).with_histograms();
     child.machine.start_proxy(function);
+    let mut reporter = Reporter::of(stage);
+    if reporter.is_some() {
+        // Until the manager's time is known.
+        calls.enter(0);
+    }
     let mut told_to_roll_back = false;
     let mut announced = false;
     // Of the child's time, in the last question.
     let mut waited = Duration::ZERO;
     loop {
-        child.pass(TICK.saturating_sub(waited), &mut calls).await;
+        let mut pause = TICK.saturating_sub(waited);
+        if let Some(reporter) = &mut reporter {
+            reporter.turn(child, offer, stage, &mut calls).await?;
+            pause = pause.min(child.config.of_child(reporter.wait()));
+        }
+        child.pass(pause, &mut calls).await;
         let met = calls.elapsed >= minima.duration && calls.calls() >= minima.calls;
         if met && (kind == StageKind::AB || !hold(stage, &calls)) {
             break;
@@ -131,7 +143,12 @@ async fn run_stage<'o>(
             }
             // Before it has announced itself there is something to look after every second.
             let waits = announced && !child.config.wait.is_zero();
-            let target = if waits { child.config.waiting("/end_stage") } else { "/end_stage".to_owned() };
+            let longest = reporter.as_ref().map_or(Duration::MAX, Reporter::wait);
+            let target = if waits {
+                child.config.waiting_at_most("/end_stage", longest)
+            } else {
+                "/end_stage".to_owned()
+            };
             let asked = Instant::now();
             let answer = child.ask_end(&target, offer, stage).await?;
             waited = if waits { child.config.of_child(asked.elapsed()) } else { Duration::ZERO };
@@ -159,7 +176,7 @@ async fn run_stage<'o>(
 }
 
 /// Everything a newer child can say.
-fn full_summary(stage: &Stage, calls: &StageCalls, status: StageStatus) -> StageSummary {
+pub(super) fn full_summary(stage: &Stage, calls: &StageCalls, status: StageStatus) -> StageSummary {
     StageSummary {
         f1_err_rate: calls.base.error_rate(),
         f1_calls: Some(calls.base.calls),
@@ -168,7 +185,21 @@ fn full_summary(stage: &Stage, calls: &StageCalls, status: StageStatus) -> Stage
         f2_errors: Some(calls.new.errors),
         f1_histogram: calls.base.histogram(),
         f2_histogram: calls.new.histogram(),
+        strata: calls.parts().map(stratum).collect(),
         ..summary(stage, calls, status)
+    }
+}
+
+fn stratum((interval, [base, new]): (u32, [&Tally; 2])) -> Stratum {
+    Stratum {
+        interval,
+        f1_calls: Some(base.calls),
+        f2_calls: Some(new.calls),
+        f1_errors: Some(base.errors),
+        f2_errors: Some(new.errors),
+        f1_histogram: base.histogram(),
+        f2_histogram: new.histogram(),
+        ..Stratum::default()
     }
 }
 

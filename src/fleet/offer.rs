@@ -13,6 +13,9 @@ use serde::{
     de::{Error as _, Visitor},
 };
 
+/// Shortest time between two reports of a stage that goes on.
+const SHORTEST_INTERIM: Duration = Duration::from_millis(10);
+
 /// Why an agent can't read an offer. It exits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -51,6 +54,16 @@ pub struct Stage {
     min_calls: String,
     pub on_success: Then,
     pub on_failure: Then,
+    /// A deployed agent doesn't look at it.
+    pub interim: Option<Interim>,
+}
+
+/// How a stage is reported while it goes on, by the manager's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interim {
+    pub every: Duration,
+    /// How long the intervals are in which calls are counted apart.
+    pub cut: Duration,
 }
 
 /// The two types of stage an agent knows.
@@ -225,6 +238,22 @@ struct RawStage {
     #[serde(default)]
     end_conditions: Option<Vec<RawCondition>>,
     end_action: RawEnd,
+    #[serde(default)]
+    interim: Option<RawInterim>,
+}
+
+#[derive(Deserialize)]
+struct RawInterim {
+    every: String,
+    cut: String,
+}
+
+impl RawInterim {
+    /// `None`: it can't be read, and then it isn't there.
+    fn read(self) -> Option<Interim> {
+        let of = |text: &str| go_duration(text).filter(|time| *time >= SHORTEST_INTERIM);
+        Some(Interim { every: of(&self.every)?, cut: of(&self.cut)? })
+    }
 }
 
 #[derive(Deserialize)]
@@ -273,6 +302,7 @@ impl RawStage {
                 .collect::<Result<_, _>>()?,
             on_success: Then::read(&self.end_action.on_success),
             on_failure,
+            interim: self.interim.and_then(RawInterim::read),
             name: self.name,
             kind: self.kind,
             function: self.func_name,

@@ -33,6 +33,14 @@ pub enum Call {
         stage: u8,
         name: String,
     },
+    /// Tells what was measured so far of a stage that goes on: a result `InProgress`.
+    Interim {
+        id: String,
+        release: ReleaseId,
+        offer: String,
+        stage: u8,
+        name: String,
+    },
     /// Asks whether a stage may end.
     EndStage {
         id: String,

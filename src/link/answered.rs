@@ -17,6 +17,7 @@ impl Link {
         match about {
             About::Poll { with_id, waits } => self.poll_answered(call, with_id, waits, answer, now),
             About::Take { row } => self.take_answered(call, row, answer, now),
+            About::Interim { offer } => self.interim_answered(call, &offer, now),
             About::Result { row } => self.result_answered(call, row, answer, now),
             About::Ready { offer, stage, name } => {
                 self.ready_answered(call, (offer, stage, name), answer, now);

@@ -14,6 +14,8 @@ pub struct FromAbove {
     pub release: ReleaseId,
     /// The stage of which the parent has to be asked.
     pub waiting: Option<Waiting>,
+    /// How often that stage is reported while it goes on, in milliseconds; `None`: nobody above looks before it is over.
+    pub interim_ms: Option<u64>,
     pub pause: Pause,
     /// Stages that are passed over here.
     pub skipped: Vec<String>,
@@ -45,8 +47,10 @@ impl Facts {
                 () if release.is_held_above() => Pause::Held,
                 () => Pause::No,
             };
+            let interim = waiting.as_ref().and_then(|of| release.strategy.interim(usize::from(of.stage)));
+            let interim_ms = interim.filter(|_| release.is_running()).map(|interim| interim.every_ms);
             let skipped = release.skipped_names();
-            let from_above = FromAbove { release: release.id.clone(), waiting, pause, skipped };
+            let from_above = FromAbove { release: release.id.clone(), waiting, interim_ms, pause, skipped };
             Some((upstream.offer.clone(), from_above))
         });
         Self(from_above.collect())

@@ -32,15 +32,19 @@ mod answered;
 pub mod area;
 mod below;
 mod facts;
+mod interim;
 mod lane;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use self::lane::{Dice, Lane};
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, Trouble},
     below::{Below, Look},
     facts::{Facts, FromAbove, Pause},
+};
+use self::{
+    interim::Interim,
+    lane::{Dice, Lane},
 };
 use crate::release::upstream::Waiting;
 
@@ -123,6 +127,7 @@ enum About {
     Result { row: Row },
     Ready { offer: String, stage: u8, name: String },
     Ask { offer: String, stage: u8, name: String, waits: bool },
+    Interim { offer: String },
 }
 
 /// See the module's text.
@@ -162,6 +167,8 @@ pub struct Link {
     offers: Lane,
     results: Lane,
     asks: BTreeMap<String, Ask>,
+    /// Stages that are reported while they go on, by offer.
+    interims: BTreeMap<String, Interim>,
     calls: BTreeMap<CallId, About>,
     last_call: u64,
     acts: VecDeque<Act>,
@@ -194,6 +201,7 @@ impl Link {
             offers: Lane::new(Errand::Offers, now),
             results: Lane::new(Errand::Results, now),
             asks: BTreeMap::new(),
+            interims: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
             acts: VecDeque::new(),
@@ -227,6 +235,7 @@ impl Link {
                 refusals: 0,
             });
         }
+        self.note_interims(now);
     }
 
     /// What is below this manager has changed: whether there is an area to be reported.
@@ -314,7 +323,8 @@ impl Link {
         let sendable = self.sendable().filter(|_| results).map(|unsent| unsent.due.max(self.results.due));
         let ready = self.ready().filter(|_| results).map(|(due, ..)| due.max(self.results.due));
         let asks = self.askable().filter(|_| is_known).map(|(_, ask)| ask.lane.due);
-        [poll, take].into_iter().flatten().chain(sendable).chain(ready).chain(asks).min()
+        let interim = self.interim_due().filter(|_| is_known);
+        [poll, take, interim].into_iter().flatten().chain(sendable).chain(ready).chain(asks).min()
     }
 
     /// The id that the parent gave.
@@ -367,7 +377,7 @@ impl Link {
             self.results.begin(CallId(self.last_call), now);
             return Some(act);
         }
-        self.ask(&id, now)
+        self.ask(&id, now).or_else(|| self.tell_interim(&id, now))
     }
 
     fn begin(&mut self, about: About, call: Call) -> Act {
@@ -426,6 +436,7 @@ impl Link {
             waiting.is_ready
                 && !self.told.contains(&((*offer).clone(), waiting.stage))
                 && !self.owes_for(offer)
+                && !self.is_telling_interim(offer)
         });
         untold.map(|(offer, of, waiting)| {
             (self.unheard.get(offer).map_or(0, |unheard| unheard.due), offer, of, waiting)

@@ -29,6 +29,9 @@ impl ChildKind {
 /// Names, in the answer to a poll and among a child's capabilities, that questions are understood.
 pub const FEATURE_QUESTIONS: &str = "questions";
 
+/// The name of the feature: a stage is reported while it goes on.
+pub const FEATURE_INTERIM: &str = "interim";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

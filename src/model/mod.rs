@@ -17,7 +17,9 @@ pub mod steps;
 pub mod text;
 pub mod time;
 
-pub use child::{Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_QUESTIONS, Outcome};
+pub use child::{
+    Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_INTERIM, FEATURE_QUESTIONS, Outcome,
+};
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
 pub use manager_clock::{ManagerClock, ManagerInstant};
 pub use status::StageStatus;

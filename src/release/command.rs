@@ -210,6 +210,10 @@ pub enum Form {
     Stage {
         stage: u8,
     },
+    /// The same, to an agent that reports it while it goes on.
+    ReportedStage {
+        stage: u8,
+    },
     Rollout {
         function: u8,
     },
@@ -299,7 +303,7 @@ pub enum Refusal {
     DoesNotWait { stage: String },
     #[error("{offer} is over for this child; the result is kept but no longer counts")]
     Late { offer: String },
-    #[error("a child reports SuccessWaiting, Completed, Failure or Error, not {0}")]
+    #[error("a child reports InProgress, SuccessWaiting, Completed, Failure or Error, not {0}")]
     NotAReport(crate::model::StageStatus),
 
     #[error("release {0} exists with another content: choose another id")]

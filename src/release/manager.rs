@@ -273,7 +273,13 @@ impl Release {
     fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
         let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
-        FromAbove { waves, continues: manager.continues.map(before), undoes: None, retries: manager.retries }
+        FromAbove {
+            waves,
+            continues: manager.continues.map(before),
+            undoes: None,
+            retries: manager.retries,
+            interim: self.strategy.interims(),
+        }
     }
 
     /// The block for a manager below. What needs somebody's approval, and what is to soak over the whole fleet, stays here.

@@ -32,6 +32,7 @@ impl Form {
             Self::Full => render_full::whole(strategy),
             Self::UndoOf { function } => render_full::undo(strategy, usize::from(function)),
             Self::Stage { stage } => render::stage(strategy, usize::from(stage), id),
+            Self::ReportedStage { stage } => render::reported_stage(strategy, usize::from(stage), id),
             Self::StageByItself { stage, rollout } => {
                 let then = if rollout { Then::Rollout } else { Then::Rollback };
                 render::stage_by_itself(strategy, usize::from(stage), id, then)

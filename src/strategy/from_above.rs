@@ -4,11 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    Interim, MAX_STAGES,
     diagnostic::{Findings, quoted},
     fields::{Entry, Fields},
     parse,
     rollout::MAX_WAVES,
-    scalar::{Fault, fault},
+    scalar::{self, Fault, fault},
 };
 
 /// What a parent says of its offer. All of it may be absent.
@@ -26,10 +27,13 @@ pub struct FromAbove {
     /// That release is over, and those of its agents that ended badly get another attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retries: bool,
+    /// How stages are reported while they go on, by their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interim: Vec<(String, Interim)>,
 }
 
 pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromAbove> {
-    let known = ["waves", "continues", "undoes", "retries"];
+    let known = ["waves", "continues", "undoes", "retries", "interim"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
@@ -39,7 +43,25 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<From
     let waves = fields.filled("waves", "1", findings);
     let waves = waves.and_then(|entry| parse::read(entry, "bad-count", waves_open, findings));
     let retries = fields.filled("retries", "true", findings).and_then(|entry| parse::truth(entry, findings));
-    Some(FromAbove { waves, continues, undoes, retries: retries.unwrap_or_default() })
+    let interim = fields.optional("interim").map(|entry| interim(entry, findings)).unwrap_or_default();
+    Some(FromAbove { waves, continues, undoes, retries: retries.unwrap_or_default(), interim })
+}
+
+fn interim(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {
+    let one = |node, findings: &mut Findings<'_>| {
+        let fields = Fields::open(node, "interim".to_owned(), &["stage", "every", "cut"], findings)?;
+        let stage = fields.required("stage", "the name of a stage", findings);
+        let stage = stage.and_then(|entry| parse::name(entry, findings));
+        let mut time = |key: &str| {
+            let time = fields.required(key, "10s", findings);
+            let time =
+                time.and_then(|entry| parse::read(entry, "bad-duration", scalar::duration, findings))?;
+            Some((time.as_millis() as u64).max(1))
+        };
+        let (every_ms, cut_ms) = (time("every"), time("cut"));
+        Some((stage?.value, Interim { every_ms: every_ms?, cut_ms: cut_ms? }))
+    };
+    entry.items(MAX_STAGES, findings).iter().filter_map(|node| one(node, findings)).collect()
 }
 
 fn waves_open(text: &str) -> Result<u32, Fault> {

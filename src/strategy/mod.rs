@@ -14,6 +14,7 @@ mod diagnostic;
 mod fields;
 mod from_above;
 mod graph;
+mod interim;
 mod parse;
 mod raw;
 pub mod render;
@@ -35,6 +36,7 @@ pub use check::{
 };
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Place, Severity, nearest};
 pub use from_above::FromAbove;
+pub use interim::{Interim, MAX_CUTS};
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
 pub use rollout::{

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    Condition, Function, Metric, Operator, Stage, StageKind, Statistic, Strategy, Version,
+    Condition, Function, Interim, Metric, Operator, Stage, StageKind, Statistic, Strategy, Version,
     scalar::{go_duration, sign},
 };
 
@@ -66,6 +66,19 @@ pub fn stage(strategy: &Strategy, stage: usize, offer_id: &str) -> String {
         ..stage.clone()
     };
     one_of(strategy, stage, offer_id, offered, Then::Rollback)
+}
+
+/// The same, with how an agent that can reports it while it goes on.
+pub fn reported_stage(strategy: &Strategy, stage: usize, offer_id: &str) -> String {
+    let text = self::stage(strategy, stage, offer_id);
+    let Some(Interim { every_ms, cut_ms }) = strategy.interim(stage) else { return text };
+    let (every, cut) = (millis(every_ms), millis(cut_ms));
+    let stages = text.strip_suffix(TAIL).unwrap_or(&text);
+    format!("{stages}    interim:\n      every: {every}\n      cut: {cut}\n{TAIL}")
+}
+
+pub(super) fn millis(ms: u64) -> String {
+    go_duration(std::time::Duration::from_millis(ms))
 }
 
 /// One stage of the strategy as earlier builds handed it out. Only for agents that have it in hand still.

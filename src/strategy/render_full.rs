@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    Action, Amount, Approval, ApprovalOf, Deadlines, FromAbove, LateJoiners, Metric, NoCalls, OnConflict,
-    OnLimit, Order, Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea, Untested,
-    render::{self, TAIL, head, push_function, quoted},
+    Action, Amount, Approval, ApprovalOf, Deadlines, FromAbove, Interim, LateJoiners, Metric, NoCalls,
+    OnConflict, OnLimit, Order, Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea,
+    Untested,
+    render::{self, TAIL, head, millis, push_function, quoted},
     scalar::{go_duration, sign},
 };
 
@@ -247,11 +248,17 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
 
 fn push_from_above(text: &mut String, from_above: &FromAbove) {
     text.push_str("from_above: {");
-    let FromAbove { waves, continues, undoes, retries } = from_above;
+    let FromAbove { waves, continues, undoes, retries, interim } = from_above;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
     let retries = retries.then(|| "retries: true".to_owned());
-    let all = [waves, offer("continues", continues), offer("undoes", undoes), retries];
+    let of_stage = |(stage, interim): &(String, Interim)| {
+        let (every, cut) = (millis(interim.every_ms), millis(interim.cut_ms));
+        format!("{{stage: {}, every: {every}, cut: {cut}}}", quoted(stage))
+    };
+    let interim: Vec<String> = interim.iter().map(of_stage).collect();
+    let interim = (!interim.is_empty()).then(|| format!("interim: [{}]", interim.join(", ")));
+    let all = [waves, offer("continues", continues), offer("undoes", undoes), retries, interim];
     let all: Vec<String> = all.into_iter().flatten().collect();
     let _ = writeln!(text, "{}}}", all.join(", "));
 }

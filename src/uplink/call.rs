@@ -8,11 +8,14 @@ use serde_json::value::RawValue;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
     link::{Below, Poll, Polled, Question},
-    model::ChildKind,
+    model::{ChildKind, FEATURE_INTERIM},
     release::manager::FEATURE_RETRY,
     strategy::MAX_STRATEGY_BYTES,
     wire::{
-        child::{EndStageAnswer, EndStageRequest, PollAnswer, PollRequest, ResultRequest, StageSummary},
+        child::{
+            EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, ResultRequest,
+            StageSummary,
+        },
         question::{Answered, AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES},
     },
 };
@@ -154,7 +157,13 @@ impl Parent {
         self.send(request, MAX_UPLOAD_BYTES as usize).await
     }
 
-    pub async fn result(&self, id: &str, offer: &str, summary: StageSummary) -> Result<(), CallError> {
+    /// Answered with the parent's time where a stage is reported that goes on.
+    pub async fn result(
+        &self,
+        id: &str,
+        offer: &str,
+        summary: StageSummary,
+    ) -> Result<Option<ManagerTime>, CallError> {
         let body = ResultRequest {
             id: id.into(),
             release_id: offer.into(),
@@ -162,8 +171,8 @@ impl Parent {
             next_stage: summary.next_stage.clone().map(Cow::Owned),
             stage_summaries: vec![summary],
         };
-        self.send(self.http.post(self.at(&["result"])).json(&body), MAX_ANSWER_BYTES).await?;
-        Ok(())
+        let answer = self.send(self.http.post(self.at(&["result"])).json(&body), MAX_ANSWER_BYTES).await?;
+        Ok(serde_json::from_slice(&answer).ok())
     }
 
     /// What the parent asked.
@@ -192,7 +201,7 @@ impl Parent {
 
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
-    let known = [FEATURE_QUESTIONS, FEATURE_RETRY].into_iter();
+    let known = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_INTERIM].into_iter();
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }
 

@@ -400,6 +400,10 @@ impl Caller {
                 self.tell_waiting(&id, &offer, release.as_str(), stage, &name).await?;
                 Ok(Answer::Reported)
             }
+            Call::Interim { id, release, offer, stage, name } => {
+                self.tell_interim(&id, &offer, release.as_str(), stage, &name).await?;
+                Ok(Answer::Reported)
+            }
             Call::EndStage { id, offer, name, skipped, wait_ms } => {
                 let answer = self.parent.end_stage(&id, &offer, &name, skipped, wait_ms).await?;
                 let undo = answer.then == Some(child::Then::Rollback);

@@ -24,7 +24,7 @@ mod driver;
 mod offer;
 mod report;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -85,6 +85,8 @@ struct Caller {
     engine: Engine,
     parent: Parent,
     settings: Settings,
+    /// What was told last of stages that go on: a digest, by offer and stage.
+    told: Mutex<BTreeMap<(String, u8), u64>>,
 }
 
 /// Speaks to the parent until `stop`, or until the engine is gone.
@@ -101,7 +103,7 @@ pub async fn run(
             return;
         }
     };
-    let driver = Driver::new(Caller { engine, parent, settings }, above);
+    let driver = Driver::new(Caller { engine, parent, settings, told: Mutex::default() }, above);
     tokio::select! {
         () = driver.run() => {}
         () = stop.cancelled() => {}

@@ -1,11 +1,16 @@
 //! Results go up: one summary of all children for each stage, read from the store when it is sent.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{Hash as _, Hasher as _},
+    sync::{MutexGuard, PoisonError},
+};
 
 use super::{Caller, PATIENCE, Trouble};
 use crate::{
+    analysis::effects::Told,
     engine::rows::Upward,
-    model::StageStatus,
+    model::{ManagerInstant, StageStatus},
     release::{
         assignment::Slot,
         ending::Ending,
@@ -16,23 +21,61 @@ use crate::{
         upstream::aggregate,
     },
     store::{MAX_PAGE, StoreError},
-    wire::child::{Buckets, Histogram, StageSummary, Stratum, Times, Why},
+    wire::child::{Buckets, Histogram, ManagerTime, StageSummary, Stratum, Times, Why},
 };
+
+/// Stages remembered of which it is known what the parent was told last.
+const MAX_TOLD: usize = 1_000;
 
 impl Caller {
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
         // What is said anew is the agents alone.
-        let summaries = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
-            Some(_) => self.summaries(upward.release_key, upward.slot).await?,
-            None => Vec::new(),
+        let below = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
+            Some(_) => self.below(upward.release_key, upward.slot, upward.split).await?,
+            None => Below::default(),
         };
-        let strata = Strata::of(&summaries, upward.split).told();
-        let effects = measured::effects(&summaries, upward.split);
         let why = upward.why.clone();
         let (agents, recount) = (Some(upward.agents), upward.recount);
-        let sum = Summary { strata, effects, agents, why, recount, ..aggregate(upward.status, &summaries) };
+        let sum = Summary { agents, why, recount, ..below.told(upward.status) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone());
-        Ok(self.parent.result(id, &upward.offer, summary).await?)
+        self.parent.result(id, &upward.offer, summary).await?;
+        Ok(())
+    }
+
+    /// What was measured so far of a stage that goes on, unless the parent has heard just that. Its answer tells its time.
+    pub(super) async fn tell_interim(
+        &self,
+        id: &str,
+        offer: &str,
+        release: &str,
+        stage: u8,
+        name: &str,
+    ) -> Result<(), Trouble> {
+        let Some(told) = self.preliminary(StageStatus::InProgress, release, stage, name).await? else {
+            return Ok(());
+        };
+        let digest = digest(&told);
+        let place = (offer.to_owned(), stage);
+        if self.told().get(&place) == Some(&digest) {
+            return Ok(());
+        }
+        let clock = self.engine.clock();
+        let sent = clock.served_ms();
+        let time = self.parent.result(id, offer, told).await?;
+        if let Some(ManagerTime { time_ms: ms, time_error_ms }) = time {
+            let told = ManagerInstant { ms, error_ms: time_error_ms.into() };
+            self.engine.view().lineage.heard_time(sent, clock.served_ms(), told);
+        }
+        let mut all_told = self.told();
+        if all_told.len() >= MAX_TOLD {
+            all_told.clear();
+        }
+        all_told.insert(place, digest);
+        Ok(())
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeMap<(String, u8), u64>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every child is ready to end a stage: the parent hears so, with preliminary numbers.
@@ -44,6 +87,21 @@ impl Caller {
         stage: u8,
         name: &str,
     ) -> Result<(), Trouble> {
+        let summary = self.preliminary(StageStatus::SuccessWaiting, release, stage, name).await?;
+        if let Some(summary) = summary {
+            self.parent.result(id, offer, summary).await?;
+        }
+        Ok(())
+    }
+
+    /// What the children have reported so far of a stage. `None`: there is no such stage any more.
+    async fn preliminary(
+        &self,
+        status: StageStatus,
+        release: &str,
+        stage: u8,
+        name: &str,
+    ) -> Result<Option<StageSummary>, Trouble> {
         let release = release.to_owned();
         let found = self.engine.query(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
@@ -51,34 +109,58 @@ impl Caller {
             let next = release.stage_after(stage).map(str::to_owned);
             Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents(), next))
         });
-        let Some((key, slot, split, agents, next)) = found.await? else { return Ok(()) };
-        let summaries = self.summaries(key, slot).await?;
-        let strata = Strata::of(&summaries, split).told();
-        let effects = measured::effects(&summaries, split);
-        let sum = Summary {
-            agents: Some(agents),
-            strata,
-            effects,
-            ..aggregate(StageStatus::SuccessWaiting, &summaries)
-        };
-        let summary = wire(sum, Some(name.to_owned()), next);
-        Ok(self.parent.result(id, offer, summary).await?)
+        let Some((key, slot, split, agents, next)) = found.await? else { return Ok(None) };
+        let told = self.below(key, slot, split).await?.told(status);
+        Ok(Some(wire(Summary { agents: Some(agents), ..told }, Some(name.to_owned()), next)))
     }
 
     /// What the children reported of a stage, the last attempt of each.
-    async fn summaries(&self, release: u32, slot: u8) -> Result<Vec<Summary>, StoreError> {
+    async fn below(&self, release: u32, slot: u8, split: u8) -> Result<Below, StoreError> {
         let reader = self.engine.reader();
-        let (mut after, mut found) = (None, Vec::new());
+        let (mut after, mut below) = (None, Below::default());
         loop {
             let rows = reader.assignments(release, after, MAX_PAGE).await?;
-            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(found) };
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
             let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
             let latest: BTreeMap<u32, String> = of_slot.map(|row| (row.child_key, row.summary)).collect();
-            found.extend(latest.values().filter_map(|json| serde_json::from_str::<Summary>(json).ok()));
+            let summaries = latest.values().filter_map(|json| serde_json::from_str::<Summary>(json).ok());
+            below.add(summaries.collect(), split);
             after = Some(last.child_key);
         }
     }
+}
+
+/// What children reported of a stage: of each, without its strata, which may be too much to be held at once; and these merged.
+#[derive(Debug, Default)]
+struct Below {
+    summaries: Vec<Summary>,
+    strata: Strata,
+    effects: Option<Told>,
+}
+
+impl Below {
+    fn add(&mut self, summaries: Vec<Summary>, split: u8) {
+        self.strata.merge(&Strata::of(&summaries, split));
+        if let Some(told) = measured::effects(&summaries, split) {
+            self.effects.get_or_insert_default().add(&told);
+        }
+        let bare = |summary| Summary { strata: Vec::new(), ..summary };
+        self.summaries.extend(summaries.into_iter().map(bare));
+    }
+
+    /// As one summary.
+    fn told(self, status: StageStatus) -> Summary {
+        let whole = aggregate(status, &self.summaries);
+        Summary { strata: self.strata.told(), effects: self.effects, ..whole }
+    }
+}
+
+/// By which it is known that a stage has nothing new to tell.
+fn digest(summary: &StageSummary) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    serde_json::to_vec(summary).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn wire(summary: Summary, stage_name: Option<String>, next_stage: Option<String>) -> StageSummary {

@@ -24,7 +24,7 @@ use crate::{
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, address::Caller, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind},
+    model::{ChildId, ChildKey, ChildKind, FEATURE_INTERIM},
     release::{
         command::{Command, Poll, Reply},
         manager::FEATURE_RETRY,
@@ -193,7 +193,7 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let features = vec![FEATURE_QUESTIONS.to_owned(), FEATURE_RETRY.to_owned()];
+    let features = vec![FEATURE_QUESTIONS.to_owned(), FEATURE_RETRY.to_owned(), FEATURE_INTERIM.to_owned()];
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| failed(&error))
 }

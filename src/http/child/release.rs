@@ -144,6 +144,12 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
                 OfferKind::Undo(_) => return None,
             };
             let form = crate::release::decide::form(piece);
+            if let Form::Stage { stage } = form
+                && release.strategy.interim(stage.into()).is_some()
+            {
+                // Whether it was told how to report it is for the engine to say.
+                return None;
+            }
             Some(release.text(turn.name, form, || form.text(&release.strategy, offer)))
         })
         .flatten()

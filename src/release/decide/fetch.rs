@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{Call, submit::lacks_of, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildKind, FEATURE_QUESTIONS, Now},
+    model::{ChildKey, ChildKind, FEATURE_INTERIM, FEATURE_QUESTIONS, Now},
     plan::{self, Why},
     release::{
         assignment::{Assignment, FunctionSet, Step},
@@ -98,14 +98,26 @@ fn offer_of(
     form: Form,
 ) -> Offer {
     let is_full = form == Form::Full;
+    let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
+    let knows = |feature| profile.is_some_and(|profile| profile.capabilities.has(feature));
+    let form = match form {
+        // Others would make nothing of the key, and those of the plain protocol are told nothing that is not of it.
+        Form::Stage { stage }
+            if knows(FEATURE_INTERIM) && release.strategy.interim(stage.into()).is_some() =>
+        {
+            Form::ReportedStage { stage }
+        }
+        form => form,
+    };
     let strategy = match form {
         Form::Full => {
             let mut strategy = release.strategy_for(assignment);
-            let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
-            let knows = |feature| profile.is_some_and(|profile| profile.capabilities.has(feature));
-            // One that doesn't know of it only says again how its release ended.
             if let Some(above) = &mut strategy.from_above {
+                // One that doesn't know of it only says again how its release ended.
                 above.retries &= knows(FEATURE_RETRY);
+                if !knows(FEATURE_INTERIM) {
+                    above.interim.clear();
+                }
             }
             // Who is asked for silent agents knows the key; others would refuse the strategy for it.
             if let Some(rollout) = &mut strategy.rollout {

@@ -36,7 +36,7 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     let mut said = calls[0].body.clone();
     assert!(said.as_object_mut().unwrap().remove("geographic_area").is_some());
     insta::assert_snapshot!(said, @r#"
-    {"capabilities":{"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
+    {"capabilities":{"features":["interim"],"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
     "#);
     let summary = &final_results(&calls)[0].body["stage_summaries"][0];
     let (f1, f2) = (summary["f1_calls"].as_u64().unwrap(), summary["f2_calls"].as_u64().unwrap());

@@ -155,7 +155,7 @@ async fn what_is_not_known_is_a_404_and_what_does_not_fit_a_409() {
     world.fetch(&child, "a").await.ok();
     note(end(&child, "a", "other").await);
     note(report(&child, "a", "other", 4).await);
-    note(report(&child, "a", STAGE, 1).await);
+    note(report(&child, "a", STAGE, 3).await);
     note(report(&child, "a", STAGE, 0).await);
     world.report(&child, "a", STAGE, 4).await.ok();
     note(report(&child, "a", STAGE, 5).await);
@@ -172,8 +172,8 @@ async fn what_is_not_known_is_a_404_and_what_does_not_fit_a_409() {
     result 409 stage "Canary 5 Percent" of a has not started for this child
     end_stage 404 a has no stage "other"
     result 409 a has no stage "other"
-    result 400 a child reports SuccessWaiting, Completed, Failure or Error, not InProgress
-    result 400 a child reports SuccessWaiting, Completed, Failure or Error, not Pending
+    result 400 a child reports InProgress, SuccessWaiting, Completed, Failure or Error, not ShouldEnd
+    result 400 a child reports InProgress, SuccessWaiting, Completed, Failure or Error, not Pending
     result 409 stage "Canary 5 Percent" of a has ended with another result
     "#);
     world.stop().await;

@@ -1,11 +1,15 @@
 //! Looks while a stage goes on, at what children report of it before its end.
 
-use choirmaster::analysis::Histogram;
+use choirmaster::{
+    analysis::Histogram,
+    fleet::{FleetConfig, Kind},
+};
 use serde_json::{Value, json};
 
-use super::{in_state, judged, look_until, registered};
+use super::{Agents, in_state, judged, look_until, registered};
 use crate::{
     analysis::random::Random,
+    tree::levels,
     world::{STAGE, World, summary},
 };
 
@@ -241,5 +245,132 @@ async fn whoever_reports_while_it_tests_is_told_the_time_and_nobody_else_is() {
     let time = told["time_ms"].as_i64().unwrap();
     assert!((before..=jiff::Timestamp::now().as_millisecond()).contains(&time), "{told}");
     assert_eq!(world.report(&child, "time", STAGE, 2).await.ok().body, b"");
+    world.stop().await;
+}
+
+/// A stage that would go on for an hour.
+fn long(id: &str, block: &str) -> String {
+    let text = even(&judged(id, block));
+    let from = text.find("minDuration").unwrap();
+    let (before, after) = text.split_at(from);
+    let line_end = from + after.find("threshold:").unwrap();
+    let end = line_end + text[line_end..].find('\n').unwrap();
+    format!("{before}{}threshold: 1h{}", &text[from..line_end], &text[end..])
+}
+
+/// Newer agents, twenty times as fast, whose new version takes so many times as long.
+fn modern(slower: u32) -> impl Fn(&mut FleetConfig) {
+    move |config| {
+        (config.kind, config.pace) = (Kind::Modern, 0.05);
+        config.traffic.calls_per_second = 20.0;
+        config.traffic.base.latency = "lognormal:8ms,0.3".parse().unwrap();
+        config.traffic.new.latency = format!("lognormal:{}ms,0.3", 8 * slower).parse().unwrap();
+    }
+}
+
+/// What once was: it tested for as long as its stage took, and the looks of its `interval` did not exist.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_ten_times_slower_is_stopped_at_the_first_intervals_also_beside_agents_that_say_nothing() {
+    let world = World::start().await;
+    let agents = Agents::below(&world, 4, modern(10));
+    let silent = Agents::below(&world, 2, |config| {
+        modern(10)(config);
+        config.kind = Kind::Deployed;
+    });
+    registered(&world, 6).await;
+    world.submit(&long("slow", TIMES)).await.ok();
+    let is_judged = |shown: &Value| shown["analyses"][0]["verdict"].is_string();
+    let analysis = look_until(&world, "slow", is_judged).await["analyses"][0].clone();
+    assert_eq!(analysis["verdict"], "fail", "{analysis:#}");
+    let looks = analysis["metrics"][0]["evidence"]["looks"].as_u64().unwrap();
+    assert!((1..=2).contains(&looks), "{analysis:#}");
+    agents.end().await;
+    silent.end().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_three_levels_of_managers_too() {
+    let root = World::start().await;
+    let middle = levels::below(&root).await;
+    let [west, east] = [levels::below(&middle).await, levels::below(&middle).await];
+    let agents = [Agents::below(&west, 2, modern(10)), Agents::below(&east, 2, modern(10))];
+    levels::manager_of(&root, 4).await;
+    root.submit(&long("slow", TIMES)).await.ok();
+    let analysis = &in_state(&root, "slow", "RolledBack").await["analyses"][0];
+    assert_eq!(analysis["verdict"], "fail", "{analysis:#}");
+    let looks = analysis["metrics"][0]["evidence"]["looks"].as_u64().unwrap();
+    assert!((1..=2).contains(&looks), "{analysis:#}");
+    for manager in [&middle, &west, &east] {
+        in_state(manager, "slow", "RolledBack").await;
+    }
+    for agents in agents {
+        agents.end().await;
+    }
+    for world in [east, west, middle, root] {
+        world.stop().await;
+    }
+}
+
+/// The calls of two agents below two managers are counted in the same intervals: those of the manager at the top.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn intervals_have_the_same_numbers_everywhere() {
+    let root = World::start().await;
+    let [west, east] = [levels::below(&root).await, levels::below(&root).await];
+    let agents = [Agents::below(&west, 1, modern(1)), Agents::below(&east, 1, modern(1))];
+    levels::manager_of(&root, 1).await;
+    registered(&root, 2).await;
+    root.submit(&long("good", TIMES)).await.ok();
+    let told = |page: &Value| -> Vec<Vec<u64>> {
+        let strata = |child: &Value| {
+            let strata = child["results"][0]["summary"]["strata"].as_array().cloned().unwrap_or_default();
+            strata.iter().map(|stratum| stratum["interval"].as_u64().unwrap()).filter(|at| *at > 0).collect()
+        };
+        page["items"].as_array().unwrap().iter().map(strata).collect()
+    };
+    let mut both = Vec::new();
+    let looking = async {
+        while both.len() != 2 || both.iter().any(|intervals: &Vec<u64>| intervals.len() < 3) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            both = told(&root.get("/api/v1/releases/good/children").await.ok().json());
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, looking).await.unwrap();
+    for intervals in &both {
+        assert!(intervals.windows(2).all(|two| two[1] == two[0] + 1), "{both:?}");
+    }
+    assert!(both[0].iter().filter(|at| both[1].contains(at)).count() >= 2, "{both:?}");
+    for agents in agents {
+        agents.end().await;
+    }
+    for world in [east, west, root] {
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_who_can_report_on_the_way_is_told_how() {
+    let world = World::start().await;
+    let poll = async |id: &str, features: Value| {
+        let area: Value = serde_json::from_str(crate::world::AREA).unwrap();
+        let body = json!({"id": id, "geographic_area": area, "number_of_children": 0,
+            "capabilities": {"features": features}});
+        world.post("/poll", &body).await.ok().json()["id"].as_str().unwrap().to_owned()
+    };
+    let (plain, newer) = (world.child().await, poll("", json!(["interim"])).await);
+    poll(&newer, json!(["interim"])).await;
+    let block = TIMES.replace("interval: 1s", "interval: 10s");
+    world.submit(&judged("told", &block)).await.ok();
+    for (child, is_told) in [(&plain, false), (&newer, true)] {
+        world.poll(&plain).await;
+        poll(&newer, json!(["interim"])).await;
+        // A repeat gives the same again.
+        for _ in 0..2 {
+            let text = world.fetch(child, "told").await.ok().text();
+            // Sixty intervals are more than a report may have.
+            let told = text.contains("    interim:\n      every: 10s\n      cut: 20s\n");
+            assert_eq!((text.contains("interim"), told), (is_told, is_told), "{text}");
+        }
+    }
     world.stop().await;
 }

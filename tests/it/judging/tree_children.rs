@@ -42,7 +42,12 @@ async fn over_a_tree(
         config.traffic.calls_per_second = 100.0;
         change(config);
     };
-    let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, change)];
+    // No two of them take the same calls: what chance makes of one would be made twice.
+    let another = |config: &mut FleetConfig| {
+        change(config);
+        config.seed += 1;
+    };
+    let agents = vec![Agents::below(&west, 2, change), Agents::below(&east, 2, another)];
     look_until_agents(&root, 4).await;
     root.submit(&even(&judged(id, block))).await.ok();
     let shown = in_state(&root, id, state).await;

@@ -59,6 +59,9 @@ impl Watch {
                 *self.asks.entry(offer.clone()).or_default() += 1;
             }
             Call::Take { offer, .. } => assert!(self.noted.contains(offer)),
+            Call::Interim { offer, .. } => {
+                assert!(self.owed.get(offer).is_none_or(Vec::is_empty), "{offer} is owed a result");
+            }
             Call::Ready { .. } => {}
         }
         assert!(self.polls <= 1 && self.asks.values().all(|count| *count <= 1), "one call a lane");
@@ -80,7 +83,7 @@ fn well(call: &Call, offer: Option<u8>) -> Answer {
             Answer::Polled(Polled { id: "c1".to_owned(), offer, ..Polled::default() })
         }
         Call::Take { .. } => Answer::Taken,
-        Call::Result { .. } | Call::Ready { .. } => Answer::Reported,
+        Call::Result { .. } | Call::Ready { .. } | Call::Interim { .. } => Answer::Reported,
         Call::EndStage { .. } => Answer::EndStage { end: true, undo: false, skip: Vec::new() },
     }
 }

@@ -99,7 +99,13 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
         let release = ReleaseId::parse(offer).unwrap();
         (
             (*offer).to_owned(),
-            FromAbove { release, waiting: Some(waiting), pause: Pause::No, skipped: Vec::new() },
+            FromAbove {
+                release,
+                waiting: Some(waiting),
+                interim_ms: None,
+                pause: Pause::No,
+                skipped: Vec::new(),
+            },
         )
     });
     Facts(from_above.collect())

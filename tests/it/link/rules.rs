@@ -421,3 +421,67 @@ fn a_manager_that_is_above_its_own_parent_answers_nothing() {
     let acts = bench.answer(poll, Answer::Polled(asking));
     assert!(!acts.iter().any(|act| matches!(act, Act::Answer(_))), "{acts:?}");
 }
+
+/// A stage that goes on, of which the parent wants to hear every eight seconds.
+fn measured(bench: &mut Bench, stage: u8) {
+    let mut facts = facts(&[("21", stage, false)]);
+    facts.0.get_mut("21").unwrap().interim_ms = Some(8_000);
+    bench.link.facts(facts, bench.now);
+}
+
+/// The calls about it that are due; what else is to be done goes unanswered.
+fn interims(bench: &mut Bench) -> Vec<choirmaster::link::CallId> {
+    let calls = bench.calls();
+    calls.into_iter().filter(|(_, call)| matches!(call, Call::Interim { .. })).map(|(id, _)| id).collect()
+}
+
+#[test]
+fn a_stage_that_goes_on_is_told_four_times_in_an_interval_one_after_the_other() {
+    let mut bench = Bench::registered();
+    measured(&mut bench, 0);
+    assert_eq!(interims(&mut bench), []);
+    bench.now = 2_000;
+    let [first] = interims(&mut bench)[..] else { panic!("it is due") };
+    bench.now = 9_000;
+    assert_eq!(interims(&mut bench), [], "one is under way");
+    // It took seven seconds: as long it is quiet. One that fails is not sent again, for the next one says more.
+    bench.fail(first, away());
+    bench.now = 15_999;
+    assert_eq!(interims(&mut bench), []);
+    bench.now = 16_000;
+    let [second] = interims(&mut bench)[..] else { panic!("it is due") };
+    bench.link.answered(second, Ok(Answer::Reported), bench.now);
+    bench.now = 18_000;
+    assert_eq!(interims(&mut bench).len(), 1);
+}
+
+#[test]
+fn what_is_final_is_told_first_and_a_stage_that_is_over_no_more() {
+    let mut bench = Bench::registered();
+    measured(&mut bench, 0);
+    bench.now = 1_000;
+    bench.link.owes(7, "21".to_owned(), 0, bench.now);
+    bench.now = 2_000;
+    let calls = bench.calls();
+    let [(result, _)] =
+        calls.iter().filter(|(_, call)| matches!(call, Call::Result { .. })).collect::<Vec<_>>()[..]
+    else {
+        panic!("{calls:?}")
+    };
+    assert!(!calls.iter().any(|(_, call)| matches!(call, Call::Interim { .. })), "{calls:?}");
+    let acts = bench.answer(*result, Answer::Reported);
+    let told = acts.iter().find_map(|act| match act {
+        Act::Call(id, Call::Interim { .. }) => Some(*id),
+        _ => None,
+    });
+    // The stage is over: nobody waits for what is under way, and the next one has its own time.
+    measured(&mut bench, 1);
+    assert!(bench.acts().contains(&Act::GiveUp(told.unwrap())));
+    bench.now = 3_999;
+    assert_eq!(interims(&mut bench), []);
+    bench.now = 4_000;
+    assert_eq!(interims(&mut bench).len(), 1);
+    bench.link.facts(facts(&[("21", 1, false)]), bench.now);
+    bench.now = 60_000;
+    assert_eq!(interims(&mut bench), [], "nobody above looks before it is over");
+}

@@ -1,7 +1,7 @@
 //! What a child that is a manager is handed, how its agents are counted, and what it is told when a release is taken back.
 
 use choirmaster::{
-    model::StageStatus,
+    model::{FEATURE_INTERIM, StageStatus},
     release::{
         change::Change,
         command::{Command, Form, Reply},
@@ -14,7 +14,7 @@ use choirmaster::{
 };
 use proptest::prelude::*;
 
-use super::world::{AB, WAIT, World, canary, strategy_text, summary, two_functions, two_stage};
+use super::world::{AB, WAIT, World, canary, manager, strategy_text, summary, two_functions, two_stage};
 
 const AREA: &str =
     r#"{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.5],[13.3,52.4]]]}"#;
@@ -104,6 +104,30 @@ fn a_manager_gets_the_whole_graph_and_its_stages_wait_where_a_barrier_stands() {
       late_joiners: exclude
     from_above: {}
     ");
+}
+
+#[test]
+fn a_manager_that_can_report_stages_while_they_go_on_is_told_which() {
+    let block = "    analysis: {duration: 40m, interval: 10s, metrics: [{name: times, provider: children, \
+                 metric: responseTime, strategy: CANARY_BASELINE}]}\n    end_action:";
+    let text = canary("w", "a").replacen("    end_action:", block, 1) + "rollout: {order: parallel}\n";
+    for (features, told) in [
+        (vec![], "from_above: {}\n"),
+        (
+            vec![FEATURE_INTERIM.to_owned()],
+            "from_above: {interim: [{stage: \"Canary\", every: 10s, cut: 1m20s}]}\n",
+        ),
+    ] {
+        let mut world = World::new();
+        let mut profile = manager();
+        profile.capabilities.features = features;
+        let (id, _) = world.poll_with("", AREA, Some(profile.clone()), 10);
+        world.poll_with(&id, AREA, Some(profile), 10);
+        world.submit(&text);
+        let (_, handed) = take(&mut world, &id);
+        assert!(handed.ends_with(told), "{handed}");
+        assert!(!handed.contains("analysis"), "it is judged here alone: {handed}");
+    }
 }
 
 #[test]

@@ -524,7 +524,7 @@ fn read(offer: Offer, id: String) -> Work {
             let parts = path.iter().map(|at| part(&strategy, *at, strategy.stages[*at].kind)).collect();
             (strategy.stages[path[0]].function, parts)
         }
-        Form::Stage { stage } => {
+        Form::Stage { stage } | Form::ReportedStage { stage } => {
             let at = usize::from(stage);
             let part = Part { on_success: Then::Rollback, ..one(at, StageKind::WaitForSignal) };
             (strategy.stages[at].function, vec![part])

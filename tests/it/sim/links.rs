@@ -312,12 +312,21 @@ impl World {
                 });
                 (sent, None)
             }
-            Call::Ready { id, release, offer, stage, name } => {
+            Call::Ready { .. } | Call::Interim { .. } => {
+                let (status, (id, release, offer, stage, name)) = match what {
+                    Call::Ready { id, release, offer, stage, name } => {
+                        (StageStatus::SuccessWaiting, (id, release, offer, stage, name))
+                    }
+                    Call::Interim { id, release, offer, stage, name } => {
+                        (StageStatus::InProgress, (id, release, offer, stage, name))
+                    }
+                    _ => return,
+                };
                 let found = self.managers[manager].state.release_by_id(release.as_str());
                 let about = found.map(|found| (found.key, Slot::stage(usize::from(stage))));
                 let agents = found.map(Release::agents);
                 let sent = about.map(|about| {
-                    let sum = self.sum_up(manager, Some(about), StageStatus::SuccessWaiting, Some(name));
+                    let sum = self.sum_up(manager, Some(about), status, Some(name));
                     let summary = Summary { agents, ..sum };
                     Command::Result { child: id, offer, summaries: vec![summary] }
                 });
