@@ -895,7 +895,7 @@ fn blocks_load_as_they_are_documented_elsewhere() {
     let threshold = block_of(
         "duration: 30m\nmetrics:\n  - provider: prom\n    interval: 10m\n    expected:\n      max: 0.1\n    query: rate(cpu{app=\"shop\"}[10m])\n",
     );
-    assert_eq!(threshold.interval, Duration::from_secs(600));
+    assert_eq!(threshold.interval, Duration::from_mins(10));
     assert_eq!((&*threshold.metrics[0].name, threshold.metrics[0].interval), ("THRESHOLD prom", None));
     let previous = block_of(
         "duration: 30m\nmetrics:\n  - strategy: PREVIOUS\n    provider: prom\n    interval: 10m\n    deviation: HIGH\n    query: rate(cpu{app=\"shop\"}[10m])\n",
