@@ -317,22 +317,22 @@ impl Hypothesis {
     }
 
     /// A look of a judgement without an end.
-    pub fn look_anytime(&mut self) -> bool {
-        let proxy = self.sums.proxy;
+    pub fn look_anytime(&mut self, inflation: Inflation) -> bool {
+        let proxy = self.sums.proxy * inflation.factor;
         if proxy > 0.0 {
             let rho = *self.rho.get_or_insert(proxy);
-            self.crossed |= self.ln_evidence(rho) >= -self.alpha.ln();
+            self.crossed |= self.ln_evidence(rho, inflation) >= -self.alpha.ln();
         }
         self.crossed
     }
 
-    fn ln_evidence(&self, rho: f64) -> f64 {
+    fn ln_evidence(&self, rho: f64, inflation: Inflation) -> f64 {
         let s = if self.high { self.sums.s } else { -self.sums.s };
-        ln_mixture(s, self.sums.proxy, rho)
+        ln_mixture(s, self.sums.proxy * inflation.factor, rho)
     }
 
     /// The probability of ever seeing as much under the null, of a judgement without an end.
-    pub fn anytime_p(&self) -> f64 {
-        self.rho.map_or(1.0, |rho| (-self.ln_evidence(rho)).exp().min(1.0))
+    pub fn anytime_p(&self, inflation: Inflation) -> f64 {
+        self.rho.map_or(1.0, |rho| (-self.ln_evidence(rho, inflation)).exp().min(1.0))
     }
 }

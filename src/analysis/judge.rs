@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     data::{self, DataFault, Sample, Stratum},
-    dependence::{LEAST_EFFECTIVE_POINTS, autocorrelation_time},
+    dependence::{LEAST_EFFECTIVE_POINTS, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
+    effects::Children,
     evidence::{Evidence, Verdict},
     exact::Distributions,
     explain, grid,
@@ -68,6 +69,9 @@ pub struct Judgement {
     seen: usize,
     /// Calls of both sides by ordered share, for the comparison with the split.
     pub(super) splits: Splits,
+    /// How children differ, where that is known.
+    #[serde(default, skip_serializing_if = "Children::is_empty")]
+    pub(super) children: Children,
     /// Looks that counted, and the interval up to which the last of them went.
     pub(super) looks: u64,
     intervals: u64,
@@ -107,6 +111,7 @@ impl Judgement {
             steps: [Step::default(), Step::default()],
             seen: 0,
             splits: Splits::default(),
+            children: Children::default(),
             looks: 0,
             intervals: 0,
             spent: 0.0,
@@ -123,10 +128,20 @@ impl Judgement {
         self.verdict
     }
 
+    /// What is known of how children differ, before a look at what they measured.
+    pub fn set_children(&mut self, children: Children) {
+        self.children = children;
+    }
+
     /// Looks at all strata so far, `elapsed_ms` after the analysis began. The verdict, once found, stands.
     pub fn look(&mut self, strata: &[Stratum], elapsed_ms: u64, occasion: Occasion) -> Finding {
         let decision = self.decide(strata, elapsed_ms, occasion);
-        let evidence = explain::evidence(self, strata, &decision);
+        self.explain(strata, &decision)
+    }
+
+    /// What a decision on these strata rests on: the second half of [`Judgement::look`].
+    pub fn explain(&self, strata: &[Stratum], decision: &Decision) -> Finding {
+        let evidence = explain::evidence(self, strata, decision);
         Finding { counted: decision.counted, verdict: decision.verdict, evidence }
     }
 
@@ -176,8 +191,9 @@ impl Judgement {
             Ok(inflations) => decision.inflations = inflations,
             Err(obstacle) => decision.obstacle = decision.obstacle.or(Some(obstacle)),
         }
+        // Whoever else counts looks doesn't know that there was nothing to judge by.
+        self.looks += 1;
         if decision.obstacle.is_none() {
-            self.looks += 1;
             self.spend(&moment, &decision.inflations);
         }
         self.verdict = self.conclude(&decision, moment.last);
@@ -253,16 +269,16 @@ impl Judgement {
         };
         let of = |hypothesis: &Hypothesis| {
             let mut inflation = Inflation { factor: series, freedom: f64::INFINITY };
-            if let Some(runs) = runs {
-                inflation.factor += self.between_runs_factor(hypothesis, strata, runs);
-                inflation.freedom = runs.freedom;
+            for more in [runs, self.children.beyond_calls()].into_iter().flatten() {
+                inflation.factor += self.between_runs_factor(hypothesis, strata, more);
+                inflation.freedom = inflation.freedom.min(more.freedom);
             }
             inflation
         };
         Ok(self.hypotheses.iter().map(of).collect())
     }
 
-    /// The variance between runs, on the scale of the statistic and in units of its variance: the slope of the statistic
+    /// The variance between runs or children, on the scale of the statistic and in units of its variance: the slope of the statistic
     /// against the logarithm of the ratio tells how far a run's variation moves it.
     fn between_runs_factor(&self, hypothesis: &Hypothesis, strata: &[Stratum], runs: BetweenRuns) -> f64 {
         let sums = hypothesis.sums();
@@ -317,7 +333,7 @@ impl Judgement {
         let mut share = 1.0;
         for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {
             match self.design.end {
-                End::Open { .. } => drop(hypothesis.look_anytime()),
+                End::Open { .. } => drop(hypothesis.look_anytime(*inflation)),
                 End::Once => drop(hypothesis.look(*inflation, hypothesis.alpha, true)),
                 End::After { spending, .. } => {
                     let spent = spending::spent(spending, hypothesis.alpha, moment.gone);
@@ -422,19 +438,13 @@ fn mostly_zero(strata: &[Stratum]) -> bool {
 
 /// How much more the difference of two series varies than that of independent values.
 fn series_inflation(strata: &[Stratum]) -> Result<f64, Obstacle> {
-    let series = |side: fn(&Stratum) -> &Sample| -> Vec<f64> {
-        let values = strata.iter().map(|s| match side(s) {
-            Sample::Values(values) => values.as_slice(),
-            _ => &[],
-        });
-        values.collect::<Vec<_>>().concat()
-    };
-    let (baseline, canary) = (series(|s| &s.baseline), series(|s| &s.canary));
-    let (m, n) = (baseline.len() as f64, canary.len() as f64);
-    let (a, b) = (autocorrelation_time(&baseline) / m, autocorrelation_time(&canary) / n);
-    let effective = (1.0 / a).min(1.0 / b);
-    if effective < LEAST_EFFECTIVE_POINTS {
-        return Err(Obstacle::FewEffectivePoints(effective));
+    fn points(sample: &Sample) -> &[f64] {
+        if let Sample::Values(values) = sample { values } else { &[] }
     }
-    Ok((a + b) / (1.0 / m + 1.0 / n))
+    let intervals: Vec<_> = strata.iter().map(|s| (points(&s.baseline), points(&s.canary))).collect();
+    let found = dependence(&intervals);
+    if found.effective < LEAST_EFFECTIVE_POINTS {
+        return Err(Obstacle::FewEffectivePoints(found.effective));
+    }
+    Ok(found.factor)
 }

@@ -11,13 +11,16 @@ use tokio::{sync::OnceCell, task::spawn_blocking};
 
 use super::{agenda::Due, children, off::Off};
 use crate::{
-    analysis::{Sample, Stratum},
+    analysis::{
+        Sample, Stratum,
+        effects::{Children, Told},
+    },
     engine::Engine,
     model::{ChildKey, StageStatus},
     release::{
         analysis::{Metered, Part},
         assignment::Slot,
-        measured::stratum,
+        measured::{self, stratum},
         strata::{Key, Sides, Strata},
         summary::Summary,
     },
@@ -39,6 +42,8 @@ pub(super) struct Merged {
     stages: BTreeMap<u8, Strata>,
     /// Somebody reports while a stage goes on.
     pub is_interim: bool,
+    /// How children differ, stage by stage.
+    effects: BTreeMap<u8, Told>,
     /// Those whose calls were shared out furthest from what was ordered.
     pub off: Off,
 }
@@ -110,6 +115,9 @@ impl Merged {
         }
         for (index, summaries) in found {
             let Some(stage) = strategy.stages.get(usize::from(index)) else { continue };
+            if let Some(told) = measured::effects(&summaries, stage.new_traffic) {
+                self.effects.entry(index).or_default().add(&told);
+            }
             let strata = Strata::of(&summaries, stage.new_traffic);
             self.stages.entry(index).or_default().merge(&strata);
         }
@@ -132,6 +140,14 @@ impl Merged {
             };
             strata.iter().filter_map(part)
         })
+    }
+
+    /// How children differ in what is meant.
+    pub fn children(&self, of: ChildMetric) -> Children {
+        Children::of(self.effects.values().filter_map(|told| match of {
+            ChildMetric::ErrorRate => told.errors,
+            ChildMetric::ResponseTime => told.times,
+        }))
     }
 
     /// All of it, to be looked at once: the order alone counts.

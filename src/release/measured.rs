@@ -2,9 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::strata::{Key, Sides, Strata};
+use super::{
+    strata::{Key, Sides, Strata},
+    summary::Summary,
+};
 use crate::{
-    analysis::{Sample, Stratum},
+    analysis::{
+        Sample, Stratum,
+        effects::{Effect, Effects, Told},
+    },
     strategy::{Stage, analysis::ChildMetric},
 };
 
@@ -13,12 +19,45 @@ pub fn judged(stage: &Stage, strata: &Strata, of: ChildMetric) -> Vec<Stratum> {
     strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of)).collect()
 }
 
+/// What was measured of base and new version.
+fn samples(sides: &Sides, of: ChildMetric) -> Option<[Sample; 2]> {
+    match of {
+        ChildMetric::ErrorRate => Some(sides.counts?.map(Sample::Counts)),
+        ChildMetric::ResponseTime => Some(sides.times.clone()?.map(Sample::Measured)),
+    }
+}
+
+/// How much the children differ of whom these are the reports of a stage that gives the new version `split` percent of the
+/// calls. A manager says it of its own children; one that doesn't counts as one child. `None`: nobody measured both versions.
+pub fn effects(summaries: &[Summary], split: u8) -> Option<Told> {
+    let mut all = Told::default();
+    for summary in summaries {
+        match &summary.effects {
+            Some(told) => all.add(told),
+            None => all.add(&child(summary, split)),
+        }
+    }
+    (all != Told::default()).then_some(all)
+}
+
+fn child(summary: &Summary, split: u8) -> Told {
+    let strata = Strata::of([summary], split);
+    let of = |of: ChildMetric| {
+        let parts = strata.iter().filter_map(|(_, sides)| {
+            let [baseline, canary] = samples(sides, of)?;
+            Effect::of(&Stratum::new("", 0, baseline, canary))
+        });
+        let effect = Effect::mean(parts)?;
+        let mut effects = Effects::default();
+        effects.note(effect);
+        Some(effects)
+    };
+    Told { times: of(ChildMetric::ResponseTime), errors: of(ChildMetric::ErrorRate) }
+}
+
 /// Both versions side by side, where both measured what is meant.
 pub fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
-    let [baseline, canary] = match of {
-        ChildMetric::ErrorRate => sides.counts?.map(Sample::Counts),
-        ChildMetric::ResponseTime => sides.times.clone()?.map(Sample::Measured),
-    };
+    let [baseline, canary] = samples(sides, of)?;
     let mut name = stage.name.clone();
     if key.split != stage.new_traffic {
         let _ = write!(name, ", split {} %", key.split);

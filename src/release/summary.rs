@@ -108,6 +108,9 @@ pub struct Summary {
     /// The same numbers apart by split and interval; a manager's are those of its children, merged within each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
+    /// What a manager says of how its children differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<analysis::effects::Told>,
     /// What a manager says of its agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,

@@ -283,6 +283,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         strata: Vec::new(),
         why: None,
         recount: None,
+        effects: None,
     }
 }
 

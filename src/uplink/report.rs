@@ -8,13 +8,14 @@ use std::{
 
 use super::{Caller, PATIENCE, Trouble};
 use crate::{
-    analysis::Values,
+    analysis::{Values, effects::Told},
     engine::rows::Upward,
     model::{FEATURE_VALUES, ManagerInstant, StageStatus},
     release::{
         assignment::Slot,
         ending::Ending,
         manager::Agents,
+        measured,
         strata::{self, Strata},
         summary::{self, Reported, Summary},
         upstream::aggregate,
@@ -34,14 +35,13 @@ impl Caller {
 
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
         // What is said anew is the agents alone.
-        let (summaries, strata) = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
-            Some(_) => self.summaries(upward.release_key, upward.slot, upward.split).await?,
-            None => (Vec::new(), Strata::default()),
+        let below = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
+            Some(_) => self.below(upward.release_key, upward.slot, upward.split).await?,
+            None => Below::default(),
         };
-        let strata = strata.told();
         let why = upward.why.clone();
         let (agents, recount) = (Some(upward.agents), upward.recount);
-        let sum = Summary { strata, agents, why, recount, ..aggregate(upward.status, &summaries) };
+        let sum = Summary { agents, why, recount, ..below.told(upward.status) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone(), self.tells_values());
         self.parent.result(id, &upward.offer, summary).await?;
         Ok(())
@@ -115,34 +115,50 @@ impl Caller {
             Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents(), next))
         });
         let Some((key, slot, split, agents, next)) = found.await? else { return Ok(None) };
-        let (summaries, strata) = self.summaries(key, slot, split).await?;
-        let strata = strata.told();
-        let sum = Summary { agents: Some(agents), strata, ..aggregate(status, &summaries) };
+        let told = self.below(key, slot, split).await?.told(status);
+        let sum = Summary { agents: Some(agents), ..told };
         Ok(Some(wire(sum, Some(name.to_owned()), next, self.tells_values())))
     }
 
-    /// What the children reported of a stage, the last attempt of each; and all of it merged, stratum by stratum: apart from
-    /// that, they may be too much to be held at once.
-    async fn summaries(
-        &self,
-        release: u32,
-        slot: u8,
-        split: u8,
-    ) -> Result<(Vec<Summary>, Strata), StoreError> {
+    /// What the children reported of a stage, the last attempt of each.
+    async fn below(&self, release: u32, slot: u8, split: u8) -> Result<Below, StoreError> {
         let reader = self.engine.reader();
-        let (mut after, mut found, mut strata) = (None, Vec::new(), Strata::default());
+        let (mut after, mut below) = (None, Below::default());
         loop {
             let rows = reader.assignments(release, after, MAX_PAGE).await?;
-            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok((found, strata)) };
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
             let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
             let latest: BTreeMap<u32, String> = of_slot.map(|row| (row.child_key, row.summary)).collect();
             let summaries = latest.values().filter_map(|json| serde_json::from_str::<Summary>(json).ok());
-            let summaries: Vec<Summary> = summaries.collect();
-            strata.merge(&Strata::of(&summaries, split));
-            found.extend(summaries.into_iter().map(|summary| Summary { strata: Vec::new(), ..summary }));
+            below.add(summaries.collect(), split);
             after = Some(last.child_key);
         }
+    }
+}
+
+/// What children reported of a stage: of each, without its strata, which may be too much to be held at once; and these merged.
+#[derive(Debug, Default)]
+struct Below {
+    summaries: Vec<Summary>,
+    strata: Strata,
+    effects: Option<Told>,
+}
+
+impl Below {
+    fn add(&mut self, summaries: Vec<Summary>, split: u8) {
+        self.strata.merge(&Strata::of(&summaries, split));
+        if let Some(told) = measured::effects(&summaries, split) {
+            self.effects.get_or_insert_default().add(&told);
+        }
+        let bare = |summary| Summary { strata: Vec::new(), ..summary };
+        self.summaries.extend(summaries.into_iter().map(bare));
+    }
+
+    /// As one summary.
+    fn told(self, status: StageStatus) -> Summary {
+        let whole = aggregate(status, &self.summaries);
+        Summary { strata: self.strata.told(), effects: self.effects, ..whole }
     }
 }
 
@@ -193,6 +209,7 @@ fn wire(
         f1_values,
         f2_values,
         strata: summary.strata.into_iter().map(|kept| stratum(kept, exactly)).collect(),
+        effects: summary.effects,
     }
 }
 

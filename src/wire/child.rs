@@ -300,6 +300,9 @@ pub struct StageSummary {
     /// within each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
+    /// From a manager: how much its children differ, as sums over them that add up; see [`analysis::effects`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<analysis::effects::Told>,
     /// From a manager: the agents for whom the release was planned below it, and what became of them so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participants: Option<u32>,
@@ -385,6 +388,7 @@ impl StageSummary {
             f1_values: None,
             f2_values: None,
             strata: Vec::new(),
+            effects: None,
             participants: None,
             succeeded: None,
             failed: None,
@@ -414,6 +418,9 @@ impl StageSummary {
         check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
         check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())?;
         self.why.as_ref().map_or(Ok(()), |why| why.validate(at))?;
+        if self.effects.is_some_and(|effects| !effects.is_possible()) {
+            return Err(WireError::new(&format!("`{at}.effects` can't be sums over children")));
+        }
         at_most(&format!("{at}.strata"), self.strata.len(), MAX_STRATA)?;
         self.strata
             .iter()

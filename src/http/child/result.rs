@@ -93,6 +93,7 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
         f1_values: sent.f1_values,
         f2_values: sent.f2_values,
         strata: sent.strata.into_iter().map(stratum).collect(),
+        effects: sent.effects,
     }
 }
 

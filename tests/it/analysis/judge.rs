@@ -227,6 +227,57 @@ fn a_series_needs_points_that_are_worth_something() {
     );
 }
 
+/// Points of 12 intervals that follow the load of the day, up and down by an amount over the time of the analysis, for both
+/// versions alike; of the canary only each of so many.
+fn under_load(seed: u64, amount: f64, ratio: f64, every: u64) -> Vec<Stratum> {
+    let mut random = Random::new(seed);
+    let mut side = |interval: u64, scale: f64, every: u64| {
+        let point = |at: u64| {
+            let time = (interval * 20 + at) as f64 / 240.0;
+            let load = 1.0 + amount * (std::f64::consts::TAU * (time + seed as f64 / 50.0)).sin();
+            20.0 * scale * load * random.log_normal(0.05)
+        };
+        Sample::Values((0..20).step_by(every as usize).map(point).collect())
+    };
+    let of = |interval| {
+        let baseline = side(interval, 1.0, 1);
+        Stratum::new("canary", interval, baseline, side(interval, ratio, every))
+    };
+    (0..12).map(of).collect()
+}
+
+/// Of 50 series, how many have a verdict.
+fn count_series(tolerance: Tolerance, verdict: Verdict, strata: impl Fn(u64) -> Vec<Stratum>) -> usize {
+    let design = Design { sampling: Sampling::Series, tolerance, ..over(12) };
+    let found = |seed: &u64| {
+        let (strata, mut judgement) = (strata(*seed), Judgement::new(design.clone()).unwrap());
+        let mut look = |at: usize| judgement.look(&strata[..at], at as u64 * 1_000, Occasion::Look).verdict;
+        (1..=12).find_map(&mut look) == Some(verdict)
+    };
+    (0..50).filter(found).count()
+}
+
+/// Of five hundred good releases none passed under a sine of a tenth, and of a fifth every second doubling was missed.
+#[test]
+fn what_moves_both_versions_alike_hides_nothing() {
+    let five = Tolerance::Ratio(0.05);
+    for amount in [0.1, 0.2] {
+        for every in [1, 2] {
+            let of = |ratio| move |seed| under_load(seed, amount, ratio, every);
+            let (passed, found) =
+                (count_series(five, Verdict::Pass, of(1.0)), count_series(five, Verdict::Fail, of(2.0)));
+            assert!(passed >= 47, "{amount}, each of {every}: {passed} of 50 equal versions pass");
+            assert_eq!(found, 50, "{amount}, each of {every}: a doubling is found");
+            assert_eq!(count_series(five, Verdict::Fail, of(1.0)), 0);
+            assert_eq!(count_series(five, Verdict::Pass, of(2.0)), 0);
+        }
+    }
+    // One millisecond more: the same of what is compared by difference.
+    let of = |ratio| move |seed| under_load(seed, 0.2, ratio, 1);
+    assert!(count_series(Tolerance::Shift(1.0), Verdict::Pass, of(1.0)) >= 47);
+    assert_eq!(count_series(Tolerance::Shift(1.0), Verdict::Fail, of(2.0)), 50);
+}
+
 #[test]
 fn rates_need_a_floor_where_the_baseline_has_no_events() {
     let verdict = |floor, baseline, canary| once(rate(floor), &counts(baseline, canary)).verdict;

@@ -2,9 +2,11 @@
 
 mod boundaries;
 mod judge;
+mod power;
 pub mod random;
 mod rules;
 mod simulation;
 mod split;
 mod values;
 mod vectors;
+mod words;

@@ -2,12 +2,13 @@
 
 use choirmaster::{
     analysis::{
-        Design, Finding, Histogram, Judgement, Occasion, Question, Tolerance, Verdict, values::GAMMA,
+        Design, Finding, Histogram, Judgement, Occasion, Question, Tolerance, Verdict, effects::Children,
+        values::GAMMA,
     },
     model::StageStatus,
     release::{
         manager::Agents,
-        measured::judged,
+        measured::{effects, judged},
         strata::Strata,
         summary::{Reported, Summary},
     },
@@ -26,6 +27,11 @@ fn stage() -> Stage {
 
 /// An agent with some calls, of which one in a thousand fails.
 fn agent(share: f64, calls: u64, random: &mut Random) -> Summary {
+    with_ratio(1.0, share, calls, random)
+}
+
+/// One on which the new version takes `ratio` times as long.
+fn with_ratio(ratio: f64, share: f64, calls: u64, random: &mut Random) -> Summary {
     let (mut counts, mut errors) = ([0; 2], [0; 2]);
     let mut times = [(); 2].map(|()| Histogram::new(GAMMA).unwrap());
     for _ in 0..calls {
@@ -34,7 +40,8 @@ fn agent(share: f64, calls: u64, random: &mut Random) -> Summary {
         if random.chance(0.001) {
             errors[side] += 1;
         } else {
-            times[side].record(20.0 * random.log_normal(0.3)).unwrap();
+            let ratio = [1.0, ratio][side];
+            times[side].record(20.0 * ratio * random.log_normal(0.3)).unwrap();
         }
     }
     let [base, new] = times.map(|side| Some(Box::new(Reported::Sketch(side))));
@@ -52,7 +59,9 @@ fn agent(share: f64, calls: u64, random: &mut Random) -> Summary {
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
     let strata = Strata::of(children, 50).told();
-    let sum = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
+    let effects = effects(children, 50);
+    let sum =
+        Summary { strata, effects, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
     serde_json::from_str(&sum.keep().json).unwrap()
 }
 
@@ -68,7 +77,13 @@ fn judge(summaries: &[Summary], of: ChildMetric) -> Finding {
         design.question = Question::Rate { floor: 0.005 };
     }
     let strata = judged(&stage(), &Strata::of(summaries, 50), of);
-    Judgement::new(design).unwrap().look(&strata, 0, Occasion::Last)
+    let mut judgement = Judgement::new(design).unwrap();
+    let told = effects(summaries, 50).unwrap();
+    judgement.set_children(Children::of(match of {
+        ChildMetric::ErrorRate => told.errors,
+        ChildMetric::ResponseTime => told.times,
+    }));
+    judgement.look(&strata, 0, Occasion::Last)
 }
 
 #[test]
@@ -95,5 +110,73 @@ fn a_fleet_that_gives_the_new_version_more_calls_than_ordered_is_found_out() {
         let found = judge(&tree(&agents), of);
         assert_eq!(found.verdict, Some(Verdict::Inconclusive));
         assert!(found.evidence.sentence.contains("50 % that was ordered"), "{}", found.evidence.sentence);
+    }
+}
+
+#[test]
+fn a_tree_tells_of_its_children_what_they_would_have_told_themselves() {
+    let mut random = Random::new(22);
+    let agents: Vec<Summary> = (0..300).map(|_| agent(0.5, 40, &mut random)).collect();
+    let (flat, tree) = (effects(&agents, 50).unwrap(), effects(&tree(&agents), 50).unwrap());
+    for (flat, tree) in [(flat.times, tree.times), (flat.errors, tree.errors)] {
+        let (flat, tree): ([f64; 5], [f64; 5]) = (flat.unwrap().into(), tree.unwrap().into());
+        for (flat, tree) in flat.into_iter().zip(tree) {
+            assert!((flat - tree).abs() <= 1e-9 * flat.abs().max(1.0), "{flat} {tree}");
+        }
+    }
+    // A manager of an earlier build says nothing of its children, and counts as one.
+    let old = Summary { effects: None, ..manager(&agents[..50]) };
+    let told = effects(&[old, manager(&agents[50..])], 50).unwrap().times.unwrap();
+    assert!((told.children - 251.0).abs() < 1e-9, "{told:?}");
+}
+
+#[test]
+fn children_that_a_version_suits_unequally_tell_less_of_it_than_their_calls_would() {
+    // The mean over all children is at the tolerance: half have 5 % more than that, half less.
+    let mut random = Random::new(23);
+    let (mut failed, mut passed) = (0, 0);
+    for _ in 0..60 {
+        let agents: Vec<Summary> =
+            (0..20).map(|_| with_ratio(1.05 * random.log_normal(0.1), 0.5, 1_000, &mut random)).collect();
+        let found = judge(&tree(&agents), ChildMetric::ResponseTime);
+        failed += u64::from(found.verdict == Some(Verdict::Fail));
+        passed += u64::from(found.verdict == Some(Verdict::Pass));
+        let between = found.evidence.children.unwrap();
+        assert!(between.children == 20 && between.deviation.unwrap() > 0.05, "{between:?}");
+    }
+    // By their calls alone it would be some twenty of each.
+    assert!(failed < 10 && passed < 10, "{failed} {passed}");
+}
+
+#[test]
+fn of_few_children_it_is_said_that_the_verdict_is_about_them() {
+    let mut random = Random::new(24);
+    let agents: Vec<Summary> = (0..5).map(|_| with_ratio(1.3, 0.5, 1_000, &mut random)).collect();
+    let found = judge(&tree(&agents), ChildMetric::ResponseTime);
+    assert_eq!(found.verdict, Some(Verdict::Fail));
+    assert!(found.evidence.sentence.contains("the 5 children"), "{}", found.evidence.sentence);
+}
+
+#[test]
+fn numbers_that_cant_be_sums_over_children_are_refused() {
+    let with = |effects: [f64; 5]| {
+        let summary = choirmaster::wire::child::StageSummary {
+            effects: Some(serde_json::from_value(serde_json::json!({"times": effects})).unwrap()),
+            ..choirmaster::wire::child::StageSummary::without_calls(StageStatus::Completed)
+        };
+        let body =
+            serde_json::json!({"id": "a", "release_id": "r", "stage_summaries": [summary], "next_stage": ""});
+        choirmaster::wire::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
+    };
+    assert!(with([2.0, 30.0, 500.0, 3.0, 1.0]));
+    let wrong = [
+        [2.0, 30.0, 1_000.0, 3.0, 1.0],
+        [2.0, 30.0, 400.0, 3.0, 1.0],
+        [2.0, 30.0, 500.0, 30.0, 1.0],
+        [-2.0, 30.0, 500.0, 3.0, 1.0],
+        [2.0, -30.0, 500.0, 3.0, 1.0],
+    ];
+    for effects in wrong {
+        assert!(!with(effects), "{effects:?}");
     }
 }

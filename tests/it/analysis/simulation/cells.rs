@@ -7,7 +7,7 @@ use choirmaster::analysis::{
 
 use super::{
     ALPHA, Ending, TOLERANCE,
-    shapes::{Autoregression, SD, Shape, Windows, latency},
+    shapes::{Autoregression, SD, SD_OF_TRENDS, Shape, Trend, Windows, latency},
 };
 use crate::analysis::random::Random;
 
@@ -24,6 +24,8 @@ pub struct Cell {
     /// The canary's share of them.
     pub share: f64,
     pub story: Story,
+    /// What a time series of both versions follows.
+    pub trend: Option<Trend>,
     /// The ratio of canary to baseline; on the boundary unless it is about power.
     pub ratio: f64,
     /// Most false alarms, and most false passes.
@@ -55,6 +57,10 @@ pub enum Story {
     Shift,
     /// An autoregression with points in pairs.
     Autoregression(f64),
+    /// One of the baseline, and another of the canary.
+    UnlikeAutoregressions(f64, f64),
+    /// Half of the variance is an autoregression, half of it noise from point to point.
+    NoisyAutoregression(f64),
     OverlappingWindows(usize),
     /// The same centre, the canary spread twice as wide.
     DoubleSpread,
@@ -79,6 +85,8 @@ impl Cell {
             Story::Either => "EITHER".to_owned(),
             Story::Shift => "absolute tolerance".to_owned(),
             Story::Autoregression(phi) => format!("AR(1) {phi}"),
+            Story::UnlikeAutoregressions(baseline, canary) => format!("AR(1) {baseline} beside {canary}"),
+            Story::NoisyAutoregression(phi) => format!("AR(1) {phi} under noise"),
             Story::OverlappingWindows(width) => format!("windows of {width}"),
             Story::DoubleSpread => "double spread".to_owned(),
             Story::Previous(v) => format!("PREVIOUS, {} % between runs", v * 100.0),
@@ -86,6 +94,8 @@ impl Cell {
         };
         let limit = match story {
             Story::Autoregression(_) | Story::OverlappingWindows(_) => 0.065,
+            Story::UnlikeAutoregressions(..) => 0.12,
+            Story::NoisyAutoregression(_) => 0.18,
             Story::DoubleSpread => 0.075,
             _ => ALPHA,
         };
@@ -96,11 +106,20 @@ impl Cell {
             values,
             share,
             story,
+            trend: None,
             ratio: 1.0 + TOLERANCE,
             limit,
             pass_limit: limit,
             seed: 0,
         }
+    }
+
+    /// The same under a trend.
+    #[must_use]
+    pub fn under(mut self, trend: Trend) -> Self {
+        self.name = format!("{}, {}", trend.name(), self.name);
+        self.trend = Some(trend);
+        self
     }
 
     pub fn design(&self) -> Design {
@@ -118,7 +137,10 @@ impl Cell {
             Story::Lower => design.deviation = Deviation::Low,
             Story::Either => design.deviation = Deviation::Either,
             Story::Shift => design.tolerance = Tolerance::Shift(1.0),
-            Story::Autoregression(_) | Story::OverlappingWindows(_) => design.sampling = Sampling::Series,
+            Story::Autoregression(_)
+            | Story::UnlikeAutoregressions(..)
+            | Story::NoisyAutoregression(_)
+            | Story::OverlappingWindows(_) => design.sampling = Sampling::Series,
             Story::Previous(v) => design.run_variation = Some(RunVariation::Given(v)),
             Story::Open => design.end = End::Open { interval_ms: INTERVAL_MS },
             _ => {}
@@ -174,11 +196,14 @@ impl Cell {
 /// What has memory from interval to interval.
 struct Source {
     series: Option<[Series; 2]>,
+    /// Of the trend.
+    phase: f64,
     run_effect: f64,
 }
 
 enum Series {
     Autoregression(Autoregression),
+    Noisy(Autoregression),
     Windows(Windows),
 }
 
@@ -186,6 +211,7 @@ impl Series {
     fn next(&mut self, random: &mut Random) -> f64 {
         match self {
             Self::Autoregression(series) => series.next(random),
+            Self::Noisy(series) => (series.next(random) + random.normal()) * 0.5_f64.sqrt(),
             Self::Windows(series) => series.next(random),
         }
     }
@@ -197,6 +223,12 @@ impl Source {
             Story::Autoregression(phi) => {
                 Some([(); 2].map(|()| Series::Autoregression(Autoregression::new(phi, random))))
             }
+            Story::UnlikeAutoregressions(baseline, canary) => {
+                Some([baseline, canary].map(|phi| Series::Autoregression(Autoregression::new(phi, random))))
+            }
+            Story::NoisyAutoregression(phi) => {
+                Some([(); 2].map(|()| Series::Noisy(Autoregression::new(phi, random))))
+            }
             Story::OverlappingWindows(width) => {
                 Some([(); 2].map(|()| Series::Windows(Windows::new(width, random))))
             }
@@ -207,16 +239,20 @@ impl Source {
             Story::Previous(v) => (v * (random.normal() - random.normal())).exp(),
             _ => 1.0,
         };
-        Self { series, run_effect }
+        let phase = if cell.trend.is_some() { random.uniform() } else { 0.0 };
+        Self { series, phase, run_effect }
     }
 
     fn stratum(&mut self, cell: &Cell, interval: u64, random: &mut Random) -> Stratum {
         if let Some(series) = &mut self.series {
             let each = cell.values / 2;
             let [mut baseline, mut canary] = [Vec::new(), Vec::new()];
-            for _ in 0..each {
-                baseline.push(20.0 * (SD * series[0].next(random)).exp());
-                canary.push(20.0 * cell.ratio * (SD * series[1].next(random)).exp());
+            let sd = if cell.trend.is_some() { SD_OF_TRENDS } else { SD };
+            for at in 0..each {
+                let time = (interval as f64 + at as f64 / each as f64) / cell.looks as f64;
+                let level = 20.0 * cell.trend.map_or(1.0, |trend| trend.at(time, self.phase));
+                baseline.push(level * (sd * series[0].next(random)).exp());
+                canary.push(level * cell.ratio * (sd * series[1].next(random)).exp());
             }
             return Stratum::new("canary", interval, Sample::Values(baseline), Sample::Values(canary));
         }
@@ -305,7 +341,32 @@ pub fn all() -> Vec<Cell> {
         cells.push(Cell::new(1, values, 0.5, Story::Previous(0.03)));
     }
     cells.push(Cell::new(12, 100, 0.5, Story::Previous(0.03)));
+    cells.extend(series());
     seeded(cells)
+}
+
+/// Time series, with and without what moves both versions alike.
+fn series() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for looks in [12, 100] {
+        let cell = |story| Cell::new(looks, 20, 0.5, story);
+        cells.push(cell(Story::Autoregression(0.0)));
+        cells.push(cell(Story::UnlikeAutoregressions(0.9, 0.0)));
+        cells.push(cell(Story::NoisyAutoregression(0.9)));
+        for trend in Trend::ALL {
+            for phi in [0.0, 0.5, 0.8, 0.9] {
+                cells.push(cell(Story::Autoregression(phi)).under(trend));
+            }
+            cells.push(cell(Story::OverlappingWindows(10)).under(trend));
+        }
+        let trend = Trend::Sine(0.2, 1.0);
+        cells.push(cell(Story::UnlikeAutoregressions(0.9, 0.0)).under(trend));
+        cells.push(cell(Story::NoisyAutoregression(0.9)).under(trend));
+        for phi in [0.0, 0.5, 0.8, 0.9] {
+            cells.push(Cell::new(looks, 40, 0.5, Story::Autoregression(phi)).under(trend));
+        }
+    }
+    cells
 }
 
 fn seeded(mut cells: Vec<Cell>) -> Vec<Cell> {
@@ -339,5 +400,7 @@ pub fn thin() -> Vec<Cell> {
     );
     cells.extend([0.01, 0.1].map(|rate| Cell::new(6, 100, 0.5, Story::Rates(rate))));
     cells.push(Cell::new(6, 100, 0.5, Story::RampedRates(0.05)));
+    let series = Cell::new(6, 40, 0.5, Story::Autoregression(0.5));
+    cells.extend([Trend::Sine(0.2, 1.0), Trend::Line(0.2)].map(|trend| series.clone().under(trend)));
     seeded(cells)
 }

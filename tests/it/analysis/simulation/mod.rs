@@ -16,6 +16,7 @@
 //! in its own column. What it said is in `src/analysis/SIMULATION.md`.
 
 mod cells;
+mod children;
 mod kept;
 mod mutants;
 mod power;

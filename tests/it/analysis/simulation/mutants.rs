@@ -3,6 +3,7 @@
 
 use choirmaster::analysis::{
     Design, Judgement, Occasion, Sample, Sampling, Spending, Stratum, Tolerance, Verdict,
+    dependence::{LEAST_EFFECTIVE_POINTS, UPPER_BOUND, autocorrelation_time},
     dist::{binomial_sf, normal_sf, pearson3_sf},
     rank::{Alternative, Map, normal_p, rank_sums},
     spending::{Bounds, spent},
@@ -13,7 +14,7 @@ use choirmaster::analysis::{
 use super::{ALPHA, TOLERANCE, exceeds, shapes::Shape};
 use crate::analysis::{
     random::Random,
-    simulation::shapes::{Autoregression, SD},
+    simulation::shapes::{Autoregression, SD, SD_OF_TRENDS, Trend},
 };
 
 /// False alarms in so many runs, by a judge that says whether a run failed.
@@ -163,6 +164,54 @@ fn a_judge_that_ignores_autocorrelation_is_refused() {
         fails(&design, &series(random))
     };
     told_apart(300, |random| judged(Sampling::Series, random), |random| judged(Sampling::Calls, random));
+}
+
+/// The error is not to pass what is good.
+#[test]
+fn a_judge_that_takes_what_moves_both_versions_for_dependence_is_refused() {
+    let strata = |random: &mut Random| {
+        let phase = random.uniform();
+        let mut side = |interval: u64| {
+            let point = |at: u64| {
+                let time = (interval * 10 + at) as f64 / 120.0;
+                20.0 * Trend::Sine(0.1, 1.0).at(time, phase) * random.log_normal(SD_OF_TRENDS)
+            };
+            Sample::Values((0..10).map(point).collect())
+        };
+        (0..12).map(|at| Stratum::new("canary", at, side(at), side(at))).collect::<Vec<_>>()
+    };
+    let real = |random: &mut Random| {
+        let mut series = Judgement::new(Design { sampling: Sampling::Series, ..design(12) }).unwrap();
+        series.decide(&strata(random), 12, Occasion::Last).verdict != Some(Verdict::Pass)
+    };
+    // Such a judge asks each side by itself how many points it is worth.
+    let mutant = |random: &mut Random| {
+        let strata = strata(random);
+        let canary = strata.iter().flat_map(|stratum| match &stratum.canary {
+            Sample::Values(values) => values.as_slice(),
+            _ => &[],
+        });
+        let points: Vec<f64> = canary.copied().collect();
+        (points.len() as f64) < LEAST_EFFECTIVE_POINTS * autocorrelation_time(&points, 0.0)
+    };
+    told_apart(300, real, mutant);
+}
+
+/// At the first look at which there seem to be enough effective points, the autocorrelation is underestimated: what is left
+/// of a common trend is looked at with a bound.
+#[test]
+fn a_judge_that_takes_the_autocorrelation_as_it_was_found_is_refused() {
+    let too_short = |errors: f64| {
+        move |random: &mut Random| {
+            let mut series = Autoregression::new(0.8, random);
+            let points: Vec<f64> = (0..100).map(|_| series.next(random)).collect();
+            // True is (1 + 0.8) / (1 − 0.8).
+            autocorrelation_time(&points, errors) < 9.0
+        }
+    };
+    let (bounded, as_found) = (false_alarms(300, too_short(UPPER_BOUND)), false_alarms(300, too_short(0.0)));
+    assert!(!exceeds(bounded, 300, 0.15, 1), "the real one: {bounded} of 300");
+    assert!(exceeds(as_found, 300, 0.15, 1), "the mutant: {as_found} of 300");
 }
 
 #[test]

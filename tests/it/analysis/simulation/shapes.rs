@@ -1,6 +1,6 @@
 //! What is measured in the simulation.
 
-use std::sync::LazyLock;
+use std::{f64::consts::TAU, sync::LazyLock};
 
 use choirmaster::analysis::{Histogram, Sample, dist::normal_z};
 
@@ -8,6 +8,9 @@ use super::super::random::Random;
 
 /// Log standard deviation of latencies.
 pub const SD: f64 = 0.5;
+
+/// The same of points that follow a trend: small beside it.
+pub const SD_OF_TRENDS: f64 = 0.05;
 
 /// Ends of stretches that log-normal values of median 1 fall into with the same probability.
 static STRETCHES: LazyLock<Vec<f64>> =
@@ -126,5 +129,46 @@ impl Windows {
         self.last[self.at % width] = random.normal();
         self.at += 1;
         self.last.iter().sum::<f64>() / (width as f64).sqrt()
+    }
+}
+
+/// What makes both versions slower alike as time goes by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Trend {
+    /// So much up and down, so many times.
+    Sine(f64, f64),
+    /// So much more at the end than at the beginning.
+    Line(f64),
+    /// So much more from some time in the middle on.
+    Step(f64),
+}
+
+impl Trend {
+    pub const ALL: [Self; 7] = [
+        Self::Sine(0.1, 1.0),
+        Self::Sine(0.2, 1.0),
+        Self::Sine(0.2, 4.0),
+        Self::Line(0.1),
+        Self::Line(0.2),
+        Self::Step(0.1),
+        Self::Step(0.2),
+    ];
+
+    pub fn name(self) -> String {
+        match self {
+            Self::Sine(amount, 1.0) => format!("sine of ±{:.0} %", amount * 100.0),
+            Self::Sine(amount, times) => format!("{times} sines of ±{:.0} %", amount * 100.0),
+            Self::Line(amount) => format!("line of {:.0} %", amount * 100.0),
+            Self::Step(amount) => format!("step of {:.0} %", amount * 100.0),
+        }
+    }
+
+    /// The factor at a share of the time; `phase` from 0 to 1.
+    pub fn at(self, time: f64, phase: f64) -> f64 {
+        match self {
+            Self::Sine(amount, times) => 1.0 + amount * (TAU * (times * time + phase)).sin(),
+            Self::Line(amount) => 1.0 + amount * time,
+            Self::Step(amount) => 1.0 + if time > 0.3 + 0.4 * phase { amount } else { 0.0 },
+        }
     }
 }
