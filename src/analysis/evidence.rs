@@ -18,6 +18,19 @@ pub enum Verdict {
     Error,
 }
 
+impl Verdict {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "Pass",
+            Self::Fail => "Fail",
+            Self::Inconclusive => "Inconclusive",
+            Self::NoData => "No data",
+            Self::Error => "Error",
+        }
+    }
+}
+
 /// The inputs of a verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,10 +44,13 @@ pub struct Evidence {
     pub effect: Option<Effect>,
     /// One of each that took part in the verdict.
     pub tests: Vec<TestEvidence>,
-    /// Looks that counted, this one included.
+    /// Looks that counted, this one included, also those that found nothing to judge by.
     pub looks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned_looks: Option<u64>,
+    /// Of a rate with a floor: where the canary's rate lies below it for certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below_floor: Option<BelowFloor>,
     /// Of this metric.
     pub alpha: f64,
     /// Of it, spent so far.
@@ -48,6 +64,15 @@ pub struct Evidence {
     /// How the calls were shared out between the versions; absent where no split was ordered, or the calls aren't known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitEvidence>,
+}
+
+/// A rate below which nothing fails, and how high the canary's may be at most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BelowFloor {
+    pub floor: f64,
+    /// The upper bound of the canary's rate (Clopper and Pearson 1934), at half of alpha.
+    pub at_most: f64,
 }
 
 /// One side, all strata together: to be read, not to be judged by.

@@ -5,15 +5,20 @@ use std::{borrow::Cow, cell::RefCell};
 use super::{
     data::{Counts, Sample, Stratum},
     design::{Design, End, Question, Tolerance},
+    dist::binomial_cdf,
     estimate::{Compared, Estimate, Search, quantile, superiority},
-    evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     exact::Distributions,
     group::Group,
     hypothesis::{Hypothesis, Inflation, Kind},
     judge::{Decision, Judgement, Obstacle},
+    root::falling,
     split::Split,
     spread::Side,
 };
+
+/// Smaller probabilities are not told apart.
+const LEAST_P: f64 = 1e-300;
 
 /// More calls than this are as good as never.
 const MAX_MORE_CALLS: f64 = 1e12;
@@ -53,6 +58,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         effect: effect.map(|(effect, _)| effect),
         tests,
         looks: judgement.looks,
+        below_floor: below_floor(judgement),
         planned_looks: judgement.design.looks(),
         alpha: judgement.design.alpha,
         alpha_spent: judgement.spent,
@@ -174,6 +180,20 @@ fn summary<'a>(samples: impl Iterator<Item = &'a Sample>) -> SideSummary {
     SideSummary { count, p50, p95, p99, ..SideSummary::default() }
 }
 
+/// What a pass by the floor rests on, if there is one.
+fn below_floor(judgement: &Judgement) -> Option<BelowFloor> {
+    let Question::Rate { floor } = judgement.design.question else { return None };
+    let hypothesis = judgement.hypotheses.iter().find(|hypothesis| hypothesis.high)?;
+    let canary = hypothesis.rates().canary;
+    let half = 0.5 * judgement.design.alpha;
+    let is_below =
+        floor > 0.0 && canary.calls > 0 && binomial_cdf(canary.events, canary.calls, floor) <= half;
+    let bound = |rate: f64| binomial_cdf(canary.events, canary.calls, rate.clamp(0.0, 1.0)) - half;
+    let at_most = is_below.then(|| falling(bound, floor, 0.1 * floor, 1.0, 0.0)).flatten()?;
+    // All other directions have to be safe by themselves.
+    (judgement.hypotheses.len() == 1).then_some(BelowFloor { floor, at_most })
+}
+
 /// p50, p95, p99 without sorting all.
 fn quantiles(mut values: Vec<f64>) -> [Option<f64>; 3] {
     [0.5, 0.95, 0.99].map(|q| {
@@ -220,15 +240,11 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
     if let Some(obstacle) = &decision.obstacle {
         return hindered(obstacle);
     }
+    if let (Some(floor), Some(Verdict::Pass)) = (&evidence.below_floor, decision.verdict) {
+        return below(floor, evidence);
+    }
     let Some(effect) = &evidence.effect else {
-        return match decision.verdict {
-            None => "It goes on: there are not enough data for an estimate yet.".to_owned(),
-            Some(verdict) => format!(
-                "{}: the data give no estimate{}.",
-                name(verdict),
-                if verdict == Verdict::Inconclusive { ", so nothing could be shown" } else { "" }
-            ),
-        };
+        return without_estimate(design, decision.verdict, evidence);
     };
     let subject = match design.question {
         Question::Location => "the canary".to_owned(),
@@ -241,10 +257,7 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
     match decision.verdict {
         Some(Verdict::Fail) => {
             let test = evidence.tests.iter().find(|test| test.crossed);
-            let p = test.map_or(String::new(), |test| {
-                let level = test.level.map_or(String::new(), |l| format!(", {} was enough", p_value(l)));
-                format!(" (p = {}{level})", p_value(test.p))
-            });
+            let p = test.map_or(String::new(), found_by);
             format!("Fail: {subject} is {found} the baseline, more than the tolerated {tolerated}{look}{p}.")
         }
         Some(Verdict::Pass) => {
@@ -266,14 +279,55 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
     }
 }
 
-fn name(verdict: Verdict) -> &'static str {
+/// A pass by the floor: how the versions compare may be all but unknown, and doesn't matter.
+fn below(floor: &BelowFloor, evidence: &Evidence) -> String {
+    format!(
+        "Pass: the canary's rate is at most {}, below the floor of {} ({}).",
+        percent(floor.at_most),
+        percent(floor.floor),
+        events(evidence)
+    )
+}
+
+/// "3 of 5000 calls, the baseline 2 of 5000".
+fn events(evidence: &Evidence) -> String {
+    let of = |side: &SideSummary| format!("{} of {}", side.events.unwrap_or_default(), side.count);
+    format!("{} calls, the baseline {}", of(&evidence.canary), of(&evidence.baseline))
+}
+
+/// Where it can't be said how large the difference is.
+fn without_estimate(design: &Design, verdict: Option<Verdict>, evidence: &Evidence) -> String {
+    let tolerated = tolerated(design);
+    let counted = match design.question {
+        Question::Rate { .. } => format!(" ({})", events(evidence)),
+        _ => String::new(),
+    };
     match verdict {
-        Verdict::Pass => "Pass",
-        Verdict::Fail => "Fail",
-        Verdict::Inconclusive => "Inconclusive",
-        Verdict::NoData => "No data",
-        Verdict::Error => "Error",
+        None => format!("It goes on: there are not enough data for an estimate yet{counted}."),
+        Some(Verdict::Pass) => format!(
+            "Pass: the canary doesn't exceed the tolerated {tolerated}; how it compares in between can't be said{counted}."
+        ),
+        Some(Verdict::Fail) => {
+            let test = evidence.tests.iter().find(|test| test.crossed);
+            let p = test.map_or(String::new(), found_by);
+            format!(
+                "Fail: the canary is worse than the baseline by more than the tolerated {tolerated}{counted}{p}."
+            )
+        }
+        Some(verdict) => {
+            format!(
+                "{}: how the canary compares can't be said, so nothing is shown{counted}.",
+                verdict.name()
+            )
+        }
     }
+}
+
+/// " (p = 2e-41, 0.05 was enough)".
+fn found_by(test: &TestEvidence) -> String {
+    let level = test.level.map_or(String::new(), |level| format!(", {} was enough", p_value(level)));
+    let p = if test.p < LEAST_P { format!("p < {LEAST_P:.0e}") } else { format!("p = {}", p_value(test.p)) };
+    format!(" ({p}{level})")
 }
 
 fn hindered(obstacle: &Obstacle) -> String {

@@ -141,7 +141,12 @@ impl Judgement {
     /// Looks at all strata so far, `elapsed_ms` after the analysis began. The verdict, once found, stands.
     pub fn look(&mut self, strata: &[Stratum], elapsed_ms: u64, occasion: Occasion) -> Finding {
         let decision = self.decide(strata, elapsed_ms, occasion);
-        let evidence = explain::evidence(self, strata, &decision);
+        self.explain(strata, &decision)
+    }
+
+    /// What a decision on these strata rests on: the second half of [`Judgement::look`].
+    pub fn explain(&self, strata: &[Stratum], decision: &Decision) -> Finding {
+        let evidence = explain::evidence(self, strata, decision);
         Finding { counted: decision.counted, verdict: decision.verdict, evidence }
     }
 
@@ -191,8 +196,9 @@ impl Judgement {
             Ok(inflations) => decision.inflations = inflations,
             Err(obstacle) => decision.obstacle = decision.obstacle.or(Some(obstacle)),
         }
+        // Whoever else counts looks doesn't know that there was nothing to judge by.
+        self.looks += 1;
         if decision.obstacle.is_none() {
-            self.looks += 1;
             self.spend(&moment, &decision.inflations);
         }
         self.verdict = self.conclude(&decision, moment.last);

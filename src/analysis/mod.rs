@@ -10,6 +10,7 @@
 //! - [`Judgement`]: the state of one metric's judgement, to be stored as JSON. [`Judgement::look`] takes all strata so
 //!   far and the elapsed time and gives a [`Finding`]: a [`Verdict`], if there is one, with its [`Evidence`] and one
 //!   sentence. Store the judgement **before** acting on the finding: it holds the alpha that was spent.
+//! - [`power::Power`]: what it takes, before there are data: calls for a pass, and the smallest change that is found.
 //! - [`family::shares`]: how a release's alpha is shared by weight.
 //!
 //! ```
@@ -57,6 +58,7 @@ pub mod hypothesis;
 pub mod judge;
 pub mod mixture;
 pub mod order;
+pub mod power;
 pub mod previous;
 pub mod rank;
 pub mod rate;
@@ -70,7 +72,7 @@ pub mod tail;
 pub use self::{
     data::{Assignment, Counts, Sample, Stratum},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
-    evidence::{Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     histogram::{Histogram, HistogramFault},
     judge::{Finding, Judgement, Occasion},
 };

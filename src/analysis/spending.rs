@@ -127,6 +127,20 @@ impl Bounds {
         p <= spent && p <= normal_sf(self.boundary())
     }
 
+    /// The probability that any of these looks crosses if the statistic drifts by `drift` a unit of information: 1 less
+    /// what is left after the last. The density of a drifting sum is the one without, times
+    /// exp(drift · sum − drift² · information / 2).
+    pub fn crossed(&mut self, drift: f64) -> f64 {
+        self.boundary();
+        let Some(known) = &self.worked_out else { return 0.0 };
+        let Density { top, h, values } = &known.density;
+        let left = values.iter().enumerate().map(|(at, value)| {
+            let sum = top - at as f64 * h;
+            Density::weight(at) * value * (drift * sum - 0.5 * drift * drift * known.information).exp()
+        });
+        (1.0 - left.sum::<f64>() * h).clamp(0.0, 1.0)
+    }
+
     /// The boundary of the last look, as a standard score.
     pub fn boundary(&mut self) -> f64 {
         let Some(last) = self.looks.last().copied() else { return f64::INFINITY };

@@ -26,6 +26,7 @@ pub mod serve;
 pub mod show;
 pub mod source;
 pub mod store;
+mod takes;
 mod terminal;
 pub mod tree;
 pub mod validate;

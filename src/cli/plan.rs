@@ -16,6 +16,7 @@ use super::{
     release::submit::{body, refused, rendered},
     show,
     source::{Source, Wanted},
+    takes,
 };
 use crate::{
     strategy,
@@ -184,6 +185,7 @@ fn text_of(plan: &Plan, all: bool) -> String {
         });
         text.extend(["\n".to_owned(), show::table(&["ANALYSIS OF", "METRIC", "STRATEGY", "ALPHA"], rows)]);
     }
+    text.push_str(&takes::of(plan));
     if !plan.excluded.is_empty() {
         let rows = plan.excluded.iter().map(|excluded| {
             let PlannedGroup { children, agents, km2 } = excluded.group;

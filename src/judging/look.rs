@@ -57,7 +57,7 @@ async fn one(
     at: usize,
 ) -> Metered {
     let before = due.run.metrics.get(at).cloned().unwrap_or_default();
-    if before.verdict.is_some() {
+    if before.verdict.is_some() || !is_due(due, analysis, metric) {
         return before;
     }
     let design = due.designs.get(at).cloned().flatten();
@@ -68,9 +68,11 @@ async fn one(
             match with {
                 Ok(Ok((design, previous))) => {
                     let before = Metered { previous, ..before.clone() };
-                    compare(registry, due, analysis, metric, asked, design, before).await
+                    compare(engine, registry, due, analysis, metric, asked, design, before).await
                 }
-                Ok(Err(nothing)) => Ok(ended(before.clone(), Verdict::NoData, nothing)),
+                Ok(Err(nothing)) => {
+                    alone(registry, due, analysis, metric, asked, nothing, before.clone()).await
+                }
                 Err(why) => Err(why),
             }
         }
@@ -98,6 +100,12 @@ async fn one(
         },
     };
     found.map_or_else(|why| erred(before, &why, analysis), storable)
+}
+
+/// Whether an interval of a metric's own is over since the last look at the block.
+fn is_due(due: &Due, analysis: &Analysis, metric: &Metric) -> bool {
+    let interval = interval_ms(analysis, metric);
+    due.is_last || metric.interval.is_none() || due.elapsed_ms / interval > due.run.looked_ms / interval
 }
 
 /// With its verdict.
@@ -161,7 +169,7 @@ async fn beside(
     if ends && is_first && !merged.is_interim {
         return Ok(found);
     }
-    let interval = (due.elapsed_ms / interval_ms(analysis)).saturating_sub(1);
+    let interval = (due.elapsed_ms / interval_ms(analysis, metric)).saturating_sub(1);
     let is_news = match merged.append(&mut found, of, &due.strategy, interval) {
         Ok(is_news) => is_news,
         Err(sentence) => return Ok(ended(found, Verdict::Error, sentence)),
@@ -170,7 +178,7 @@ async fn beside(
     if !is_news && !due.is_last {
         return Ok(found);
     }
-    let design = Design { end: while_running(analysis), ..design };
+    let design = Design { end: while_running(analysis, metric), ..design };
     let (judgement, strata) = (found.judgement.take(), std::mem::take(&mut found.strata));
     let judgement = Some(told(judgement, design.clone(), merged.children(of))?);
     let keep = if due.is_last { Keep::Nothing } else { Keep::All };
@@ -191,8 +199,8 @@ fn told(judgement: Option<Judgement>, design: Design, children: Children) -> Res
 }
 
 /// How alpha is spent where it is looked at while it runs.
-fn while_running(analysis: &Analysis) -> End {
-    let interval_ms = interval_ms(analysis);
+fn while_running(analysis: &Analysis, metric: &Metric) -> End {
+    let interval_ms = interval_ms(analysis, metric);
     match analysis.duration {
         Some(duration) => {
             let duration_ms = duration.as_millis() as u64;
@@ -202,8 +210,8 @@ fn while_running(analysis: &Analysis) -> End {
     }
 }
 
-fn interval_ms(analysis: &Analysis) -> u64 {
-    (analysis.interval.as_millis() as u64).max(1)
+fn interval_ms(analysis: &Analysis, metric: &Metric) -> u64 {
+    (analysis.interval_of(metric).as_millis() as u64).max(1)
 }
 
 /// A look at a metric with an expected range.
@@ -288,8 +296,47 @@ async fn with(
     Ok(Ok((design, Some(previous))))
 }
 
+/// A look at what has nothing to be compared with: it is measured nevertheless, for the next release that is compared with this
+/// one may find that the provider has forgotten it.
+async fn alone(
+    registry: &Registry,
+    due: &Due,
+    analysis: &Analysis,
+    metric: &Metric,
+    asked: &Asked,
+    nothing: String,
+    mut found: Metered,
+) -> Result<Metered, String> {
+    let window = due.window(found.until_ms[0]);
+    let (samples, until) = ask(registry, due, asked, metric.variants().0, window).await?;
+    found.until_ms[0] = Some(until);
+    found.errors = 0;
+    let kept: u64 = found.strata.iter().map(|stratum| stratum.canary.count()).sum();
+    if !samples.points.is_empty() && kept + samples.points.len() as u64 <= MAX_VALUES as u64 {
+        let values = Sample::Values(samples.values().collect());
+        let (stage, interval) = place(due, analysis, metric);
+        found.strata.push(Stratum::new(stage, interval, Sample::Values(Vec::new()), values));
+    }
+    if due.is_last {
+        return Ok(ended(found, Verdict::NoData, nothing));
+    }
+    found.sentence = nothing;
+    Ok(found)
+}
+
+/// Under which name, and in which interval, values of this look are kept.
+fn place<'d>(due: &'d Due, analysis: &Analysis, metric: &Metric) -> (&'d str, u64) {
+    let interval_ms = interval_ms(analysis, metric);
+    let interval =
+        if due.is_last { due.elapsed_ms.div_ceil(interval_ms) } else { due.elapsed_ms / interval_ms };
+    let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage));
+    (stage.map_or("release", |stage| stage.name.as_str()), interval.saturating_sub(1))
+}
+
 /// A look at two variants, or at one at two times.
+#[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
 async fn compare(
+    engine: &Engine,
     registry: &Registry,
     due: &Due,
     analysis: &Analysis,
@@ -311,16 +358,17 @@ async fn compare(
     .await?;
     found.until_ms = [Some(canary.1), Some(other.1)];
     found.errors = 0;
-    let values = |samples: &Samples| Sample::Values(samples.values().collect());
-    let interval_ms = interval_ms(analysis);
-    let interval =
-        if due.is_last { due.elapsed_ms.div_ceil(interval_ms) } else { due.elapsed_ms / interval_ms };
-    let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage));
-    let stage = stage.map_or("release", |stage| stage.name.as_str());
+    let values = |samples: &Samples| samples.values().collect::<Vec<f64>>();
+    let (stage, interval) = place(due, analysis, metric);
     let mut strata = std::mem::take(&mut found.strata);
-    if !canary.0.points.is_empty() || !other.0.points.is_empty() {
-        let interval = interval.saturating_sub(1);
-        strata.push(Stratum::new(stage, interval, values(&other.0), values(&canary.0)));
+    let (mut baseline, canary) = (values(&other.0), values(&canary.0));
+    if let Some(previous) = found.previous.as_ref().filter(|_| baseline.is_empty()) {
+        let from = strata.last().map_or(0, |last| last.interval + 1);
+        let every = analysis.interval_of(metric);
+        baseline = previous::kept(engine, due, previous, asked, every, from..=interval).await?;
+    }
+    if !canary.is_empty() || !baseline.is_empty() {
+        strata.push(Stratum::new(stage, interval, Sample::Values(baseline), Sample::Values(canary)));
     }
     let kept: u64 = strata.iter().map(|stratum| stratum.canary.count().max(stratum.baseline.count())).sum();
     if kept > MAX_VALUES as u64 {

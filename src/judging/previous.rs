@@ -7,15 +7,25 @@
 //! back in between, windows lie an hour off by the local clock. That, and an older base version among them, makes the
 //! variation larger and never smaller, and so a fail rarer.
 
+use std::{ops::RangeInclusive, time::Duration};
+
 use futures_util::future::try_join_all;
 
 use super::{agenda::Due, ask::ask};
 use crate::{
-    analysis::RunVariation,
+    analysis::{RunVariation, Sample},
     engine::Engine,
     provider::{Registry, Window},
-    release::{analysis::Previous, precedent::Time},
-    strategy::analysis::{Analysis, Asked, Variant},
+    release::{
+        analysis::{Previous, Run},
+        precedent::Time,
+    },
+    store::StoreError,
+    strategy::{
+        Strategy,
+        analysis::{Analysis, Asked, Source, Variant},
+        check_stored,
+    },
 };
 
 /// One week, in milliseconds.
@@ -63,6 +73,51 @@ pub(super) fn window(previous: &Previous, analysis: &Analysis, due: &Due, until:
     let begun = previous.began_ms.saturating_add(ms(analysis.initial_delay.as_millis()));
     let end = begun.saturating_add(ms(due.elapsed_ms.into()));
     Window { start_ms: until.unwrap_or(begun), end_ms: end.min(previous.ended_ms) }
+}
+
+/// What the earlier release measured itself in some intervals, for where the provider has forgotten it: the values of its
+/// new version that were asked for in the same words, as often, in the same stage. Empty where there is none of it.
+pub(super) async fn kept(
+    engine: &Engine,
+    due: &Due,
+    previous: &Previous,
+    asked: &Asked,
+    interval: Duration,
+    intervals: RangeInclusive<u64>,
+) -> Result<Vec<f64>, String> {
+    let unread = |error: StoreError| {
+        tracing::warn!(%error, release = previous.release, "what an earlier release measured can't be read");
+        "the store does not give what the earlier release measured".to_owned()
+    };
+    let row = engine.reader().release(&previous.release).await.map_err(unread)?;
+    let earlier = row.and_then(|row| Some((row.release_key, check_stored(&row.strategy).strategy?)));
+    let Some((key, earlier)) = earlier else { return Ok(Vec::new()) };
+    let rows = engine.reader().analysis_runs(key).await.map_err(unread)?;
+    let name = |strategy: &Strategy, stage: Option<usize>| {
+        stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone())
+    };
+    let wanted = name(&due.strategy, due.stage);
+    let mut values = Vec::new();
+    for (block, (stage, analysis)) in earlier.analyses().enumerate() {
+        let row = rows.iter().find(|row| usize::try_from(row.block) == Ok(block));
+        let run = row.and_then(|row| serde_json::from_str::<Run>(&row.detail).ok());
+        let Some(run) = run.filter(|_| name(&earlier, stage) == wanted) else { continue };
+        let same = analysis.metrics.iter().zip(&run.metrics).find(|(metric, _)| match &metric.source {
+            Source::Query(then) => {
+                (&then.provider, &then.query, &then.json_path)
+                    == (&asked.provider, &asked.query, &asked.json_path)
+                    && analysis.interval_of(metric) == interval
+            }
+            Source::Children(_) => false,
+        });
+        let strata = same.map(|(_, found)| found.strata.as_slice()).unwrap_or_default();
+        for stratum in strata.iter().filter(|stratum| intervals.contains(&stratum.interval)) {
+            if let Sample::Values(found) = &stratum.canary {
+                values.extend_from_slice(found);
+            }
+        }
+    }
+    Ok(values)
 }
 
 /// The variation from run to run, from the same hours of earlier weeks.

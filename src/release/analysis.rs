@@ -51,6 +51,9 @@ use crate::{
 /// clock: 15 minutes, and the analysis's duration once more, for answers that are asked for again.
 const OVERDUE_AFTER_MS: u64 = 15 * 60 * 1_000;
 
+/// How the reason of a release begins that an analysis holds.
+const REASON: &str = "analysis of ";
+
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -284,11 +287,7 @@ impl Release {
         let (stage, analysis) = self.block(run.block).ok_or("there is no such block")?;
         let metric = analysis.metrics.get(metric).ok_or("there is no such metric")?;
         let Rule::Compare(compare) = &metric.rule else { return Err("it is no comparison".to_owned()) };
-        let shares = self.strategy.alpha_shares();
-        let is_own =
-            |share: &&language::AlphaShare<'_>| share.stage == stage && std::ptr::eq(share.metric, metric);
-        // What has no consequence is judged as if it were alone.
-        let share = shares.iter().find(is_own).map_or_else(|| self.strategy.alpha(), |share| share.alpha);
+        let share = alpha_of(&self.strategy, stage, metric);
         if run.number >= run.of {
             return Err("no alpha is left for those who joined after the release was planned".to_owned());
         }
@@ -297,9 +296,31 @@ impl Release {
     }
 }
 
-fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis, alpha: f64) -> Design {
+/// The reason of an analysis without its evidence, which is said once of the release and not once of each child.
+pub(super) fn brief(reason: &str) -> &str {
+    const VERDICTS: [Verdict; 5] =
+        [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive, Verdict::NoData, Verdict::Error];
+    if !reason.starts_with(REASON) {
+        return reason;
+    }
+    let end = |verdict: Verdict| {
+        let verdict = format!(": {}", name(verdict));
+        reason.find(&format!("{verdict}: ")).map(|at| at + verdict.len())
+    };
+    VERDICTS.into_iter().filter_map(end).min().map_or(reason, |end| &reason[..end])
+}
+
+/// The share of a metric in the release's alpha, over all runs. What has no consequence is judged as if it were alone.
+pub(super) fn alpha_of(strategy: &crate::strategy::Strategy, stage: Option<usize>, metric: &Metric) -> f64 {
+    let shares = strategy.alpha_shares();
+    let is_own =
+        |share: &&language::AlphaShare<'_>| share.stage == stage && std::ptr::eq(share.metric, metric);
+    shares.iter().find(is_own).map_or_else(|| strategy.alpha(), |share| share.alpha)
+}
+
+pub(super) fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis, alpha: f64) -> Design {
     let by_children = matches!(metric.source, Source::Children(_));
-    let interval_ms = ms(analysis.interval);
+    let interval_ms = ms(analysis.interval_of(metric));
     let question = match (&metric.source, compare.quantile) {
         (Source::Children(ChildMetric::ErrorRate), _) => Question::Rate { floor: compare.floor },
         (_, Some(quantile)) => Question::Quantile(quantile),
@@ -475,7 +496,7 @@ fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8
         (4.., OnLimit::Continue) => Standing::Accepted,
         _ => Standing::Paused,
     };
-    let reason = format!("analysis of {}: {}: {}", release.block_name(run.block), name(verdict), run.why);
+    let reason = format!("{REASON}{}: {}: {}", release.block_name(run.block), name(verdict), run.why);
     let mut changes = vec![Change::VerdictGiven {
         release: release.key,
         block: run.block,

@@ -34,6 +34,7 @@ pub mod open;
 pub mod part;
 mod places;
 pub mod precedent;
+pub mod prospect;
 pub mod queue;
 pub mod rare;
 pub mod recheck;

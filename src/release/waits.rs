@@ -6,6 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{
+    analysis::brief,
     assignment::{Assignment, Undo},
     command::Seen,
     deadline::{self, Missed},
@@ -94,7 +95,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
 
     fn to_fetch(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         if let ReleaseState::Paused { reason, .. } = &release.state {
-            return format!("the release is paused: {reason}");
+            return format!("the release is paused: {}", brief(reason));
         }
         if !release.gates.admits(assignment) {
             return format!("has its turn in {}", release.gate_name(Gate::Wave(assignment.wave)));
@@ -139,7 +140,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     fn in_hand(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         let what = stage_name(release, assignment);
         let paused = match &release.state {
-            ReleaseState::Paused { reason, .. } => Some(format!("the release is paused: {reason}")),
+            ReleaseState::Paused { reason, .. } => Some(format!("the release is paused: {}", brief(reason))),
             _ => None,
         };
         let mut line = match (assignment.stage_status, paused) {
@@ -227,7 +228,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
             && self.state.assignment(release.key, key).is_some()
             && assignment.outcome.is_none()
         {
-            let _ = write!(line, " by the roll-back: {reason}");
+            let _ = write!(line, " by the roll-back: {}", brief(reason));
         }
         line
     }

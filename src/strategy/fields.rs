@@ -24,11 +24,8 @@ pub(super) struct Entry<'n> {
 }
 
 /// Keys that are looked for in the wrong place, and where they belong.
-const ELSEWHERE: [(&str, &str); 3] = [
-    ("analysis", "a stage, or to rollout"),
-    ("interval", "the analysis, not to one of its metrics"),
-    ("alpha", "the analysis, not to one of its metrics"),
-];
+const ELSEWHERE: [(&str, &str); 2] =
+    [("analysis", "a stage, or to rollout"), ("alpha", "the analysis, not to one of its metrics")];
 
 /// A mapping whose keys are known, each at most once.
 pub(super) struct Fields<'n> {

@@ -14,6 +14,7 @@ mod diagnostic;
 mod fields;
 mod from_above;
 mod graph;
+pub mod import;
 mod interim;
 mod parse;
 mod raw;

@@ -25,7 +25,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// Most conditions of one stage.
 pub const MAX_CONDITIONS: usize = 32;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "id",
     "name",
     "type",
@@ -39,6 +39,7 @@ const KEYS: [&str; 14] = [
     "target",
     "rollout",
     "forward_up",
+    analysis::templates::NAMESPACE,
     analysis::templates::KEY,
 ];
 

@@ -48,6 +48,8 @@ pub struct StrategyForm {
     /// Whether the manager above is to release it, where the target reaches beyond this manager's area; `false` if
     /// absent.
     pub forward_up: Option<bool>,
+    /// Where the functions run, for queries of an analysis that name `{{ .BuiltInArgs.App.K8s.Namespace }}`.
+    pub namespace: Option<Scalar>,
     /// Metrics by name, for `template`. The manager writes those of its own here when a release is submitted; where it
     /// is given, no others are looked up.
     pub analysis_templates: Option<BTreeMap<String, SharedForm>>,

@@ -248,6 +248,63 @@ pub struct PlannedAlpha {
     pub alpha: f64,
 }
 
+/// What it takes to judge a metric that is compared, of one run: with waves of that with the fewest agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedMetric {
+    /// The stage it judges; `None`: the release.
+    pub stage: Option<String>,
+    pub metric: String,
+    /// On what the numbers rest: an earlier release, or an assumption.
+    pub basis: String,
+    /// Changes are ratios, not differences in the metric's unit.
+    pub relative: bool,
+    /// Of both versions and all agents that are judged together, as it was seen in that release.
+    pub calls_per_second: Option<f64>,
+    /// What lets 80 and 95 % of equal versions pass.
+    pub wanted: Vec<PlannedPoint>,
+    /// What the calls at the end will be good for, where their number is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<PlannedPoint>,
+    /// That those don't suffice, and what would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// Why nothing can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// What a number of calls is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedPoint {
+    /// Of both versions; `None`: no number of calls does.
+    pub calls: Option<u64>,
+    /// How long they take.
+    pub seconds: Option<f64>,
+    /// The share of equal versions that pass.
+    pub passes: f64,
+    /// The smallest change for the worse that is found four times in five.
+    pub smallest_change: Option<f64>,
+}
+
+/// What chance does to a plain condition of a stage, at an agent whose new version is as good as the base version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedCondition {
+    pub stage: String,
+    pub condition: String,
+    /// On what the numbers rest: an earlier release, or an assumption.
+    pub basis: String,
+    /// Calls of both versions that each agent waits for.
+    pub min_calls: u64,
+    /// The share of agents at which it is broken by chance.
+    pub fails: f64,
+    /// The share of agents whose new version has no call.
+    pub untested: f64,
+    /// The `minCalls` with which both together are at most 5 %; `None`: no number is enough.
+    pub least_calls: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
 /// A child in a release: `GET /api/v1/releases/{id}/children`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReleaseChild {
@@ -370,6 +427,12 @@ pub struct Plan {
     /// How alpha is shared by what is compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpha: Vec<PlannedAlpha>,
+    /// What it takes to judge what is compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes: Vec<PlannedMetric>,
+    /// What chance does to plain conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<PlannedCondition>,
     pub excluded: Vec<PlannedExclusion>,
     /// Unfinished releases that change the same functions and go first.
     pub waits_for: Vec<String>,

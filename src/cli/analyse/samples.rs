@@ -1,12 +1,13 @@
 //! Samples from files: CSV, or JSON in one of four shapes.
 
 use std::{
-    fs::File,
+    fs,
     io::{self, Read},
     path::Path,
 };
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
@@ -25,19 +26,117 @@ const MAX_STRATA: usize = 100_000;
 pub struct Columns<'a> {
     pub values: Option<&'a str>,
     pub stratum: Option<&'a str>,
+    pub time: Option<&'a str>,
     pub rate: bool,
 }
 
-/// Samples by stratum, in the order of the file; without strata under the empty name.
+/// What a file holds.
+#[derive(Debug)]
+pub enum File {
+    Rows(Rows),
+    /// Measured as a whole: nothing is known of the order.
+    Whole(Sample),
+}
+
+/// Values in the order of the file.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// Whether a value other than 0 is an event, and the value nothing more.
+    rate: bool,
+    /// The names of strata, in the order of the file; without strata the empty name.
+    strata: IndexSet<String>,
+    /// Each with its stratum.
+    values: Vec<(u32, f64)>,
+    /// When each was measured, in seconds; empty without such a column.
+    times: Vec<f64>,
+}
+
+/// Samples by stratum, in the order of the file.
 pub type Strata = IndexMap<String, Sample>;
 
+impl File {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Rows(rows) => rows.values.is_empty(),
+            Self::Whole(sample) => sample.count() == 0,
+        }
+    }
+
+    pub fn strata(self) -> Strata {
+        match self {
+            Self::Rows(rows) => rows.part(|_, _| true),
+            Self::Whole(sample) => [(String::new(), sample)].into(),
+        }
+    }
+}
+
+impl Rows {
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// When the first and the last were measured, in seconds; `None` without times.
+    pub fn span(&self) -> Option<(f64, f64)> {
+        let (first, rest) = self.times.split_first()?;
+        Some(rest.iter().fold((*first, *first), |(low, high), time| (low.min(*time), high.max(*time))))
+    }
+
+    /// The rows by interval: `interval` is told the place of a row and its time, and says to which it belongs.
+    pub fn by_interval(
+        &self,
+        count: usize,
+        interval: impl Fn(usize, Option<f64>) -> Option<usize>,
+    ) -> (Vec<Strata>, u64) {
+        let mut found: Vec<IndexMap<u32, Vec<f64>>> = vec![IndexMap::new(); count];
+        let mut beyond = 0;
+        for (at, (stratum, value)) in self.values.iter().enumerate() {
+            match interval(at, self.times.get(at).copied()).and_then(|interval| found.get_mut(interval)) {
+                Some(strata) => strata.entry(*stratum).or_default().push(*value),
+                None => beyond += 1,
+            }
+        }
+        (found.into_iter().map(|strata| self.named(strata)).collect(), beyond)
+    }
+
+    fn part(&self, is_meant: impl Fn(usize, Option<f64>) -> bool) -> Strata {
+        let (mut all, _) = self.by_interval(1, |at, time| is_meant(at, time).then_some(0));
+        all.pop().unwrap_or_default()
+    }
+
+    fn named(&self, strata: IndexMap<u32, Vec<f64>>) -> Strata {
+        let name = |stratum: u32| self.strata.get_index(stratum as usize).cloned().unwrap_or_default();
+        strata.into_iter().map(|(stratum, values)| (name(stratum), self.sample(values))).collect()
+    }
+
+    fn sample(&self, values: Vec<f64>) -> Sample {
+        if !self.rate {
+            return Sample::Values(values);
+        }
+        let events = values.iter().filter(|value| **value != 0.0).count() as u64;
+        Sample::Counts(Counts { calls: values.len() as u64, events })
+    }
+
+    fn add(&mut self, stratum: &str, value: f64, time: Option<f64>) -> Result<(), String> {
+        let at = match self.strata.get_index_of(stratum) {
+            Some(at) => at,
+            None if self.strata.len() >= MAX_STRATA => {
+                return Err(format!("more than {MAX_STRATA} strata: is that column the right one?"));
+            }
+            None => self.strata.insert_full(stratum.to_owned()).0,
+        };
+        self.values.push((at as u32, value));
+        self.times.extend(time);
+        Ok(())
+    }
+}
+
 /// Reads a file; `-` is standard input.
-pub fn read(path: &Path, columns: Columns<'_>) -> Result<Strata, Failure> {
+pub fn read(path: &Path, columns: Columns<'_>) -> Result<File, Failure> {
     let name = if path.as_os_str() == "-" { "<stdin>".to_owned() } else { path.display().to_string() };
     let bytes = if path.as_os_str() == "-" {
         limited(io::stdin().lock())
     } else {
-        File::open(path).and_then(limited)
+        fs::File::open(path).and_then(limited)
     };
     let bytes = bytes.map_err(|error| Failure::user(format!("{name} can't be read: {error}")))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -56,40 +155,10 @@ fn limited(input: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Values as they come, by stratum.
-#[derive(Default)]
-struct Collected {
-    strata: IndexMap<String, Vec<f64>>,
-}
-
-impl Collected {
-    fn add(&mut self, stratum: &str, value: f64) -> Result<(), String> {
-        if let Some(values) = self.strata.get_mut(stratum) {
-            values.push(value);
-            return Ok(());
-        }
-        if self.strata.len() >= MAX_STRATA {
-            return Err(format!("more than {MAX_STRATA} strata: is that column the right one?"));
-        }
-        self.strata.insert(stratum.to_owned(), vec![value]);
-        Ok(())
-    }
-
-    fn samples(self, rate: bool) -> Strata {
-        let sample = |values: Vec<f64>| {
-            if !rate {
-                return Sample::Values(values);
-            }
-            let events = values.iter().filter(|value| **value != 0.0).count() as u64;
-            Sample::Counts(Counts { calls: values.len() as u64, events })
-        };
-        self.strata.into_iter().map(|(name, values)| (name, sample(values))).collect()
-    }
-}
-
-fn csv(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
+fn csv(text: &str, columns: Columns<'_>) -> Result<File, String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
-    let Some((_, first)) = lines.peek() else { return Ok(Collected::default().samples(columns.rate)) };
+    let mut rows = Rows { rate: columns.rate, ..Rows::default() };
+    let Some((_, first)) = lines.peek() else { return Ok(File::Rows(rows)) };
     let separator = [',', ';', '\t'].into_iter().find(|c| first.contains(*c)).unwrap_or(',');
     let head = fields(first, separator);
     // A first line without any number names the columns.
@@ -101,10 +170,10 @@ fn csv(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
         None => return Err(format!("{} columns: say by --column which holds the values", head.len())),
     };
     let stratum = columns.stratum.map(place).transpose()?;
+    let moment = columns.time.map(place).transpose()?;
     if named {
         lines.next();
     }
-    let mut collected = Collected::default();
     for (line, text) in lines {
         let fields = fields(text, separator);
         let field =
@@ -112,9 +181,19 @@ fn csv(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
         let value = field(at)?;
         let number = value.parse().map_err(|_| format!("line {}: {value:?} is no number", line + 1))?;
         let stratum = stratum.map(field).transpose()?;
-        collected.add(stratum.map_or("", String::as_str), number)?;
+        let moment = moment
+            .map(field)
+            .transpose()?
+            .map(|text| time(text).ok_or_else(|| format!("line {}: {text:?} is no time", line + 1)));
+        rows.add(stratum.map_or("", String::as_str), number, moment.transpose()?)?;
     }
-    Ok(collected.samples(columns.rate))
+    Ok(File::Rows(rows))
+}
+
+/// Seconds, from whenever, or a time as RFC 3339 has it.
+fn time(text: &str) -> Option<f64> {
+    let stamp = || text.parse::<Timestamp>().ok().map(|stamp| stamp.as_millisecond() as f64 / 1e3);
+    text.parse::<f64>().ok().filter(|seconds| seconds.is_finite()).or_else(stamp)
 }
 
 fn place(column: &str, names: Option<&[String]>, count: usize) -> Result<usize, String> {
@@ -151,24 +230,24 @@ fn fields(line: &str, separator: char) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
-fn json(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
+fn json(text: &str, columns: Columns<'_>) -> Result<File, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let items = match value {
         Value::Array(items) => items,
         Value::Object(ref map) if map.contains_key("mapping") => {
             let histogram: Histogram = serde_json::from_value(value).map_err(|error| error.to_string())?;
-            return Ok([(String::new(), Sample::Histogram(histogram))].into());
+            return Ok(File::Whole(Sample::Histogram(histogram)));
         }
         Value::Object(ref map) if map.contains_key("calls") => {
             let counts: Counts = serde_json::from_value(value).map_err(|error| error.to_string())?;
-            return Ok([(String::new(), Sample::Counts(counts))].into());
+            return Ok(File::Whole(Sample::Counts(counts)));
         }
         _ => {
             return Err("neither an array, nor a histogram with a mapping, nor counts with calls and events"
                 .to_owned());
         }
     };
-    let mut collected = Collected::default();
+    let mut rows = Rows { rate: columns.rate, ..Rows::default() };
     for (at, item) in items.iter().enumerate() {
         let value = match (item, columns.values) {
             (Value::Object(map), Some(column)) => map.get(column).unwrap_or(&Value::Null),
@@ -191,7 +270,15 @@ fn json(text: &str, columns: Columns<'_>) -> Result<Strata, String> {
                 None => return Err(format!("element {at} has no field {column:?}")),
             },
         };
-        collected.add(&stratum, number)?;
+        let moment = columns.time.map(|column| {
+            let found = match item.get(column) {
+                Some(Value::String(text)) => time(text),
+                Some(Value::Number(number)) => number.as_f64(),
+                _ => None,
+            };
+            found.ok_or_else(|| format!("element {at} has no time in its field {column:?}"))
+        });
+        rows.add(&stratum, number, moment.transpose()?)?;
     }
-    Ok(collected.samples(columns.rate))
+    Ok(File::Rows(rows))
 }

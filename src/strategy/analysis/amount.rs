@@ -10,6 +10,9 @@ use super::{
     MAX_ALPHA, MAX_LIMIT, MAX_TOLERANCE, MAX_WEIGHT,
 };
 
+/// Longest name of a namespace, in bytes.
+const MAX_NAMESPACE_BYTES: usize = 63;
+
 /// A tolerance as it is written; what its unit may be depends on the metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Written {
@@ -111,6 +114,24 @@ pub(super) fn limit(text: &str) -> Result<u32, Fault> {
         fault(
             format!("{} is no limit", quoted(text)),
             format!("write a whole number from 0 to {MAX_LIMIT}, as in 2"),
+        )
+    })
+}
+
+/// The name of a namespace (RFC 1123): a label of lower-case letters, digits and `-`.
+pub(super) fn namespace(text: &str) -> Result<String, Fault> {
+    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let sound = !text.is_empty()
+        && text.len() <= MAX_NAMESPACE_BYTES
+        && text.bytes().all(is_inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    sound.then(|| text.to_owned()).ok_or_else(|| {
+        fault(
+            format!("{} is no namespace", quoted(text)),
+            format!(
+                "use at most {MAX_NAMESPACE_BYTES} lower-case letters, digits and -, as in namespace: shop"
+            ),
         )
     })
 }

@@ -63,7 +63,10 @@ struct Asking {
 /// When it looks.
 pub(super) struct Schedule {
     duration: Option<Duration>,
+    /// At any of its metrics.
     interval: Option<Duration>,
+    /// At those that don't say.
+    common: Option<Duration>,
     /// It has no end by intention.
     pub is_open: bool,
 }
@@ -71,7 +74,21 @@ pub(super) struct Schedule {
 impl Schedule {
     /// How many looks there are, if that is known.
     pub fn looks(&self) -> Option<u64> {
-        let (duration, interval) = (self.duration?.as_millis(), self.interval?.as_millis());
+        self.looks_every(self.interval)
+    }
+
+    /// At a metric with an interval of its own, or without.
+    pub fn looks_at(&self, own: Option<Duration>) -> Option<u64> {
+        self.looks_every(own.or(self.common))
+    }
+
+    /// The interval of a metric, where it isn't that of the looks.
+    pub fn unlike(&self, own: Option<Duration>) -> Option<Duration> {
+        own.or(self.common).filter(|interval| Some(*interval) != self.interval)
+    }
+
+    fn looks_every(&self, interval: Option<Duration>) -> Option<u64> {
+        let (duration, interval) = (self.duration?.as_millis(), interval?.as_millis());
         let looks = u64::try_from(duration.div_ceil(interval.max(1))).ok()?;
         (looks > 0).then_some(looks)
     }
@@ -104,7 +121,8 @@ pub(in crate::strategy) fn read(
     let dry_run = dry_run.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
     let alpha_entry = fields.filled("alpha", "0.05", findings);
     let alpha = alpha_entry.and_then(|e| parse::read(e, "bad-analysis-value", amount::alpha, findings));
-    let around = Shared { place, schedule: &schedule, failure_limit, dry_run: dry_run.unwrap_or(false) };
+    let (dry, names) = (dry_run.unwrap_or(false), names_of(&fields));
+    let around = Shared { place, schedule: &schedule, failure_limit, dry_run: dry, names };
     let (metrics, providers) = metrics(&fields, &around, findings);
     let initial_delay = fields.filled("initialDelay", "1m", findings);
     let initial_delay = initial_delay
@@ -133,24 +151,36 @@ fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> S
         Place::Stage { .. } => fields.required("duration", "30m", findings),
         Place::Rollout => fields.filled("duration", "30m", findings),
     };
-    let interval_entry = fields.required("interval", "5m", findings);
+    let own = own_intervals(fields);
+    let interval_entry = if own.all {
+        fields.filled("interval", "5m", findings)
+    } else {
+        fields.required("interval", "5m", findings)
+    };
     let duration = duration_entry.and_then(|e| read(e, findings));
-    let interval = interval_entry.and_then(|e| read(e, findings)).filter(|interval| {
-        let long_enough = *interval >= MIN_INTERVAL;
-        if let (false, Some(entry)) = (long_enough, interval_entry) {
-            let least = MIN_INTERVAL.as_secs();
-            findings
-                .error(
-                    entry.at,
-                    "bad-duration",
-                    format!("looks that are less than {least}s apart see nothing new"),
-                )
-                .fix("write how often to look, as in interval: 5m");
-        }
-        long_enough
-    });
+    let common = interval_entry
+        .and_then(|e| Some((read(e, findings)?, e.at)))
+        .and_then(|(interval, at)| long_enough(interval, at, findings));
+    let interval = own.least.into_iter().chain(common).min();
     let is_open = matches!(place, Place::Rollout) && fields.place("duration").is_none();
-    let found = Schedule { duration, interval, is_open };
+    let found = Schedule { duration, interval, common, is_open };
+    if let (Some(duration), Some(longest)) = (duration, own.longest.filter(|_| interval_entry.is_none()))
+        && longest > duration
+    {
+        findings
+            .error(
+                fields.at(),
+                "contradiction",
+                "an interval is longer than duration: there would be no look",
+            )
+            .fix("write a shorter interval or a longer duration");
+        return found;
+    }
+    if let (Some(looks), None) = (found.looks().filter(|looks| *looks > MAX_LOOKS), interval_entry) {
+        let message = format!("that makes {looks} looks, at most {MAX_LOOKS} are possible");
+        findings.error(fields.at(), "contradiction", message).fix("write longer intervals");
+        return found;
+    }
     if let (Some(duration), Some(interval), Some(entry)) = (duration, interval, interval_entry) {
         if interval > duration {
             findings
@@ -169,12 +199,75 @@ fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> S
     found
 }
 
+/// An interval that shows something new.
+pub(super) fn long_enough(interval: Duration, at: At, findings: &mut Findings<'_>) -> Option<Duration> {
+    if interval < MIN_INTERVAL {
+        let least = MIN_INTERVAL.as_secs();
+        findings
+            .error(at, "bad-duration", format!("looks that are less than {least}s apart see nothing new"))
+            .fix("write how often to look, as in interval: 5m");
+        return None;
+    }
+    Some(interval)
+}
+
+/// What metrics say of how often they are looked at.
+#[derive(Default)]
+struct OwnIntervals {
+    /// Each says it.
+    all: bool,
+    least: Option<Duration>,
+    longest: Option<Duration>,
+}
+
+/// Faults are reported where a metric is read.
+fn own_intervals(fields: &Fields<'_>) -> OwnIntervals {
+    let Some(Kind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
+        return OwnIntervals::default();
+    };
+    let texts: Vec<Option<&str>> = items.iter().map(|metric| word(metric, "interval")).collect();
+    // A template that is not at hand here may say it.
+    let says = |metric: &Node| word(metric, "interval").is_some() || has(metric, "template");
+    let read = |text: &&str| scalar::duration(text).ok().filter(|interval| *interval >= MIN_INTERVAL);
+    let known: Vec<Duration> = texts.iter().flatten().filter_map(read).collect();
+    OwnIntervals {
+        all: !items.is_empty() && items.iter().all(says),
+        least: known.iter().min().copied(),
+        longest: known.iter().max().copied(),
+    }
+}
+
 /// What all metrics of a block share.
 struct Shared<'a> {
     place: Place,
     schedule: &'a Schedule,
     failure_limit: u32,
     dry_run: bool,
+    /// That metrics have given themselves.
+    names: Vec<String>,
+}
+
+/// What a metric says under a key, if that is a single value.
+fn word<'n>(metric: &'n Node, wanted: &str) -> Option<&'n str> {
+    let Kind::Mapping(pairs) = &metric.kind else { return None };
+    pairs.iter().find_map(|(key, value)| match (&key.kind, &value.kind) {
+        (Kind::Scalar(key), Kind::Scalar(text)) if key == wanted => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+fn has(metric: &Node, wanted: &str) -> bool {
+    let Kind::Mapping(pairs) = &metric.kind else { return false };
+    pairs.iter().any(|(key, _)| matches!(&key.kind, Kind::Scalar(key) if key == wanted))
+}
+
+/// Those that metrics give themselves, wherever they stand.
+fn names_of(fields: &Fields<'_>) -> Vec<String> {
+    let Some(Kind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
+        return Vec::new();
+    };
+    let name = |metric: &Node| word(metric, "name").map(str::to_owned);
+    items.iter().take(MAX_METRICS).filter_map(name).collect()
 }
 
 type Metrics = (Option<Vec<Metric>>, Vec<Asking>);
@@ -230,7 +323,10 @@ fn one(
     if fields.place("template").is_some() {
         return None;
     }
-    let name = fields.required("name", "latency", findings).and_then(|e| parse::name(e, findings));
+    let name = match fields.place("name") {
+        Some(_) => fields.required("name", "latency", findings).and_then(|e| parse::name(e, findings)),
+        None => Some(Located { value: shared.unnamed(node, names), at: fields.at() }),
+    };
     if let Some(name) = &name {
         if let Some(first) = names.iter().find(|first| first.value == name.value) {
             let (name_shown, line) = (quoted(&name.value), first.at.line);
@@ -240,9 +336,34 @@ fn one(
         names.push(name.clone());
     }
     let values = Values::read(&fields, findings);
-    let Shared { place, schedule, failure_limit, dry_run } = *shared;
+    let Shared { place, schedule, failure_limit, dry_run, .. } = *shared;
     let around = Around { what: fields.what(), at: fields.at(), place, schedule, failure_limit, dry_run };
     metric::finish(name.map(|name| name.value), &values, &around, findings)
+}
+
+impl Shared<'_> {
+    /// The name of a metric that has none: its strategy and its provider, numbered where there are several.
+    fn unnamed(&self, node: &Node, names: &[Located<String>]) -> String {
+        let (strategy, provider) = (word(node, "strategy").unwrap_or("THRESHOLD"), word(node, "provider"));
+        let whole = provider.map_or_else(|| strategy.to_owned(), |provider| format!("{strategy} {provider}"));
+        // Room for the number.
+        let mut cut = whole.len().min(parse::MAX_NAME_BYTES - 4);
+        while !whole.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        let base: String = whole[..cut].chars().filter(|c| !c.is_control()).collect();
+        let taken = |name: &str| {
+            self.names.iter().any(|known| known == name) || names.iter().any(|known| known.value == name)
+        };
+        if !taken(&base) {
+            return base;
+        }
+        // There are fewer metrics than numbers.
+        (2..=MAX_METRICS + 1)
+            .map(|number| format!("{base} {number}"))
+            .find(|name| !taken(name))
+            .unwrap_or(base)
+    }
 }
 
 impl Draft {
@@ -263,6 +384,7 @@ impl Draft {
                 rule: Rule::Condition(condition.clone()),
                 failure_limit: self.failure_limit,
                 dry_run: self.dry_run,
+                interval: None,
             });
         }
         Some(analysis)

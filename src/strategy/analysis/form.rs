@@ -14,8 +14,8 @@ pub struct AnalysisForm {
     /// From the end of `initialDelay`. In a stage it must be there; in `rollout` it may be left out, and the release is
     /// judged for as long as it takes.
     pub duration: Option<DurationForm>,
-    /// Between two looks at the data; at most 1,000 of them.
-    pub interval: DurationForm,
+    /// Between two looks at the data; at most 1,000 of them. It may be left out where each metric has its own.
+    pub interval: Option<DurationForm>,
     /// What is measured before it doesn't count; `0s` if absent.
     pub initial_delay: Option<DurationForm>,
     /// Measurements outside of the expected range that are borne; of a comparison, looks that cross the boundary without
@@ -50,7 +50,7 @@ pub enum UnclearForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MetricForm {
-    /// Unique in the block; with `template` its name if absent.
+    /// Unique in the block; if absent with `template` its name, else strategy and provider, numbered.
     pub name: Option<Scalar>,
     /// A metric that the manager has by name.
     pub template: Option<TemplateForm>,
@@ -74,9 +74,11 @@ pub struct SharedForm {
     pub provider: Option<Scalar>,
     /// `THRESHOLD` if absent.
     pub strategy: Option<MetricStrategyForm>,
+    /// Between two looks at it, instead of the block's.
+    pub interval: Option<DurationForm>,
     /// What to ask. `{{ .Variant.Name }}` (or `{{ .BuiltInArgs.Variant.Name }}`), `{{ .VariantArgs.NAME }}`,
-    /// `{{ .BuiltInArgs.App.Name }}` (the function), `{{ .BuiltInArgs.Window.Start }}` and `.End` (of the time that is asked
-    /// about, in seconds since 1970) and `{{ .AppArgs.NAME }}` are replaced.
+    /// `{{ .BuiltInArgs.App.Name }}` (the function), `{{ .BuiltInArgs.App.K8s.Namespace }}`, `{{ .BuiltInArgs.Window.Start }}`
+    /// and `.End` (of the time that is asked about, in seconds since 1970) and `{{ .AppArgs.NAME }}` are replaced.
     pub query: Option<String>,
     /// Of `children`.
     pub metric: Option<super::super::schema::MetricForm>,
@@ -102,6 +104,8 @@ pub struct SharedForm {
     pub primary_args: Option<BTreeMap<String, Scalar>>,
     /// For `{{ .AppArgs.NAME }}`.
     pub app_args: Option<BTreeMap<String, Scalar>>,
+    /// For `{{ .BuiltInArgs.App.K8s.Namespace }}`; that of the release if absent.
+    pub namespace: Option<Scalar>,
     /// Instead of that of the block.
     #[schemars(range(min = 0, max = 1000))]
     pub failure_limit: Option<u32>,

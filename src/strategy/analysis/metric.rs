@@ -2,13 +2,13 @@
 //!
 //! The two steps are apart because a named template is checked when it is read, where half of the keys may be missing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Args, Asked, CHILDREN, ChildMetric, Comparison, DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation, Metric,
     Query, Reference, Rule, Source, Tolerance, Variable, Variant,
     amount::{self, Written},
-    block::{Place, Schedule},
+    block::{self, Place, Schedule},
     query,
 };
 use crate::strategy::{
@@ -16,17 +16,18 @@ use crate::strategy::{
     fields::{Entry, Fields, Located},
     parse,
     raw::{At, Kind},
-    scalar::Fault,
+    scalar::{Fault, duration},
 };
 
 /// Most arguments of one kind.
 const MAX_ARGS: usize = 64;
 
 /// The keys of a metric. Those of a template are the same without `name` and `template`.
-pub(super) const KEYS: [&str; 20] = [
+pub(super) const KEYS: [&str; 22] = [
     "name",
     "provider",
     "strategy",
+    "interval",
     "query",
     "metric",
     "expected",
@@ -39,6 +40,7 @@ pub(super) const KEYS: [&str; 20] = [
     "canaryArgs",
     "primaryArgs",
     "appArgs",
+    "namespace",
     "failureLimit",
     "runVariation",
     "jsonPath",
@@ -102,6 +104,8 @@ pub(super) struct Values {
     canary_args: Given<Args>,
     primary_args: Given<Args>,
     app_args: Given<Args>,
+    namespace: Given<String>,
+    interval: Given<Duration>,
     failure_limit: Given<u32>,
     run_variation: Given<f64>,
     json_path: Given<String>,
@@ -135,6 +139,8 @@ impl Values {
             canary_args: take(fields, "canaryArgs", "{job: new}", findings, args),
             primary_args: take(fields, "primaryArgs", "{job: main}", findings, args),
             app_args: take(fields, "appArgs", "{job: sieve}", findings, args),
+            namespace: scalar(fields, "namespace", "shop", amount::namespace, findings),
+            interval: take(fields, "interval", "5m", findings, read_interval),
             failure_limit: scalar(fields, "failureLimit", "2", amount::limit, findings),
             run_variation: scalar(fields, "runVariation", "3%", amount::variation, findings),
             json_path: take(fields, "jsonPath", "$.values[*]", findings, read_json_path),
@@ -169,6 +175,11 @@ fn scalar<T>(
     take(fields, key, example, findings, |entry, findings| {
         parse::read(entry, "bad-analysis-value", read, findings)
     })
+}
+
+fn read_interval(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Duration> {
+    let interval = parse::read(entry, "bad-duration", duration, findings)?;
+    block::long_enough(interval, entry.at, findings)
 }
 
 fn read_query(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Query> {
@@ -313,14 +324,16 @@ pub(super) fn finish(
         && !around.schedule.is_open;
     let inherited = if is_once { 0 } else { around.failure_limit };
     let failure_limit = values.failure_limit.value().copied().unwrap_or(inherited);
-    let looks = if is_once { Some(1) } else { around.schedule.looks() };
+    let own = values.interval.value().copied();
+    let looks = if is_once { Some(1) } else { around.schedule.looks_at(own) };
     if let (Some(at), Some(looks)) =
         (values.failure_limit.at().filter(|_| failure_limit > 0 || !is_once), looks)
         && u64::from(failure_limit) >= looks
     {
         never_passed("failureLimit", failure_limit, looks, at, findings);
     }
-    Some(Metric { name: name?, source: source?, rule: rule?, failure_limit, dry_run })
+    let interval = around.schedule.unlike(own);
+    Some(Metric { name: name?, source: source?, rule: rule?, failure_limit, dry_run, interval })
 }
 
 /// A limit that is as high as there are looks.
@@ -371,6 +384,7 @@ fn source(
         Given::Unread(_) => return None,
     };
     let args = |given: &Given<Args>| given.value().cloned().unwrap_or_default();
+    let names = |wanted: &Variable| query.value.variables().any(|variable| variable == wanted);
     let asked = Asked {
         provider: provider.value.clone(),
         query: query.value.clone(),
@@ -379,12 +393,13 @@ fn source(
         canary_args: args(&values.canary_args),
         primary_args: args(&values.primary_args),
         app_args: args(&values.app_args),
+        namespace: values.namespace.value().filter(|_| names(&Variable::Namespace)).cloned(),
     };
     if let Some(strategy) = strategy {
         foreign_args(values, strategy, findings);
         bound(values, &asked, strategy, query, findings);
     }
-    Some(Source::Query(asked))
+    Some(Source::Query(Box::new(asked)))
 }
 
 fn children(
@@ -490,6 +505,19 @@ fn bound(
                 .filter(|side| !asked.args(**side).contains_key(name))
                 .map(|side| (args_key(*side), given_args(values, *side), name))
                 .collect(),
+            Variable::AppArg(name) if name == query::NAME && !asked.app_args.contains_key(name) => {
+                if seen.insert(("", name.clone())) {
+                    let at = place_of(&variable.to_string(), text, at, findings);
+                    findings
+                        .warning(
+                            at,
+                            "renamed-variable",
+                            "appArgs has no Name, so the function's name is put in",
+                        )
+                        .fix("write {{ .BuiltInArgs.App.Name }}, or give it, as in appArgs: {Name: value}");
+                }
+                Vec::new()
+            }
             Variable::AppArg(name) if !asked.app_args.contains_key(name) => {
                 vec![("appArgs", &values.app_args, name)]
             }
@@ -518,6 +546,13 @@ fn bound(
                 None => found.fix(format!("add it, as in {key}: {{{name}: value}}")),
             }
         }
+    }
+    if variables.contains(&&Variable::Namespace) && matches!(values.namespace, Given::No) {
+        whole = false;
+        let at = place_of(&Variable::Namespace.to_string(), text, at, findings);
+        findings
+            .error(at, "unknown-variable", "the query names a namespace, and the release has none")
+            .fix("write namespace: NAME into the release, or {{ .AppArgs.namespace }} and appArgs: {namespace: NAME}");
     }
     unused(values, &variables, findings);
     if let (Named::Baseline | Named::Primary, [canary, other], true) =
@@ -616,6 +651,7 @@ fn compare(
         let at = values.floor.at();
         no_effect("floor", at, "provider: children and metric: errorRate", "leave floor out", findings);
     }
+    doubt(values, strategy, findings);
     let deviation = values.deviation.value().copied().unwrap_or_default();
     let tolerance = tolerance(values, deviation, is_rate, findings);
     needs_an_end(values, strategy, around, findings);
@@ -633,6 +669,29 @@ fn compare(
         quantile: values.quantile.value().copied(),
         weight: values.weight.value().copied().unwrap_or(1.0),
     })
+}
+
+/// What can be judged, though not well.
+fn doubt(values: &Values, strategy: Named, findings: &mut Findings<'_>) {
+    let Some(at) = values.strategy.at() else { return };
+    match (strategy, &values.run_variation) {
+        (Named::Primary, _) => {
+            let message = "CANARY_PRIMARY compares a fresh canary with a primary that has run for long, and is of another size";
+            findings
+                .warning(at, "unequal-sides", message)
+                .fix("set up a baseline beside the canary, and write strategy: CANARY_BASELINE");
+        }
+        (Named::Previous, Given::No) => {
+            let by_children = values.provider.value().is_some_and(|provider| provider == CHILDREN);
+            let message = if by_children {
+                "how much a version varies from run to run isn't known, and children don't tell: nothing can be decided"
+            } else {
+                "how much a version varies from run to run must be seen in the same hours of 5 earlier weeks at least"
+            };
+            findings.warning(at, "unknown-variation", message).fix("write it down, as in runVariation: 3%");
+        }
+        _ => {}
+    }
 }
 
 fn tolerance(

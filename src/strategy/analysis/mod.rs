@@ -69,7 +69,7 @@ pub const CHILDREN: &str = "children";
 pub struct Analysis {
     /// From the end of `initial_delay`; `None`: for as long as the release takes.
     pub duration: Option<Duration>,
-    /// Between two looks; never longer than the duration.
+    /// Between two looks at any of its metrics; never longer than the duration.
     pub interval: Duration,
     /// Nothing measured before it counts.
     pub initial_delay: Duration,
@@ -105,6 +105,9 @@ pub struct Metric {
     pub failure_limit: u32,
     /// Judged and shown, but without consequence; it has no share of alpha.
     pub dry_run: bool,
+    /// Between two looks at it, where that isn't the block's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
 }
 
 /// Who is asked for the values.
@@ -113,7 +116,7 @@ pub struct Metric {
 pub enum Source {
     /// What children report with their results.
     Children(ChildMetric),
-    Query(Asked),
+    Query(Box<Asked>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +144,9 @@ pub struct Asked {
     pub primary_args: Args,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub app_args: Args,
+    /// Where the function runs, for `{{ .BuiltInArgs.App.K8s.Namespace }}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
 }
 
 /// Values of variables by name.
@@ -279,6 +285,13 @@ impl Metric {
     }
 }
 
+impl Analysis {
+    /// Between two looks at a metric.
+    pub fn interval_of(&self, metric: &Metric) -> Duration {
+        metric.interval.unwrap_or(self.interval)
+    }
+}
+
 impl Asked {
     /// The question about one variant of a function.
     pub fn text(&self, variant: Variant, function: &str, escape: Escape) -> Result<String, Unbound> {
@@ -305,7 +318,8 @@ impl Asked {
 
     fn binding<'a>(&'a self, variant: Variant, function: &'a str) -> Binding<'a> {
         let (variant_args, app_args) = (self.args(variant), &self.app_args);
-        Binding { variant, variant_args, app_name: function, app_args, window_ms: None }
+        let namespace = self.namespace.as_deref();
+        Binding { variant, variant_args, app_name: function, app_args, namespace, window_ms: None }
     }
 
     const fn args(&self, variant: Variant) -> &Args {

@@ -11,17 +11,37 @@ use crate::strategy::diagnostic::{nearest, quoted};
 pub const MAX_QUERY_BYTES: usize = 16 * 1024;
 
 /// What a query may name, besides the arguments that it is given.
-const WORDS: [(&str, Variable); 5] = [
+const WORDS: [(&str, Variable); 7] = [
+    ("Variant", Variable::VariantName),
     ("Variant.Name", Variable::VariantName),
     ("BuiltInArgs.Variant.Name", Variable::VariantName),
     ("BuiltInArgs.App.Name", Variable::AppName),
+    ("BuiltInArgs.App.K8s.Namespace", Variable::Namespace),
     ("BuiltInArgs.Window.Start", Variable::WindowStart),
     ("BuiltInArgs.Window.End", Variable::WindowEnd),
 ];
 
+/// What was called otherwise, and what to write now.
+const RENAMED: [(&str, &str); 5] = [
+    ("App.Name", "write {{ .BuiltInArgs.App.Name }}"),
+    ("BuiltInArgs.Name", "write {{ .BuiltInArgs.App.Name }}"),
+    ("K8s.Namespace", NAMESPACE_NOW),
+    ("App.K8s.Namespace", NAMESPACE_NOW),
+    (
+        "Variant.CustomArgs",
+        "write {{ .VariantArgs.NAME }}, and NAME under baselineArgs, canaryArgs or primaryArgs",
+    ),
+];
+
+const NAMESPACE_NOW: &str =
+    "write {{ .BuiltInArgs.App.K8s.Namespace }}, and namespace: NAME into the release";
+
 const VARIANT_ARGS: &str = "VariantArgs.";
 
 const APP_ARGS: &str = "AppArgs.";
+
+/// An argument that is the function's name where it isn't given: so it was called before it had a place of its own.
+pub(super) const NAME: &str = "Name";
 
 /// A query that was read; its text, and what it is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +64,8 @@ pub enum Variable {
     VariantName,
     /// The function.
     AppName,
+    /// Where it runs.
+    Namespace,
     /// The ends of the time that is asked about, in seconds since 1970 with three decimals: for providers that would
     /// otherwise tell what is now.
     WindowStart,
@@ -57,6 +79,7 @@ impl std::fmt::Display for Variable {
         match self {
             Self::VariantName => f.write_str(".Variant.Name"),
             Self::AppName => f.write_str(".BuiltInArgs.App.Name"),
+            Self::Namespace => f.write_str(".BuiltInArgs.App.K8s.Namespace"),
             Self::WindowStart => f.write_str(".BuiltInArgs.Window.Start"),
             Self::WindowEnd => f.write_str(".BuiltInArgs.Window.End"),
             Self::VariantArg(name) => write!(f, ".VariantArgs.{name}"),
@@ -82,6 +105,7 @@ pub struct Binding<'a> {
     pub variant_args: &'a Args,
     pub app_name: &'a str,
     pub app_args: &'a Args,
+    pub namespace: Option<&'a str>,
     /// What time is asked about: its ends, in milliseconds since 1970.
     pub window_ms: Option<(i64, i64)>,
 }
@@ -168,7 +192,11 @@ impl Query {
                 Variable::VariantName => Some(binding.variant.name()),
                 Variable::AppName => Some(binding.app_name),
                 Variable::VariantArg(name) => binding.variant_args.get(name).map(String::as_str),
-                Variable::AppArg(name) => binding.app_args.get(name).map(String::as_str),
+                Variable::Namespace => binding.namespace,
+                Variable::AppArg(name) => {
+                    let given = binding.app_args.get(name).map(String::as_str);
+                    given.or_else(|| (name == NAME).then_some(binding.app_name))
+                }
             };
             escape.push(&mut text, value.ok_or_else(|| Unbound(variable.clone()))?);
         }
@@ -249,8 +277,9 @@ fn variable(inner: &str) -> Result<Variable, (String, String)> {
         });
         near.map(|name| format!("did you mean .{group}{name}? Give it under {list}"))
     };
-    let fix = if path == "App.Name" {
-        Some("write {{ .BuiltInArgs.App.Name }}".to_owned())
+    let renamed = RENAMED.iter().find(|(old, _)| *old == path);
+    let fix = if let Some((_, fix)) = renamed {
+        Some((*fix).to_owned())
     } else {
         group(VARIANT_ARGS, "baselineArgs, canaryArgs or primaryArgs")
             .or_else(|| group(APP_ARGS, "appArgs"))

@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::metric::{self, Values};
+use super::{
+    amount,
+    metric::{self, Values},
+};
 use crate::strategy::{
     Diagnostic,
     diagnostic::{Findings, nearest, quoted},
@@ -22,6 +25,9 @@ pub const MAX_TEMPLATES: usize = 256;
 
 /// The key under which a strategy carries its templates.
 pub(in crate::strategy) const KEY: &str = "analysis_templates";
+
+/// The key under which a release says where its functions run.
+pub(in crate::strategy) const NAMESPACE: &str = "namespace";
 
 /// Keys that make no sense for what is shared.
 const OWN_KEYS: [&str; 2] = ["name", "template"];
@@ -105,15 +111,45 @@ pub(in crate::strategy) fn expand(
         (None, Some(site)) => Shelf::Site(site),
         (None, None) => Shelf::Away,
     };
-    let stages = child(root, "stages").map(items).unwrap_or_default();
-    let mut blocks: Vec<&mut Node> = stages.iter_mut().filter_map(|stage| child(stage, "analysis")).collect();
-    for block in &mut blocks {
-        each(block, &shelf, &mut used, findings);
+    let namespace = namespace(root, findings);
+    let mut of = |block: &mut Node| {
+        for metric in child(block, "metrics").map(items).unwrap_or_default() {
+            put_in(metric, &shelf, &mut used, findings);
+            if let Some(namespace) = &namespace {
+                share(metric, NAMESPACE, namespace);
+            }
+        }
+    };
+    for stage in child(root, "stages").map(items).unwrap_or_default() {
+        child(stage, "analysis").into_iter().for_each(&mut of);
     }
-    if let Some(block) = child(root, "rollout").and_then(|rollout| child(rollout, "analysis")) {
-        each(block, &shelf, &mut used, findings);
-    }
+    child(root, "rollout").and_then(|rollout| child(rollout, "analysis")).into_iter().for_each(&mut of);
     used
+}
+
+/// What a release says of where its functions run: each of its metrics may name it.
+fn namespace(root: &mut Node, findings: &mut Findings<'_>) -> Option<Node> {
+    let node = child(root, NAMESPACE)?;
+    let fault = match &node.kind {
+        Kind::Scalar(text) => amount::namespace(text).err(),
+        _ => amount::namespace("").err(),
+    };
+    match fault {
+        None => Some(placed(node, node.at)),
+        Some(fault) => {
+            findings.error(node.at, "bad-name", fault.message).fix(fault.fix);
+            None
+        }
+    }
+}
+
+/// Gives a metric what it doesn't say itself.
+fn share(metric: &mut Node, key: &str, value: &Node) {
+    let Kind::Mapping(pairs) = &mut metric.kind else { return };
+    if !pairs.iter().any(|(given, _)| is_key(given, key)) {
+        let name = Node { at: value.at, kind: Kind::Scalar(key.to_owned()) };
+        pairs.push((name, placed(value, value.at)));
+    }
 }
 
 fn own(root: &Node, findings: &mut Findings<'_>) -> Option<Templates> {
@@ -137,12 +173,6 @@ fn items(node: &mut Node) -> &mut [Node] {
     match &mut node.kind {
         Kind::Sequence(items) => items,
         _ => &mut [],
-    }
-}
-
-fn each(block: &mut Node, shelf: &Shelf<'_>, used: &mut BTreeSet<String>, findings: &mut Findings<'_>) {
-    for metric in child(block, "metrics").map(items).unwrap_or_default() {
-        put_in(metric, shelf, used, findings);
     }
 }
 
@@ -199,6 +229,14 @@ fn put_in(metric: &mut Node, shelf: &Shelf<'_>, used: &mut BTreeSet<String>, fin
 }
 
 fn wanted(node: &mut Node, findings: &mut Findings<'_>) -> Option<Wanted> {
+    if let Kind::Mapping(pairs) = &node.kind
+        && let Some((key, _)) = pairs.iter().find(|(key, _)| is_key(key, "args"))
+    {
+        findings
+            .error(key.at, "unknown-key", "template has no key \"args\"")
+            .fix("it is called appArgs, and a query names it {{ .AppArgs.NAME }}");
+        return None;
+    }
     let fields = Fields::open(node, "template".to_owned(), &["name", "appArgs"], findings)?;
     let name = fields.required("name", "http_error_rate", findings)?.text(findings)?;
     let (name, at) = (name.value.to_owned(), name.at);

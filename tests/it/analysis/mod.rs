@@ -2,8 +2,10 @@
 
 mod boundaries;
 mod judge;
+mod power;
 pub mod random;
 mod rules;
 mod simulation;
 mod split;
 mod vectors;
+mod words;

@@ -2,6 +2,7 @@
 
 mod children;
 mod conditions;
+mod foresight;
 mod interim;
 mod previous;
 mod provider;

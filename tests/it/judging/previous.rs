@@ -209,6 +209,25 @@ async fn what_the_provider_has_forgotten_is_no_data() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_provider_has_forgotten_the_release_before_has_kept() {
+    let chronicle = Chronicle::start().await;
+    chronicle.say(|asked| around(20.0, asked.from));
+    let (world, agents) = world(&chronicle).await;
+    world.submit(&compared("first", ", runVariation: 1%")).await.ok();
+    // There is nothing to compare with, and yet it is measured.
+    in_state(&world, "first", "Paused").await;
+    let note = serde_json::json!({"by": "eve", "note": "the first"});
+    world.post("/api/v1/releases/first/resume", &note).await.ok();
+    let ended = instant(&in_state(&world, "first", "Done").await, "ended");
+    chronicle.say(move |asked| if asked.from < ended { Vec::new() } else { around(24.0, asked.from) });
+    world.submit(&compared("slow", ", runVariation: 1%")).await.ok();
+    let slow = in_state(&world, "slow", "RolledBack").await;
+    assert!(found(&slow).starts_with("against release first: Fail: the canary is 2"), "{slow:#}");
+    agents.end().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_wave_is_compared_with_the_release_before() {
     let chronicle = Chronicle::start().await;
     let (world, agents) = world(&chronicle).await;

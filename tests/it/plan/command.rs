@@ -30,7 +30,7 @@ async fn a_plan_is_told_in_children_agents_and_square_kilometres() {
     let world = World::start().await;
     fleet(&world).await;
     let yaml = format!("{TARGET}rollout: {{order: waves, waves: [1, 100%]}}\n{}", strategy("west"));
-    insta::assert_snapshot!(run(&world, &yaml, &["--all"]).await.unwrap(), @"
+    insta::assert_snapshot!(run(&world, &yaml, &["--all"]).await.unwrap(), @r"
     west: 2 children take part, 2 agents, 37080 km²
       the target has 1230166 km²; 24720 km² of theirs lie in it
       order: waves
@@ -38,6 +38,10 @@ async fn a_plan_is_told_in_children_agents_and_square_kilometres() {
     WAVE  UP TO  CHILDREN BEGIN  AGENTS  AGENTS SO FAR
     1     1      1               1       1
     2     100%   1               1       2
+
+    STAGE             CONDITION        CALLS  FAILS BY CHANCE  UNTESTED  ENOUGH CALLS  BY
+    Canary 5 Percent  errorRate <0.02  50     0.2 %            7.7 %     61            assumed: 0.1 % errors
+      stage Canary 5 Percent, errorRate <0.02: after 50 calls an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 %; minCalls: 61 would do
 
     TAKES NO PART           CHILDREN  AGENTS  KM²
     outside the area        1         1       12360
@@ -61,10 +65,20 @@ async fn a_plan_is_told_in_children_agents_and_square_kilometres() {
 #[tokio::test]
 async fn without_blocks_everybody_takes_part() {
     let world = World::start().await;
-    insta::assert_snapshot!(run(&world, &strategy("a"), &[]).await.unwrap(), @"a: 0 children take part, 0 agents, 0.00 km²");
+    insta::assert_snapshot!(run(&world, &strategy("a"), &[]).await.unwrap(), @r"
+    a: 0 children take part, 0 agents, 0.00 km²
+
+    STAGE             CONDITION        CALLS  FAILS BY CHANCE  UNTESTED  ENOUGH CALLS  BY
+    Canary 5 Percent  errorRate <0.02  50     0.2 %            7.7 %     61            assumed: 0.1 % errors
+      stage Canary 5 Percent, errorRate <0.02: after 50 calls an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 %; minCalls: 61 would do
+    ");
     fleet(&world).await;
-    insta::assert_snapshot!(run(&world, &strategy("a"), &[]).await.unwrap(), @"
+    insta::assert_snapshot!(run(&world, &strategy("a"), &[]).await.unwrap(), @r"
     a: 4 children take part, 4 agents, 61800 km²
+
+    STAGE             CONDITION        CALLS  FAILS BY CHANCE  UNTESTED  ENOUGH CALLS  BY
+    Canary 5 Percent  errorRate <0.02  50     0.2 %            7.7 %     61            assumed: 0.1 % errors
+      stage Canary 5 Percent, errorRate <0.02: after 50 calls an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 %; minCalls: 61 would do
 
     TAKES NO PART         CHILDREN  AGENTS  KM²
     lacks runtime nodejs  1         1       12360

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, time::Duration};
 use choirmaster::strategy::{
     Site, Strategy,
     analysis::{
-        Analysis, ChildMetric, Comparison, Deviation, Escape, Reference, Rule, Source, Templates, Tolerance,
-        Unclear, Variant, providers::Providers,
+        Analysis, ChildMetric, Comparison, Deviation, Escape, Metric, Reference, Rule, Source, Templates,
+        Tolerance, Unclear, Variant, providers::Providers,
     },
     check, check_at, check_submission_at,
     schema::StrategyForm,
@@ -218,10 +218,11 @@ fn previous_asks_for_earlier_weeks_unless_their_variation_is_given() {
     };
     assert_eq!(asks("canaryArgs: {job: new}, runVariation: 3%"), [""; 0]);
     assert_eq!(asks("primaryArgs: {job: main}, runVariation: 3%"), [""; 0]);
-    assert_eq!(asks("canaryArgs: {job: new}, baselineArgs: {job: base}"), [""; 0]);
+    let weeks = asks("canaryArgs: {job: new}, baselineArgs: {job: base}");
+    assert!(weeks.len() == 1 && weeks[0].contains("warning: how much a version varies"), "{weeks:?}");
     let faults = asks("canaryArgs: {job: new}");
     assert!(
-        faults[0].contains("baselineArgs has no job") && faults[0].contains("runVariation: 3%"),
+        faults.iter().any(|f| f.contains("baselineArgs has no job") && f.contains("runVariation: 3%")),
         "{faults:?}"
     );
 }
@@ -311,7 +312,7 @@ fn every_fault_of_templates_has_its_place() {
     t.yml:2:7: error: template "a" has no key "name"
      2 |   a: {name: a, provider: prom, querry: x, tolerance: 0%}
        |       ^
-      help: its keys are provider, strategy, query, metric, expected, deviation, tolerance, floor, quantile, weight, baselineArgs, canaryArgs, primaryArgs, appArgs, failureLimit, runVariation, jsonPath, dryRun
+      help: its keys are provider, strategy, interval, query, metric, expected, deviation, tolerance, floor, quantile, weight, baselineArgs, canaryArgs, primaryArgs, appArgs, namespace, failureLimit, runVariation, jsonPath, dryRun
     t.yml:2:32: error: template "a" has no key "querry"
      2 |   a: {name: a, provider: prom, querry: x, tolerance: 0%}
        |                                ^
@@ -397,7 +398,7 @@ fn every_fault_of_a_block_says_what_to_write() {
             ),
         ),
         ("two of a name", in_stage(&metrics(&[LATENCY, LATENCY]))),
-        ("interval in a metric", one(&format!("{LATENCY}, interval: 5m"))),
+        ("an interval of next to nothing in a metric", one(&format!("{LATENCY}, interval: 5ms"))),
         ("tolerance 0", one(&format!("{LATENCY}, tolerance: 0ms"))),
         ("a tolerance of everything", one(&format!("{LATENCY}, tolerance: 100%"))),
         ("a tolerance without a unit", one(&format!("{LATENCY}, tolerance: 20"))),
@@ -566,11 +567,11 @@ fn every_fault_of_a_block_says_what_to_write() {
         |                  ^
       help: rename one of them
 
-    ## interval in a metric
-    36:96: error: metric "latency" has no key "interval"
-     36 |         - {name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE, interval: 5m}
-        |                                                                                                ^
-      help: it belongs to the analysis, not to one of its metrics
+    ## an interval of next to nothing in a metric
+    36:106: error: looks that are less than 1s apart see nothing new
+     36 |         - {name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE, interval: 5ms}
+        |                                                                                                          ^
+      help: write how often to look, as in interval: 5m
 
     ## tolerance 0
     36:107: error: a tolerance of 0 would ask for a version that is better, since no two are exactly alike
@@ -673,6 +674,10 @@ fn every_fault_of_a_block_says_what_to_write() {
      36 |         - {name: a, provider: children, metric: errorRate, strategy: CANARY_PRIMARY}
         |                                                                      ^
       help: write strategy: CANARY_BASELINE
+    36:70: warning: CANARY_PRIMARY compares a fresh canary with a primary that has run for long, and is of another size
+     36 |         - {name: a, provider: children, metric: errorRate, strategy: CANARY_PRIMARY}
+        |                                                                      ^
+      help: set up a baseline beside the canary, and write strategy: CANARY_BASELINE
 
     ## a provider without a query
     36:11: error: metric "a" lacks query
@@ -705,6 +710,10 @@ fn every_fault_of_a_block_says_what_to_write() {
       help: it is one of LOW, HIGH, EITHER
 
     ## both sides alike
+    36:47: warning: CANARY_PRIMARY compares a fresh canary with a primary that has run for long, and is of another size
+     36 |         - {name: a, provider: prom, strategy: CANARY_PRIMARY, query: up}
+        |                                               ^
+      help: set up a baseline beside the canary, and write strategy: CANARY_BASELINE
     36:70: error: the query asks for the same on both sides: it names no variant
      36 |         - {name: a, provider: prom, strategy: CANARY_PRIMARY, query: up}
         |                                                                      ^
@@ -869,4 +878,157 @@ fn every_fault_of_the_file_of_providers_has_its_place() {
        |      ^
       help: write url: http://127.0.0.1:9090
     "#);
+}
+
+/// The shapes in which analyses of this kind are documented elsewhere: intervals and no names on metrics, numbers as arguments,
+/// the group of built-in variables.
+#[test]
+fn blocks_load_as_they_are_documented_elsewhere() {
+    let block_of = |text: &str| {
+        let (faults, strategy) = judged(&in_stage(text), &site("metrics: {}"));
+        let errors: Vec<&String> = faults.iter().filter(|fault| fault.contains(": error: ")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let mut found = strategy.unwrap().stages[0].analysis.clone().unwrap();
+        found.metrics.retain(|metric| !matches!(metric.rule, Rule::Condition(_)));
+        found
+    };
+    let threshold = block_of(
+        "duration: 30m\nmetrics:\n  - provider: prom\n    interval: 10m\n    expected:\n      max: 0.1\n    query: rate(cpu{app=\"shop\"}[10m])\n",
+    );
+    assert_eq!(threshold.interval, Duration::from_mins(10));
+    assert_eq!((&*threshold.metrics[0].name, threshold.metrics[0].interval), ("THRESHOLD prom", None));
+    let previous = block_of(
+        "duration: 30m\nmetrics:\n  - strategy: PREVIOUS\n    provider: prom\n    interval: 10m\n    deviation: HIGH\n    query: rate(cpu{app=\"shop\"}[10m])\n",
+    );
+    assert_eq!(previous.metrics[0].name, "PREVIOUS prom");
+    let baseline = block_of(
+        "duration: 30m\nmetrics:\n  - strategy: CANARY_BASELINE\n    provider: prom\n    interval: 10m\n    deviation: HIGH\n    query: rate(cpu{variant=\"{{ .BuiltInArgs.Variant.Name }}\"}[10m])\n",
+    );
+    assert_eq!(baseline.metrics[0].name, "CANARY_BASELINE prom");
+    let args = block_of(
+        "duration: 30m\nmetrics:\n  - strategy: CANARY_BASELINE\n    provider: prom\n    interval: 10m\n    query: rate(cpu{job=\"{{ .VariantArgs.job }}\"}[10m])\n    baselineArgs:\n      job: 1\n    canaryArgs:\n      job: 2\n",
+    );
+    let Source::Query(asked) = &args.metrics[0].source else { panic!("{args:?}") };
+    assert_eq!(asked.canary_args["job"], "2");
+    let short = block_of(
+        "duration: 30m\nmetrics:\n  - provider: prom\n    interval: 5m\n    expected: {max: 0.1}\n    query: |\n      sum(rate(failed{variant=\"{{ .Variant }}\"}[10m]))\n      /\n      sum(rate(calls{variant=\"{{ .Variant }}\"}[10m]))\n",
+    );
+    let Source::Query(asked) = &short.metrics[0].source else { panic!("{short:?}") };
+    assert!(asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap().contains("variant=\"canary\""));
+    // A name without a value is the function's, and it is said how that is written now.
+    let named = in_stage(
+        "duration: 30m\nmetrics:\n  - provider: prom\n    interval: 5m\n    expected: {max: 0.1}\n    query: up{job=\"{{ .AppArgs.Name }}\"}\n",
+    );
+    let (faults, strategy) = judged(&named, &site("metrics: {}"));
+    assert!(faults[0].contains("warning") && faults[0].contains("{{ .BuiltInArgs.App.Name }}"), "{faults:?}");
+    let found = strategy.unwrap().stages[0].analysis.clone().unwrap();
+    let Source::Query(asked) = &found.metrics[0].source else { panic!("{found:?}") };
+    assert_eq!(asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap(), "up{job=\"sieve\"}");
+}
+
+#[test]
+fn a_metric_has_an_interval_of_its_own() {
+    let metric = |more: &str| format!("  - {{provider: prom, expected: {{max: 1}}, query: up{more}}}\n");
+    let block = |head: &str, metrics: &[&str]| {
+        let metrics: String = metrics.iter().map(|more| metric(more)).collect();
+        in_stage(&format!("duration: 1h\n{head}metrics:\n{metrics}"))
+    };
+    let found = |text: &str| {
+        let (faults, strategy) = judged(text, &site("metrics: {}"));
+        let found = strategy.unwrap_or_else(|| panic!("{faults:?}")).stages[0].analysis.clone().unwrap();
+        let own = |metric: &Metric| metric.interval.map(|interval| interval.as_secs());
+        (found.interval.as_secs(), found.metrics[..2].iter().map(own).collect::<Vec<_>>())
+    };
+    // The block looks as often as any of its metrics; who is looked at less often says so.
+    assert_eq!(found(&block("interval: 5m\n", &["", ", interval: 10m"])), (300, vec![None, Some(600)]));
+    assert_eq!(found(&block("interval: 5m\n", &["", ", interval: 1m"])), (60, vec![Some(300), None]));
+    assert_eq!(found(&block("", &[", interval: 2m", ", interval: 3m"])), (120, vec![None, Some(180)]));
+    assert_eq!(found(&block("interval: 5m\n", &[", interval: 5m", ""])), (300, vec![None, None]));
+    for (head, metrics, says) in [
+        ("", ["", ", interval: 5m"], "analysis lacks interval"),
+        ("", [", interval: 2h", ", interval: 5m"], "longer than duration"),
+        ("", [", interval: 1s", ", interval: 5m"], "3600 looks"),
+        ("interval: 5m\n", ["", ", interval: 10ms"], "less than 1s apart"),
+        ("interval: 5m\n", ["", ", interval: 30m, failureLimit: 2"], "2 looks"),
+    ] {
+        let (faults, _) = judged(&block(head, &metrics), &site("metrics: {}"));
+        assert!(faults.iter().any(|fault| fault.contains(says)), "{says}: {faults:#?}");
+    }
+}
+
+#[test]
+fn metrics_without_names_are_numbered() {
+    let unnamed = "provider: prom, expected: {max: 1}, query: up";
+    let named = format!("name: THRESHOLD prom 2, {unnamed}");
+    let children = "provider: children, metric: errorRate, strategy: CANARY_BASELINE";
+    let text = in_stage(&metrics(&[unnamed, unnamed, &named, children, unnamed]));
+    let (faults, strategy) = judged(&text, &site("metrics: {}"));
+    assert_eq!(faults, [] as [String; 0]);
+    let found = strategy.unwrap().stages[0].analysis.clone().unwrap();
+    let names: Vec<&str> = found.metrics[..5].iter().map(|metric| &*metric.name).collect();
+    assert_eq!(
+        names,
+        [
+            "THRESHOLD prom",
+            "THRESHOLD prom 3",
+            "THRESHOLD prom 2",
+            "CANARY_BASELINE children",
+            "THRESHOLD prom 4"
+        ]
+    );
+}
+
+#[test]
+fn what_was_called_otherwise_is_named_as_it_is_today() {
+    let asks = |query: &str| {
+        let text = in_stage(&metrics(&[&format!("provider: prom, expected: {{max: 1}}, query: '{query}'")]));
+        judged(&text, &site("metrics: {}")).0.join("\n")
+    };
+    for (query, says) in [
+        ("up{n=\"{{ .K8s.Namespace }}\"}", "write {{ .BuiltInArgs.App.K8s.Namespace }}, and namespace: NAME"),
+        ("up{n=\"{{ .BuiltInArgs.App.K8s.Namespace }}\"}", "write namespace: NAME into the release"),
+        ("up{n=\"{{ .App.Name }}\"}", "write {{ .BuiltInArgs.App.Name }}"),
+        ("up{n=\"{{ .AppArgs.Name }}\"}", "write {{ .BuiltInArgs.App.Name }}, or give it"),
+    ] {
+        assert!(asks(query).contains(says), "{query}: {}", asks(query));
+    }
+    let args = in_stage(&metrics(&["template: {name: errors, args: {job: x}}"]));
+    let found = judged(&args, &site(TEMPLATES)).0.join("\n");
+    assert!(found.contains("it is called appArgs"), "{found}");
+}
+
+#[test]
+fn a_release_says_where_its_functions_run() {
+    let query = "provider: prom, expected: {max: 1}, query: 'up{n=\"{{ .BuiltInArgs.App.K8s.Namespace }}\"}'";
+    let own = format!("{query}, namespace: other");
+    let text = in_stage(&metrics(&[query, &own]));
+    let (faults, strategy) = judged(&format!("namespace: shop\n{text}"), &site("metrics: {}"));
+    assert_eq!(faults, [] as [String; 0]);
+    let found = strategy.unwrap().stages[0].analysis.clone().unwrap();
+    let asked = |at: usize| match &found.metrics[at].source {
+        Source::Query(asked) => asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap(),
+        Source::Children(_) => panic!("{found:?}"),
+    };
+    assert_eq!([asked(0), asked(1)], ["up{n=\"shop\"}", "up{n=\"other\"}"]);
+    let (faults, _) = judged(&format!("namespace: Shop Floor\n{text}"), &site("metrics: {}"));
+    assert!(faults[0].contains("is no namespace"), "{faults:?}");
+    // A release that says it and never asks is the one that it was.
+    let plain = in_stage(&metrics(&[QUERY]));
+    let strategy = |text: &str| judged(text, &site("metrics: {}")).1.unwrap();
+    assert_eq!(strategy(&plain), strategy(&format!("namespace: shop\n{plain}")));
+}
+
+#[test]
+fn what_can_be_judged_but_not_well_is_said() {
+    let primary = QUERY.replace("CANARY_BASELINE", "CANARY_PRIMARY");
+    let previous = QUERY.replace("CANARY_BASELINE", "PREVIOUS").replace("name: q", "name: r");
+    let children = "name: s, provider: children, metric: responseTime, strategy: PREVIOUS";
+    let known = format!("{}, runVariation: 3%", previous.replace("name: r", "name: t"));
+    let text = in_stage(&metrics(&[&primary, &previous, children, &known]));
+    let (faults, strategy) = judged(&text, &site("metrics: {}"));
+    assert!(strategy.is_some(), "{faults:?}");
+    assert_eq!(faults.len(), 3, "{faults:#?}");
+    for (fault, says) in faults.iter().zip(["CANARY_BASELINE", "5 earlier weeks", "nothing can be decided"]) {
+        assert!(fault.contains("warning") && fault.contains(says), "{fault}");
+    }
 }

@@ -3,6 +3,7 @@
 mod analysis;
 mod blocks;
 mod faults;
+mod import;
 mod properties;
 mod render;
 mod samples;

@@ -114,6 +114,8 @@ pub fn plan(
             })
             .collect(),
         alpha: alpha(strategy),
+        takes: Vec::new(),
+        conditions: Vec::new(),
         excluded: plan
             .excluded
             .iter()

@@ -9,7 +9,10 @@ use axum::{
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::form::{self, Asked, Children};
+use super::{
+    form::{self, Asked, Children},
+    history::{self, History},
+};
 use crate::{
     engine::EngineError,
     http::{
@@ -90,10 +93,22 @@ pub(super) async fn handle(
             move |state: &state::State| form::plan(state, view.as_ref(), &strategy, &asked, &told, now);
         ctx.engine.query(PATIENCE, plan).await?
     };
-    // Clipping polygons is slow, and needs nothing of the state any more.
+    // With the first page; those that follow only list children.
+    let history = match &asked.after {
+        None => Some(History::read(ctx.engine.reader().as_ref(), &strategy).await?),
+        Some(_) => None,
+    };
+    // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
     let above = ctx.clone();
     let measure = move || {
         let mut plan = planned.measured(&strategy);
+        if let Some(history) = history {
+            let agents = |plan: &Plan| match &*plan.waves {
+                [] => vec![plan.participants.agents],
+                waves => waves.iter().map(|wave| u64::from(wave.agents)).collect(),
+            };
+            (plan.takes, plan.conditions) = history::takes(&strategy, &history, &agents(&plan));
+        }
         let up = above.above.of(&strategy)?;
         plan.forwards_to = up.map(|(forward, _)| forward.url().to_owned());
         plan.beyond_km2 = up.map(|(_, km2)| km2);

@@ -1,6 +1,7 @@
 //! What a release would do, before anything happens.
 
 mod form;
+mod history;
 mod make;
 
 use axum::extract::DefaultBodyLimit;

@@ -1,0 +1,144 @@
+//! Rates: few events, summed up over all numbers of them that may come.
+//!
+//! Of E1 + E2 events the canary's E2 are binomial (Przyborowski and Wilenski 1940), and that test is made on whole numbers: an
+//! approximation by a normal distribution would be wrong by as much as what is asked for. E1 and E2 are binomial for
+//! themselves; where they may have many values, some dozens of them stand for all.
+
+use crate::analysis::{
+    data::Counts,
+    dist::{binomial_cdf, binomial_sf, normal_z},
+    rate::share,
+};
+
+/// Numbers of events that are looked at one by one; of more, so many stand for all.
+const PLACES: u64 = 64;
+
+/// How far numbers of events are looked at, in standard deviations.
+const REACH: f64 = 6.0;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Events {
+    /// Of calls that are events, on both sides.
+    pub rate: f64,
+    /// Of calls that are the canary's.
+    pub share: f64,
+}
+
+impl Events {
+    fn calls(self, calls: u64) -> (u64, u64) {
+        let canary = ((calls as f64 * self.share).round() as u64).clamp(1, calls.max(2) - 1);
+        (calls.max(2) - canary, canary)
+    }
+
+    /// The share of equal versions that pass: what is left of the alternative "ratio at the boundary or beyond", or of "at
+    /// the floor or above", at `alpha` each.
+    pub fn pass(self, calls: u64, ratio: f64, floor: Option<f64>, alpha: f64) -> f64 {
+        let (m, n) = self.calls(calls);
+        let pi = pi(m, n, ratio);
+        let high = ratio > 1.0;
+        let below = |e2: u64| floor.is_some_and(|floor| binomial_cdf(e2, n, floor) <= alpha);
+        let safe = |e1: u64, e2: u64| {
+            let all = e1 + e2;
+            let tail = if high { binomial_cdf(e2, all, pi) } else { binomial_sf(e2, all, pi) };
+            all > 0 && tail <= alpha
+        };
+        // Upwards the pass needs many events of the baseline beside those of the canary, downwards few.
+        let mut least = 0;
+        expected(n, self.rate, |e2| {
+            if below(e2) {
+                return 1.0;
+            }
+            if high {
+                least = first(least, m, |e1| safe(e1, e2)).unwrap_or(m + 1);
+                binomial_sf(least, m, self.rate)
+            } else {
+                match first(0, m, |e1| !safe(e1, e2)) {
+                    Some(0) => 0.0,
+                    Some(e1) => binomial_cdf(e1 - 1, m, self.rate),
+                    None => 1.0,
+                }
+            }
+        })
+    }
+
+    /// The share of canaries with another rate that fail at `level`: the boundary is crossed, and one side is above the
+    /// floor.
+    pub fn fail(self, calls: u64, ratio: f64, change: f64, floor: f64, level: f64, high: bool) -> f64 {
+        let (m, n) = self.calls(calls);
+        let (pi, rate) = (pi(m, n, ratio), (self.rate * change).min(1.0));
+        let worse = |e1: u64, e2: u64| {
+            let all = e1 + e2;
+            let tail = if high { binomial_sf(e2, all, pi) } else { binomial_cdf(e2, all, pi) };
+            let above = e1 as f64 > floor * m as f64 || e2 as f64 > floor * n as f64;
+            all > 0 && above && tail <= level
+        };
+        // The more errors on the baseline, the more it takes on the canary.
+        let mut least = 0;
+        expected(m, self.rate, |e1| {
+            if high {
+                least = first(least, n, |e2| worse(e1, e2)).unwrap_or(n + 1);
+                binomial_sf(least, n, rate)
+            } else if worse(e1, 0) {
+                match first(0, n, |e2| !worse(e1, e2)) {
+                    Some(e2) => binomial_cdf(e2 - 1, n, rate),
+                    None => 1.0,
+                }
+            } else {
+                0.0
+            }
+        })
+    }
+
+    /// By a normal distribution: how far a changed canary is beyond the boundary.
+    pub fn distance(self, calls: u64, ratio: f64, change: f64) -> f64 {
+        let (m, n) = self.calls(calls);
+        let (pi, events) = (pi(m, n, ratio), self.rate * (m as f64 + n as f64 * change));
+        let seen = n as f64 * change / (n as f64 * change + m as f64);
+        (seen - pi) * (events / (pi * (1.0 - pi))).sqrt()
+    }
+}
+
+fn pi(m: u64, n: u64, ratio: f64) -> f64 {
+    share(Counts { calls: m, events: 0 }, Counts { calls: n, events: 0 }, ratio)
+}
+
+/// The first number from `low` to `high` of which something holds that holds of all above it.
+fn first(low: u64, high: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    // Events are few among calls: doubling finds their size sooner than halving all calls.
+    if low > high {
+        return None;
+    }
+    let (mut before, mut at, mut step) = (low, low, 1);
+    while !holds(at) {
+        if at >= high {
+            return None;
+        }
+        before = at + 1;
+        at = (at + step).min(high);
+        step *= 2;
+    }
+    while before < at {
+        let middle = u64::midpoint(before, at);
+        if holds(middle) { at = middle } else { before = middle + 1 }
+    }
+    Some(at)
+}
+
+/// The mean of a function of a binomial number.
+pub fn expected(n: u64, p: f64, mut f: impl FnMut(u64) -> f64) -> f64 {
+    let (mean, sd) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
+    let low = (mean - REACH * sd - 3.0).max(0.0) as u64;
+    let high = ((mean + REACH * sd + normal_z(1e-12)).ceil() as u64).min(n);
+    let step = (high - low).div_ceil(PLACES).max(1);
+    let (mut sum, mut weights, mut from) = (0.0, 0.0, low);
+    while from <= high {
+        let to = (from + step).min(high + 1);
+        let weight = binomial_sf(from, n, p) - binomial_sf(to, n, p);
+        if weight > 1e-12 {
+            sum += weight * f(u64::midpoint(from, to - 1));
+            weights += weight;
+        }
+        from = to;
+    }
+    if weights > 0.0 { sum / weights } else { 0.0 }
+}

@@ -1,0 +1,73 @@
+//! A finding for people.
+
+use crate::{
+    analysis::{BelowFloor, Evidence, SideSummary},
+    cli::show,
+};
+
+/// The sentence, and below it what it rests on.
+pub fn of(evidence: &Evidence) -> String {
+    let mut text = format!("{}\n\n{}", evidence.sentence, sides(evidence));
+    if let Some(BelowFloor { floor, at_most }) = evidence.below_floor {
+        let [at_most, floor] = [at_most, floor].map(|share| format!("{:.4} %", share * 100.0));
+        text.extend([format!("\nthe canary's rate is at most {at_most}, and the floor is {floor}\n")]);
+    }
+    if let Some(effect) = &evidence.effect {
+        let value = |value: f64| format!("{value:.4}");
+        let end = |end: Option<f64>| end.map_or_else(|| "unknown".to_owned(), value);
+        let what = if effect.relative { "canary / baseline" } else { "canary − baseline" };
+        let confidence = effect.confidence * 100.0;
+        text.extend([format!(
+            "\n{what}: {} ({confidence:.0} % interval {} to {})\n",
+            value(effect.estimate),
+            end(effect.low),
+            end(effect.high)
+        )]);
+        if let Some(superiority) = effect.superiority {
+            text.extend([format!("P(canary > baseline) + ½ P(equal): {superiority:.4}\n")]);
+        }
+    }
+    if !evidence.tests.is_empty() {
+        let rows = evidence.tests.iter().map(|test| {
+            vec![
+                test.name.clone(),
+                format!("{:.2}", test.z),
+                short(test.p),
+                test.level.map_or_else(|| "-".to_owned(), short),
+                short(test.p_pass),
+            ]
+        });
+        let head = ["TESTED", "Z", "P", "FAILS AT", "P OF NO PASS"];
+        text.extend(["\n".to_owned(), show::table(&head, rows)]);
+    }
+    text
+}
+
+fn sides(evidence: &Evidence) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    let rated = evidence.baseline.rate.is_some() || evidence.canary.rate.is_some();
+    let row = |name: &str, side: &SideSummary| {
+        let mut row = vec![name.to_owned(), side.count.to_string()];
+        if rated {
+            row.push(side.events.map_or_else(|| "-".to_owned(), |events| events.to_string()));
+            row.push(side.rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.4} %", rate * 100.0)));
+        } else {
+            row.extend([side.p50, side.p95, side.p99].map(number));
+        }
+        row
+    };
+    let head: &[&str] =
+        if rated { &["", "CALLS", "EVENTS", "RATE"] } else { &["", "COUNT", "P50", "P95", "P99"] };
+    show::table(head, [row("baseline", &evidence.baseline), row("canary", &evidence.canary)])
+}
+
+/// A probability in few digits.
+pub fn short(p: f64) -> String {
+    if p < 1e-300 {
+        "<1e-300".to_owned()
+    } else if p < 1e-4 {
+        format!("{p:.1e}")
+    } else {
+        format!("{p:.4}")
+    }
+}
