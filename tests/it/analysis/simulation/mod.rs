@@ -21,7 +21,6 @@ mod kept;
 mod mutants;
 mod power;
 mod shapes;
-mod sticky;
 mod table;
 
 use std::sync::{
