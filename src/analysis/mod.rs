@@ -42,6 +42,7 @@
 #![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
 
 pub mod bounds;
+pub mod clusters;
 pub mod data;
 pub mod dependence;
 pub mod design;
@@ -73,7 +74,7 @@ pub mod tail;
 pub mod values;
 
 pub use self::{
-    data::{Counts, Sample, Stratum},
+    data::{Assignment, Counts, Sample, Stratum},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     histogram::{Histogram, HistogramFault},

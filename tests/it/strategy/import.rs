@@ -98,9 +98,7 @@ fn a_pipeline_and_a_template_become_blocks_and_what_is_dropped_is_named() {
     ANALYSIS stage 1: logs, for only metrics are judged here
     ANALYSIS stage 1: skipOnNoData, for noData holds for all metrics of a block, and not all have it
     ");
-    insta::assert_snapshot!(found.open.join("\n"), @r#"
-    ANALYSIS stage 1: the template "shared" is not at hand here; its metric is checked by the manager that has it
-    "#);
+    insta::assert_snapshot!(found.open.join("\n"), @r#"ANALYSIS stage 1: the template "shared" is not at hand here; its metric is checked by the manager that has it"#);
     // What was written is what the manager reads.
     assert_eq!(Templates::default().read(&found.parts[1].text), []);
 }
