@@ -50,6 +50,7 @@ pub mod estimate;
 pub mod evidence;
 pub mod exact;
 pub mod explain;
+pub mod extension;
 pub mod family;
 pub mod group;
 pub mod histogram;
@@ -72,6 +73,7 @@ pub use self::{
     data::{Counts, Sample, Stratum},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    extension::{EXTENSION_RESERVE, NoExtension},
     histogram::{Histogram, HistogramFault},
     judge::{Finding, Judgement, Occasion},
 };

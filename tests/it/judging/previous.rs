@@ -120,6 +120,31 @@ async fn the_first_release_has_nothing_to_compare_with_and_does_not_pass() {
     world.submit(&compared("first", ", runVariation: 1%")).await.ok();
     let shown = in_state(&world, "first", "Paused").await;
     insta::assert_snapshot!(shown["reason"].as_str().unwrap(), @"analysis of stage Canary 5 Percent: no data: latency: no earlier release of sieve ended well here, so there is nothing to compare with");
+    // Why is said once, and not once of each child.
+    let children = world.get("/api/v1/releases/first/children").await.ok().json();
+    let children = children["items"].as_array().unwrap();
+    assert_eq!(children.len(), 2);
+    for child in children {
+        let line = child["waits_for"].as_str().unwrap();
+        assert!(line.ends_with("paused: analysis of stage Canary 5 Percent: no data"), "{line}");
+    }
+    agents.end().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_metric_is_asked_for_as_often_as_it_says_itself() {
+    let chronicle = Chronicle::start().await;
+    chronicle.say(|asked| around(20.0, asked.from));
+    let (world, agents) = world(&chronicle).await;
+    let query =
+        "?v={{ .Variant.Name }}&from={{ .BuiltInArgs.Window.Start }}&to={{ .BuiltInArgs.Window.End }}";
+    let metric = format!("{{provider: past, query: '{query}', expected: {{max: 100}}, interval: 2s}}");
+    world.submit(&judged("slowly", &format!("duration: 4s, interval: 1s, metrics: [{metric}]"))).await.ok();
+    let shown = in_state(&world, "slowly", "Done").await;
+    assert_eq!(shown["analyses"][0]["metrics"][0]["name"], "THRESHOLD past", "{shown:#}");
+    let asked = chronicle.asked("canary");
+    assert!((1..=2).contains(&asked.len()), "{asked:?}");
     agents.end().await;
     world.stop().await;
 }
