@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    clusters::MAX_GROUPS,
     design::{Design, Question, Sampling, Tolerance},
     histogram::Histogram,
 };
@@ -24,6 +25,26 @@ pub struct Counts {
     pub events: u64,
 }
 
+/// How it was chosen which calls a version gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Assignment {
+    /// Each call by itself.
+    #[default]
+    Call,
+    /// All calls of a user or session go to one version.
+    User,
+    /// All calls of a child go to one version.
+    Child,
+}
+
+impl Assignment {
+    /// Whether calls depend on each other.
+    pub fn is_sticky(self) -> bool {
+        self != Self::Call
+    }
+}
+
 /// What both versions did during one interval, under one stage and split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,21 +57,48 @@ pub struct Stratum {
     /// version that fails more often must not look like a split that wasn't ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<[u64; 2]>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub assignment: Assignment,
+    /// Where calls depend on each other: to which group of users, by a hash, all of these belong; below
+    /// [`super::clusters::MAX_GROUPS`]. Groups of one interval, stage and split are ranked together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
     /// Which interval of the analysis, from 0. Its data are complete at `(interval + 1) · interval_ms`.
     pub interval: u64,
     pub baseline: Sample,
     pub canary: Sample,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_default(assignment: &Assignment) -> bool {
+    *assignment == Assignment::default()
+}
+
 impl Stratum {
     pub fn new(stage: impl Into<String>, interval: u64, baseline: Sample, canary: Sample) -> Self {
-        Self { stage: stage.into(), canary_share: None, calls: None, interval, baseline, canary }
+        Self {
+            stage: stage.into(),
+            canary_share: None,
+            calls: None,
+            assignment: Assignment::Call,
+            group: None,
+            interval,
+            baseline,
+            canary,
+        }
     }
 
     /// With the split that was ordered.
     #[must_use]
     pub fn ordered(mut self, canary_share: f64) -> Self {
         self.canary_share = Some(canary_share);
+        self
+    }
+
+    /// Of a group of users, all of whose calls go to one version.
+    #[must_use]
+    pub fn of_users(mut self, group: u8) -> Self {
+        (self.assignment, self.group) = (Assignment::User, Some(group));
         self
     }
 
@@ -131,6 +179,8 @@ pub enum DataFault {
     Order { before: u64, after: u64 },
     #[error("points of a time series are values, not histograms")]
     SeriesOfHistograms,
+    #[error("group {0} of users: there are at most {MAX_GROUPS}, from 0 on")]
+    Group(u8),
     #[error("the ordered share {0} isn't between 0 and 1")]
     Share(f64),
 }
@@ -147,6 +197,9 @@ pub fn check(strata: &[Stratum], from: usize, design: &Design) -> Result<(), Dat
             && !(share > 0.0 && share < 1.0)
         {
             return Err(DataFault::Share(share));
+        }
+        if let Some(group) = stratum.group.filter(|group| *group >= MAX_GROUPS) {
+            return Err(DataFault::Group(group));
         }
         for (sample, first) in
             [(&stratum.baseline, &strata[0].baseline), (&stratum.canary, &strata[0].canary)]

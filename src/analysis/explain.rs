@@ -365,7 +365,7 @@ fn hindered(obstacle: &Obstacle) -> String {
         }
         Obstacle::NoData { baseline: true, .. } => "No data: the baseline measured nothing.".to_owned(),
         Obstacle::NoData { .. } => "No data: the canary measured nothing.".to_owned(),
-        Obstacle::Split(Split { share, baseline, canary }) => format!(
+        Obstacle::Split(Split { share, baseline, canary, .. }) => format!(
             "Inconclusive: the canary had {canary} of {} calls, which isn't the {} that was ordered, so the sides \
              differ in more than the version.",
             baseline + canary,
@@ -375,6 +375,11 @@ fn hindered(obstacle: &Obstacle) -> String {
             "Inconclusive: the points of a series depend on each other and are worth {points:.0} independent ones on a \
              side; it takes 20."
         ),
+        Obstacle::Sticky => {
+            "Inconclusive: all calls of one user go to one version, so they are no independent calls, and they did not \
+             come in groups of users by which it could be told what they are worth."
+                .to_owned()
+        }
         Obstacle::UnknownRunVariation => {
             "Inconclusive: how much one version varies from run to run isn't known; it \
              takes 5 earlier runs, or runVariation."

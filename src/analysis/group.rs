@@ -57,7 +57,9 @@ pub fn interval_from(strata: &[Stratum], from: usize) -> Range<usize> {
 }
 
 fn alike(a: &Stratum, b: &Stratum) -> bool {
-    a.stage == b.stage && a.canary_share.map(f64::to_bits) == b.canary_share.map(f64::to_bits)
+    a.stage == b.stage
+        && a.group.is_some() == b.group.is_some()
+        && a.canary_share.map(f64::to_bits) == b.canary_share.map(f64::to_bits)
 }
 
 fn counted(sample: &Sample, zero_free: bool) -> u64 {

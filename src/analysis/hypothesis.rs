@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    clusters::Clusters,
     data::{Counts, Sample, Stratum},
     design::Tolerance,
     dist::{Lattice, student_sf},
@@ -56,6 +57,9 @@ pub struct Hypothesis {
     lattice: Lattice,
     beyond: u64,
     rates: Rates,
+    /// Where calls depend on each other.
+    #[serde(default, skip_serializing_if = "Clusters::is_empty")]
+    clusters: Clusters,
     /// Variance for which the mixture is made, fixed at the first look.
     rho: Option<f64>,
     pub bounds: Bounds,
@@ -89,6 +93,7 @@ impl Hypothesis {
             lattice: Lattice::default(),
             beyond: 0,
             rates: Rates::default(),
+            clusters: Clusters::default(),
             rho: None,
             bounds: Bounds::default(),
             crossed: false,
@@ -130,7 +135,9 @@ impl Hypothesis {
     /// there is to the hypothesis: an estimate needs them again.
     pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) -> Vec<Group> {
         if matches!(self.kind, Kind::Rate | Kind::NonZero) {
-            let pairs = self.pairs(&strata[self.taken.min(strata.len())..]);
+            let new = &strata[self.taken.min(strata.len())..];
+            let pairs = self.pairs(new);
+            self.note_intervals(new, steps);
             self.taken = self.taken.max(strata.len());
             self.take_counts(&pairs, self.map().scale);
             return Vec::new();
@@ -139,11 +146,32 @@ impl Hypothesis {
         let mut exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
         while let Some(range) = next_group(strata, self.taken, self.rule(), end) {
             self.taken = range.end;
+            self.note_clusters(&strata[range.clone()], steps);
             let group = Group::of(&strata[range], self.rule(), steps);
             self.take(&group, self.map(), &mut exact);
             groups.push(group);
         }
         if first && self.taken == strata.len() { groups } else { Vec::new() }
+    }
+
+    fn note_clusters(&mut self, strata: &[Stratum], steps: &[Step; 2]) {
+        let mut clusters = std::mem::take(&mut self.clusters);
+        clusters.note(self, strata, steps, self.map());
+        self.clusters = clusters;
+    }
+
+    fn note_intervals(&mut self, strata: &[Stratum], steps: &[Step; 2]) {
+        let mut from = 0;
+        while from < strata.len() {
+            let interval = interval_from(strata, from);
+            from = interval.end;
+            self.note_clusters(&strata[interval], steps);
+        }
+    }
+
+    /// What calls that depend on each other add to the variance. `None`: too few groups to tell.
+    pub fn between_groups(&self) -> Option<Inflation> {
+        self.clusters.inflation(self.sums.variance())
     }
 
     /// What a rate sees of strata, an interval each.

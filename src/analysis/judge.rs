@@ -87,10 +87,15 @@ pub struct Judgement {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Obstacle {
     Fault(DataFault),
-    NoData { baseline: bool, canary: bool },
+    NoData {
+        baseline: bool,
+        canary: bool,
+    },
     Split(Split),
     FewEffectivePoints(f64),
     UnknownRunVariation,
+    /// Calls that depend on each other came without groups, or with too few.
+    Sticky,
 }
 
 /// What a look decided, before it is explained.
@@ -236,7 +241,7 @@ impl Judgement {
     fn take(&mut self, strata: &[Stratum], last: bool) -> Vec<Vec<Group>> {
         for stratum in &strata[self.seen.min(strata.len())..] {
             if let Some(share) = stratum.canary_share {
-                self.splits.note(share, stratum.calls());
+                self.splits.note(share, stratum.group, stratum.calls());
             }
             if self.design.sampling == Sampling::Calls {
                 for (step, sample) in self.steps.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
@@ -265,6 +270,9 @@ impl Judgement {
         if baseline || canary {
             return Some(Obstacle::NoData { baseline, canary });
         }
+        if strata.iter().any(|stratum| stratum.assignment.is_sticky() && stratum.group.is_none()) {
+            return Some(Obstacle::Sticky);
+        }
         self.splits.mismatch(self.design.alpha).map(Obstacle::Split)
     }
 
@@ -279,14 +287,15 @@ impl Judgement {
             Sampling::Series => series_inflation(strata)?,
         };
         let of = |hypothesis: &Hypothesis| {
-            let mut inflation = Inflation { factor: series, freedom: f64::INFINITY };
+            let mut inflation = hypothesis.between_groups().ok_or(Obstacle::Sticky)?;
+            inflation.factor += series - 1.0;
             for more in [runs, self.children.beyond_calls()].into_iter().flatten() {
                 inflation.factor += self.between_runs_factor(hypothesis, strata, more);
                 inflation.freedom = inflation.freedom.min(more.freedom);
             }
-            inflation
+            Ok(inflation)
         };
-        Ok(self.hypotheses.iter().map(of).collect())
+        self.hypotheses.iter().map(of).collect()
     }
 
     /// The variance between runs or children, on the scale of the statistic and in units of its variance: the slope of the statistic

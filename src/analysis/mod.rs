@@ -41,6 +41,7 @@
 
 #![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
 
+pub mod clusters;
 pub mod data;
 pub mod dependence;
 pub mod design;
@@ -70,7 +71,7 @@ pub mod sums;
 pub mod tail;
 
 pub use self::{
-    data::{Counts, Sample, Stratum},
+    data::{Assignment, Counts, Sample, Stratum},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     extension::{EXTENSION_RESERVE, NoExtension},

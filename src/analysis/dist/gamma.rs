@@ -2,18 +2,17 @@
 
 use std::f64::consts::PI;
 
+use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur};
+
 use super::normal::normal_sf;
 
-/// From this shape on, and within this η, Temme's expansion with four terms is exact to 1e-12. Elsewhere series and
-/// fraction take some hundred steps.
+/// From this shape on, and within this η, Temme's expansion with four terms is exact to 1e-12. Elsewhere `statrs` is exact to
+/// 1e-11 and takes some hundred steps: far from the middle of a large shape no probability is left that is a float.
 const TEMME_FROM: f64 = 400.0;
 const TEMME_WITHIN: f64 = 0.5;
 
 /// Skewness that is none.
 const NO_SKEWNESS: f64 = 1e-9;
-
-/// Steps after which a series or a continued fraction has long converged.
-const MAX_STEPS: u32 = 100_000;
 
 /// ln x! − Stirling's approximation (Loader 2000, "Fast and accurate computation of binomial probabilities").
 pub(super) fn stirling_error(n: f64) -> f64 {
@@ -43,17 +42,6 @@ pub(super) fn deviance(x: f64, m: f64) -> f64 {
     x * (x / m).ln() + m - x
 }
 
-/// e^−m m^x / Γ(x + 1), for any x ≥ 0.
-pub fn poisson_density(x: f64, m: f64) -> f64 {
-    if x <= 0.0 {
-        return (-m).exp();
-    }
-    if m <= 0.0 {
-        return 0.0;
-    }
-    (-stirling_error(x) - deviance(x, m)).exp() / (2.0 * PI * x).sqrt()
-}
-
 /// P(G > x) and P(G ≤ x) for a gamma variable of shape a and scale 1.
 fn gamma_tails(a: f64, x: f64) -> (f64, f64) {
     if x <= 0.0 {
@@ -66,49 +54,8 @@ fn gamma_tails(a: f64, x: f64) -> (f64, f64) {
             return temme(a, eta);
         }
     }
-    if x < a + 1.0 {
-        let lower = poisson_density(a, x) * series(a, x);
-        return (1.0 - lower, lower);
-    }
-    let upper = poisson_density(a, x) * a / x * fraction(a, x);
-    (upper, 1.0 - upper)
-}
-
-/// Σ x^i / ((a + 1) … (a + i)) (DLMF 8.11.4).
-fn series(a: f64, x: f64) -> f64 {
-    let mut term = 1.0;
-    let mut sum = 1.0;
-    let mut below = a;
-    for _ in 0..MAX_STEPS {
-        below += 1.0;
-        term *= x / below;
-        sum += term;
-        if term < sum * f64::EPSILON * 0.1 {
-            break;
-        }
-    }
-    sum
-}
-
-/// x^(1−a) e^x Γ(a, x) as a continued fraction (DLMF 8.9.2), by Lentz's method.
-fn fraction(a: f64, x: f64) -> f64 {
-    let mut b = x + 1.0 - a;
-    let mut c = 1e300;
-    let mut d = 1.0 / b;
-    let mut h = d;
-    for i in 1..MAX_STEPS {
-        let i = f64::from(i);
-        let an = -i * (i - a);
-        b += 2.0;
-        d = 1.0 / (an * d + b);
-        c = b + an / c;
-        let step = c * d;
-        h *= step;
-        if (step - 1.0).abs() < 2.0 * f64::EPSILON {
-            break;
-        }
-    }
-    h * x
+    // Each of them is exact where it is the smaller one, and else the rest of the other.
+    (checked_gamma_ur(a, x).unwrap_or(0.0), checked_gamma_lr(a, x).unwrap_or(1.0))
 }
 
 /// Coefficients in powers of η of the functions of DLMF 8.12.7, from `c_0 = 1/μ − 1/η` and

@@ -1,12 +1,14 @@
-//! The normal distribution.
+//! The normal distribution, and Student's.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use statrs::distribution::{Continuous as _, ContinuousCDF as _, Normal, StudentsT};
 
 /// Beyond it erfc has no normal float left.
 const ASYMPTOTIC_FROM: f64 = 30.0;
 
 pub fn normal_pdf(z: f64) -> f64 {
-    (-0.5 * z * z).exp() / (2.0 * PI).sqrt()
+    Normal::standard().pdf(z)
 }
 
 /// P(Z > z).
@@ -27,27 +29,15 @@ pub fn normal_ln_sf(z: f64) -> f64 {
     -0.5 * z * z - 0.5 * (2.0 * PI).ln() - z.ln() + series.ln_1p()
 }
 
-/// The z of which P(Z > z) = p; ±∞ at 0 and 1. Start: Abramowitz and Stegun 26.2.23; then Newton on ln p.
+/// The z of which P(Z > z) = p; ±∞ at 0 and 1.
 pub fn normal_z(p: f64) -> f64 {
-    if p > 0.5 {
-        return -normal_z_upper((1.0 - p).max(0.0));
-    }
-    normal_z_upper(p)
+    if p.is_nan() { p } else { -Normal::standard().inverse_cdf(p.clamp(0.0, 1.0)) }
 }
 
-fn normal_z_upper(p: f64) -> f64 {
-    if p <= 0.0 {
-        return f64::INFINITY;
+/// P(T > t) with ν degrees of freedom, more than none; infinitely many are the normal distribution.
+pub fn student_sf(t: f64, nu: f64) -> f64 {
+    if nu.is_infinite() {
+        return normal_sf(t);
     }
-    let t = (-2.0 * p.ln()).sqrt();
-    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
-    let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
-    let mut z = t - above / below;
-    let target = p.ln();
-    for _ in 0..4 {
-        let ln_sf = normal_ln_sf(z);
-        let ln_pdf = -0.5 * z * z - 0.5 * (2.0 * PI).ln();
-        z += (ln_sf - target) * (ln_sf - ln_pdf).exp();
-    }
-    z
+    StudentsT::new(0.0, 1.0, nu).map_or(f64::NAN, |student| student.sf(t))
 }

@@ -1,6 +1,7 @@
 //! The statistics, against references, rules and a simulation.
 
 mod boundaries;
+mod dist;
 mod extension;
 mod judge;
 mod power;

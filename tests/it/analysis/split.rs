@@ -25,7 +25,7 @@ fn found(
     (1..=looks).find(|_| {
         for _ in 0..children {
             let canary = random.binomial(calls, truth);
-            splits.note(ordered, [calls - canary, canary]);
+            splits.note(ordered, None, [calls - canary, canary]);
         }
         splits.mismatch(ALPHA).is_some()
     })
@@ -54,12 +54,12 @@ fn another_split_is_found_within_some_thousand_calls() {
 #[test]
 fn half_of_a_fleet_that_is_off_one_way_and_half_the_other_is_what_was_ordered() {
     let mut splits = Splits::default();
-    splits.note(0.5, [5_500, 4_500]);
-    splits.note(0.5, [4_500, 5_500]);
+    splits.note(0.5, None, [5_500, 4_500]);
+    splits.note(0.5, None, [4_500, 5_500]);
     assert_eq!(splits.mismatch(ALPHA), None);
     // Under two orders, neither is.
-    splits.note(0.2, [8_000, 2_000]);
-    splits.note(0.3, [8_000, 2_000]);
+    splits.note(0.2, None, [8_000, 2_000]);
+    splits.note(0.3, None, [8_000, 2_000]);
     let most = splits.mismatch(ALPHA).unwrap();
     assert_eq!((most.share, most.canary), (0.3, 2_000));
 }
@@ -69,13 +69,13 @@ fn evidence_of_several_orders_adds_up() {
     // Each of them would be taken for chance.
     let one = |share: f64| {
         let mut splits = Splits::default();
-        splits.note(share, [5_000 - (5_000.0 * share) as u64 - 120, (5_000.0 * share) as u64 + 120]);
+        splits.note(share, None, [5_000 - (5_000.0 * share) as u64 - 120, (5_000.0 * share) as u64 + 120]);
         splits
     };
     assert!(one(0.5).mismatch(ALPHA).is_none() && one(0.4).mismatch(ALPHA).is_none());
     let mut all = one(0.5);
     for share in [0.4, 0.3] {
-        all.note(share, [5_000 - (5_000.0 * share) as u64 - 120, (5_000.0 * share) as u64 + 120]);
+        all.note(share, None, [5_000 - (5_000.0 * share) as u64 - 120, (5_000.0 * share) as u64 + 120]);
     }
     assert!(all.mismatch(ALPHA).is_some(), "{:?}", all.evidence(ALPHA));
 }

@@ -21,6 +21,7 @@ mod kept;
 mod mutants;
 mod power;
 mod shapes;
+mod sticky;
 mod table;
 
 use std::sync::{

@@ -242,14 +242,14 @@ fn a_check_of_the_split_that_sees_only_those_that_are_off_is_refused() {
     let fleet = |random: &mut Random| -> Vec<Split> {
         let child = |_| {
             let canary = random.binomial(128, 0.5);
-            Split { share: 0.5, baseline: 128 - canary, canary }
+            Split { share: 0.5, baseline: 128 - canary, canary, groups: Vec::new() }
         };
         (0..1_000).map(child).collect()
     };
     let is_off = |fleet: Vec<Split>| {
         let mut splits = Splits::default();
         for split in fleet {
-            splits.note(split.share, [split.baseline, split.canary]);
+            splits.note(split.share, None, [split.baseline, split.canary]);
         }
         splits.mismatch(ALPHA).is_some()
     };

@@ -1,0 +1,139 @@
+//! Calls of one user are no independent calls: where all calls of a user go to one version, it is users that were assigned
+//! at random, and so many calls are worth as much as their users.
+//!
+//! Who assigns calls so tells users apart by a hash into groups, each with its calls to both versions. All groups are
+//! ranked together; how much the statistic varies is then seen between groups, by the jackknife (Quenouille 1956, Tukey
+//! 1958): each group is left out once, and what it was worth is S − S without it, on one scale. What a group was worth at
+//! several looks, stages or splits is added up before it is squared, for its users are the same.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    data::{Counts, Stratum},
+    exact::Distributions,
+    group::{Group, Rule},
+    hypothesis::{Hypothesis, Inflation, Kind},
+    rank::Map,
+    spread::Step,
+    sums::Sums,
+};
+
+/// Most groups of users: a group is a number below.
+pub const MAX_GROUPS: u8 = 64;
+
+/// Fewer groups with calls don't tell how they vary.
+pub const LEAST_GROUPS: usize = 8;
+
+/// What groups of users were worth to a statistic.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Clusters {
+    /// Of each group: what it was worth so far, and its calls.
+    groups: Vec<Worth>,
+    /// The part of the statistic's variance that calls of groups would have, were they independent.
+    variance: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Worth {
+    group: u8,
+    score: f64,
+    calls: f64,
+}
+
+impl Clusters {
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Takes in what is ranked together, if it comes in groups of users.
+    pub fn note(&mut self, hypothesis: &Hypothesis, strata: &[Stratum], steps: &[Step; 2], map: Map) {
+        let mut groups: Vec<u8> = strata.iter().filter_map(|stratum| stratum.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        if groups.is_empty() {
+            return;
+        }
+        let all = measured(hypothesis, strata, steps, map, None);
+        let whole = mean(&all);
+        for group in groups {
+            let without = mean(&measured(hypothesis, strata, steps, map, Some(group)));
+            let of_group = strata.iter().filter(|stratum| stratum.group == Some(group));
+            let calls: u64 = of_group.flat_map(Stratum::calls).fold(0, u64::saturating_add);
+            self.add(group, pairs(&all) * (whole - without), calls as f64);
+        }
+        self.variance += all.variance();
+    }
+
+    fn add(&mut self, group: u8, score: f64, calls: f64) {
+        match self.groups.iter_mut().find(|known| known.group == group) {
+            Some(known) => (known.score, known.calls) = (known.score + score, known.calls + calls),
+            None => self.groups.push(Worth { group, score, calls }),
+        }
+    }
+
+    /// How much more a statistic of this variance varies than that of independent calls. `None`: too few groups to tell.
+    pub fn inflation(&self, variance: f64) -> Option<Inflation> {
+        if self.is_empty() || variance <= 0.0 {
+            return Some(Inflation::NONE);
+        }
+        let with_calls = || self.groups.iter().filter(|group| group.calls > 0.0);
+        let count = with_calls().count();
+        if count < LEAST_GROUPS {
+            return None;
+        }
+        let between = self.groups.iter().map(|group| group.score * group.score).sum::<f64>();
+        let between = between * (count as f64 - 1.0) / count as f64;
+        let calls: f64 = with_calls().map(|group| group.calls).sum();
+        let squares: f64 = with_calls().map(|group| group.calls * group.calls).sum();
+        let freedom = (calls * calls / squares - 1.0).max(1.0);
+        // Calls of one user are alike or they are not: they aren't worth more than others.
+        Some(Inflation { factor: 1.0 + (between - self.variance).max(0.0) / variance, freedom })
+    }
+}
+
+/// The sums of a hypothesis over strata that are ranked together, without a group.
+fn measured(
+    hypothesis: &Hypothesis,
+    strata: &[Stratum],
+    steps: &[Step; 2],
+    map: Map,
+    without: Option<u8>,
+) -> Sums {
+    let left: Vec<Stratum> =
+        strata.iter().filter(|stratum| without.is_none() || stratum.group != without).cloned().collect();
+    let mut trial = hypothesis.blank();
+    if matches!(hypothesis.kind, Kind::Rate | Kind::NonZero) {
+        trial.take_counts(&[summed(hypothesis, &left)], map.scale);
+    } else {
+        let rule = Rule { least_total: 0, ..hypothesis.rule() };
+        trial.take(&Group::of(&left, rule, steps), map, &mut Distributions::none());
+    }
+    *trial.sums()
+}
+
+fn summed(hypothesis: &Hypothesis, strata: &[Stratum]) -> (Counts, Counts) {
+    let mut sums = [Counts::default(); 2];
+    for stratum in strata {
+        for (sum, sample) in sums.iter_mut().zip([&stratum.baseline, &stratum.canary]) {
+            let more = hypothesis.counts(sample);
+            (sum.calls, sum.events) = (sum.calls + more.calls, sum.events + more.events);
+        }
+    }
+    (sums[0], sums[1])
+}
+
+/// The scale on which statistics of different numbers of calls are one: the statistic is about this large times a
+/// difference between the versions.
+fn pairs(sums: &Sums) -> f64 {
+    if sums.baseline > 0.0 && sums.canary > 0.0 {
+        sums.baseline * sums.canary / (sums.baseline + sums.canary)
+    } else {
+        0.0
+    }
+}
+
+fn mean(sums: &Sums) -> f64 {
+    let pairs = pairs(sums);
+    if pairs > 0.0 { sums.s / pairs } else { 0.0 }
+}
