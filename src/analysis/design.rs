@@ -24,6 +24,14 @@ pub struct Design {
     pub sampling: Sampling,
     /// For a comparison with an earlier run: what differs from run to run and is no fault of the new version.
     pub run_variation: Option<RunVariation>,
+    /// The part of alpha that no planned look spends, from 0 to a half: kept for going on after an end that decides nothing.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub reserve: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_nothing(reserve: &f64) -> bool {
+    *reserve <= 0.0
 }
 
 /// Which property of the metric is compared.
@@ -120,6 +128,8 @@ pub enum DesignFault {
     ToleranceDown(f64),
     #[error("alpha {0} is not above 0 and at most 0.5")]
     Alpha(f64),
+    #[error("a reserve of {0} of alpha is not from 0 to 0.5")]
+    Reserve(f64),
     #[error("quantile {0} is not above 0 and below 1")]
     Quantile(f64),
     #[error("floor {0} is no share from 0 to 1")]
@@ -151,7 +161,13 @@ impl Design {
             end: End::Once,
             sampling: Sampling::Calls,
             run_variation: None,
+            reserve: 0.0,
         }
+    }
+
+    /// What the planned looks spend of alpha, and, apart, at which a pass is shown at their end.
+    pub fn planned_alpha(&self) -> f64 {
+        self.alpha * (1.0 - self.reserve)
     }
 
     /// The first fault, if there is one.
@@ -159,6 +175,9 @@ impl Design {
         self.check_tolerance()?;
         if !(self.alpha > 0.0 && self.alpha <= 0.5) {
             return Err(DesignFault::Alpha(self.alpha));
+        }
+        if !(self.reserve >= 0.0 && self.reserve <= 0.5) {
+            return Err(DesignFault::Reserve(self.reserve));
         }
         match self.question {
             Question::Quantile(q) if !(q > 0.0 && q < 1.0) => return Err(DesignFault::Quantile(q)),

@@ -55,7 +55,8 @@ pub struct Evidence {
     pub alpha: f64,
     /// Of it, spent so far.
     pub alpha_spent: f64,
-    /// About how many more calls on both sides together would decide, at the split there was, if the estimate holds.
+    /// With a probability of 80 % so many more calls on both sides together decide, or fewer, at the split there was: an upper
+    /// bound, which takes in how uncertain the estimate is. Absent where no number can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_calls: Option<u64>,
     /// How much the children differ by which it is judged; absent where that isn't told.

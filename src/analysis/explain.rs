@@ -5,7 +5,7 @@ use std::{borrow::Cow, cell::RefCell};
 use super::{
     data::{Counts, Sample, Stratum},
     design::{Design, End, Question, Tolerance},
-    dist::binomial_cdf,
+    dist::{binomial_cdf, normal_z},
     estimate::{Compared, Estimate, Search, quantile, superiority},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     exact::Distributions,
@@ -15,6 +15,12 @@ use super::{
     root::falling,
     split::Split,
 };
+
+/// The probability with which the calls that are quoted decide.
+const MORE_CALLS_PROBABILITY: f64 = 0.8;
+
+/// What is demanded hardly depends on how many calls there will be: so often it is worked out anew.
+const MORE_CALLS_ROUNDS: usize = 8;
 
 /// Smaller probabilities are not told apart.
 const LEAST_P: f64 = 1e-300;
@@ -43,7 +49,11 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         .enumerate()
         .map(|(at, hypothesis)| {
             let inflation = decision.inflations.get(at).copied().unwrap_or(Inflation::NONE);
-            test_evidence(hypothesis, inflation, &judgement.design, decision.counted)
+            let mut test = test_evidence(hypothesis, inflation, &judgement.design, decision.counted);
+            if let Some((p, level)) = judgement.extended_p(at, inflation) {
+                (test.boundary, test.p, test.level) = (None, p, Some(level));
+            }
+            test
         })
         .collect();
     let faulty = matches!(decision.obstacle, Some(Obstacle::Fault(_)));
@@ -58,7 +68,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         tests,
         looks: judgement.looks,
         below_floor: below_floor(judgement),
-        planned_looks: judgement.design.looks(),
+        planned_looks: judgement.design.looks().filter(|_| !judgement.is_extended()),
         alpha: judgement.design.alpha,
         alpha_spent: judgement.spent,
         more_calls: None,
@@ -103,7 +113,7 @@ fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Opt
     let once = judgement.design.end == End::Once;
     let exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
     let search = Search { hypothesis, compared, inflation, relative, exact: RefCell::new(exact) };
-    let alpha = judgement.design.alpha;
+    let alpha = judgement.design.planned_alpha();
     let estimate = search.estimate(alpha)?;
     let out = |x: f64| if relative { x.exp() } else { x };
     let error = hypothesis.error();
@@ -143,7 +153,7 @@ fn test_evidence(
         z: tails.z,
         boundary,
         p: if open { hypothesis.anytime_p(inflation) } else { tails.upper },
-        p_pass: hypothesis.tails_for_pass(inflation).lower,
+        p_pass: hypothesis.for_pass().tails(inflation).lower,
         level: if open { Some(hypothesis.alpha) } else { boundary.map(super::dist::normal_sf) },
         information: hypothesis.information(inflation),
         crossed: hypothesis.crossed,
@@ -186,7 +196,7 @@ fn below_floor(judgement: &Judgement) -> Option<BelowFloor> {
     let Question::Rate { floor } = judgement.design.question else { return None };
     let hypothesis = judgement.hypotheses.iter().find(|hypothesis| hypothesis.high)?;
     let canary = hypothesis.rates().canary;
-    let half = 0.5 * judgement.design.alpha;
+    let half = 0.5 * judgement.design.planned_alpha();
     let is_below =
         floor > 0.0 && canary.calls > 0 && binomial_cdf(canary.events, canary.calls, floor) <= half;
     let bound = |rate: f64| binomial_cdf(canary.events, canary.calls, rate.clamp(0.0, 1.0)) - half;
@@ -207,22 +217,39 @@ fn quantiles(mut values: Vec<f64>) -> [Option<f64>; 3] {
     })
 }
 
-/// How many more calls would decide if the estimate holds: the interval shrinks with the square root of their number.
+/// So many more calls decide with a probability of 80 %, given what is known of the difference: neither that it is as
+/// estimated is taken for granted, nor that the estimate then is. `None`: no number can be told, for the estimate may as
+/// well lie on the other side of the tolerance.
+///
+/// With r times as many calls the estimate lies within the square root of (r − 1)/r standard errors of today's, its own being
+/// 1/√r of today's (predictive distribution under a flat prior); it decides if it is z standard errors of its own from the
+/// tolerance. So r is the least with d ≥ z/√r + z₈₀ √((r − 1)/r), where d is today's distance in standard errors; with 1/√r =
+/// sin φ that is one sine. What is demanded, z, depends on r where an extension pays for it.
 fn more_calls(judgement: &Judgement, evidence: &Evidence, estimate: Estimate) -> Option<u64> {
     if judgement.design.run_variation.is_some() {
         return None;
     }
-    let width = estimate.high? - estimate.low?;
-    let tolerated = match (judgement.design.tolerance, judgement.hypotheses.first()?.high) {
+    let hypothesis = judgement.hypotheses.iter().find(|hypothesis| hypothesis.kind != Kind::NonZero)?;
+    let tolerated = match (judgement.design.tolerance, hypothesis.high) {
         (Tolerance::Ratio(r), true) => r.ln_1p(),
         (Tolerance::Ratio(r), false) => (-r).ln_1p(),
         (Tolerance::Shift(s), true) => s,
         (Tolerance::Shift(s), false) => -s,
     };
+    let error = 0.5 * (estimate.high? - estimate.low?) / normal_z(judgement.design.planned_alpha());
+    let distance = (tolerated - estimate.middle).abs() / error;
+    let (mut times, likely) = (2.0_f64, normal_z(1.0 - MORE_CALLS_PROBABILITY));
+    for _ in 0..MORE_CALLS_ROUNDS {
+        let z = judgement.demanded(hypothesis, times);
+        let root = z.hypot(likely);
+        let angle = (distance / root).min(1.0).asin() - likely.atan2(z);
+        if angle.is_nan() || angle <= 0.0 {
+            return None;
+        }
+        times = angle.sin().powi(-2).max(1.0);
+    }
     let calls = (evidence.baseline.count + evidence.canary.count) as f64;
-    let half = 0.5 * width;
-    let factor = (half / (tolerated - estimate.middle)).powi(2);
-    let more = (factor - 1.0) * calls;
+    let more = (times - 1.0) * calls;
     (more > 0.0 && more < MAX_MORE_CALLS).then(|| round_up(more))
 }
 
@@ -274,7 +301,7 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
         }
         Some(Verdict::Inconclusive) => {
             let more = match evidence.more_calls {
-                Some(n) => format!("; about {n} more calls would decide if that holds"),
+                Some(n) => format!("; with a probability of 80 %, {n} more calls or fewer decide"),
                 None => String::new(),
             };
             format!(

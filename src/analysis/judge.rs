@@ -20,7 +20,9 @@ use super::{
     effects::Children,
     evidence::{Evidence, Verdict},
     exact::Distributions,
-    explain, grid,
+    explain,
+    extension::Extension,
+    grid,
     group::{Group, next_group},
     hypothesis::{Hypothesis, Inflation, Kind},
     previous::{BetweenRuns, between_runs},
@@ -76,7 +78,10 @@ pub struct Judgement {
     pub(super) looks: u64,
     intervals: u64,
     pub(super) spent: f64,
-    verdict: Option<Verdict>,
+    pub(super) verdict: Option<Verdict>,
+    /// It goes on after an end that decided nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) extension: Option<Extension>,
 }
 
 /// What keeps a look from deciding.
@@ -121,6 +126,7 @@ impl Judgement {
             intervals: 0,
             spent: 0.0,
             verdict: None,
+            extension: None,
         })
     }
 
@@ -189,7 +195,12 @@ impl Judgement {
             return decision;
         }
         decision.groups = self.take(strata, moment.last);
-        self.intervals = moment.intervals.min(self.design.looks().unwrap_or(u64::MAX));
+        self.intervals = match &self.extension {
+            None => moment.intervals.min(self.design.looks().unwrap_or(u64::MAX)),
+            // Its last look may be followed by more.
+            Some(_) if moment.intervals == u64::MAX => self.intervals,
+            Some(_) => moment.intervals,
+        };
         decision.counted = true;
         decision.obstacle = self.obstacle(strata);
         match self.inflations(strata) {
@@ -215,7 +226,8 @@ impl Judgement {
             }
             End::Open { interval_ms } => (elapsed_ms / interval_ms.max(1), false),
         };
-        let last = last || end;
+        // What goes on has an end of its own.
+        let last = last || (end && !self.is_extended());
         let gone = match self.design.end {
             End::After { interval_ms, duration_ms, .. } if !last => {
                 (intervals * interval_ms) as f64 / duration_ms.max(1) as f64
@@ -339,6 +351,9 @@ impl Judgement {
     }
 
     fn spend(&mut self, moment: &Moment, inflations: &[Inflation]) {
+        if self.is_extended() {
+            return self.look_extended(inflations);
+        }
         let mut share = 1.0;
         for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {
             match self.design.end {
@@ -351,7 +366,7 @@ impl Judgement {
                 }
             }
         }
-        self.spent = self.design.alpha * share;
+        self.spent = self.design.planned_alpha() * share;
     }
 
     fn conclude(&self, decision: &Decision, last: bool) -> Option<Verdict> {
@@ -363,6 +378,11 @@ impl Judgement {
         if self.hypotheses.iter().any(|hypothesis| hypothesis.crossed) && self.above_floor() {
             return Some(Verdict::Fail);
         }
+        if self.is_extended() {
+            // It may be looked at whenever one likes, for a pass as well.
+            let open = last.then_some(Verdict::Inconclusive);
+            return self.is_safe_extended(&decision.inflations).then_some(Verdict::Pass).or(open);
+        }
         if !last {
             return None;
         }
@@ -373,16 +393,16 @@ impl Judgement {
 
     /// The bound is taken once, at the end: "worse by the tolerance or more" is rejected at alpha.
     fn is_safe(&self, hypothesis: &Hypothesis, inflation: Inflation) -> bool {
-        let Tails { lower, .. } = hypothesis.tails_for_pass(inflation);
+        let Tails { lower, .. } = hypothesis.for_pass().tails(inflation);
         match self.design.question {
             Question::Rate { floor } if floor > 0.0 => {
                 // Two ways to be safe share alpha: below the tolerance, or below the floor (Clopper and Pearson 1934).
-                let half = 0.5 * self.design.alpha;
+                let half = 0.5 * self.design.planned_alpha();
                 let counts = hypothesis.rates().canary;
                 let below = hypothesis.high && binomial_cdf(counts.events, counts.calls, floor) <= half;
                 below || lower <= half
             }
-            _ => lower <= self.design.alpha,
+            _ => lower <= self.design.planned_alpha(),
         }
     }
 
@@ -422,7 +442,7 @@ fn hypotheses(design: &Design, mostly_zero: bool) -> Vec<Hypothesis> {
         Deviation::Low => &[false],
         Deviation::Either => &[true, false],
     };
-    let alpha = design.alpha / (kinds.len() * directions.len()) as f64;
+    let alpha = design.planned_alpha() / (kinds.len() * directions.len()) as f64;
     let of = |high: &bool| {
         let high = *high;
         kinds.iter().map(move |kind| Hypothesis::new(*kind, high, design.tolerance, alpha))

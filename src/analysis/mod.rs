@@ -52,6 +52,7 @@ pub mod estimate;
 pub mod evidence;
 pub mod exact;
 pub mod explain;
+pub mod extension;
 pub mod family;
 pub mod grid;
 pub mod group;
@@ -77,6 +78,7 @@ pub use self::{
     data::{Assignment, Counts, Sample, Stratum},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
+    extension::{EXTENSION_RESERVE, NoExtension},
     histogram::{Histogram, HistogramFault},
     judge::{Finding, Judgement, Occasion},
     values::{Clock, Rounding, Values, ValuesFault},

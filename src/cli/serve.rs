@@ -203,6 +203,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             audit_retention: config.audit.retention,
             history_retention: config.history.retention,
             webhooks: config.notify.webhooks.0.clone(),
+            ..TaskSettings::default()
         },
         parent: parent(config)?,
         above: above(config)?,

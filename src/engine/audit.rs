@@ -127,6 +127,14 @@ enum Event<'a> {
         look: u64,
         metrics: Vec<MetricFound<'a>>,
     },
+    /// An analysis goes on after an end that decides nothing, for a time or until so many more calls were measured.
+    AnalysisExtended {
+        release: &'a str,
+        of: String,
+        for_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        calls: Option<u64>,
+    },
     /// An analysis has come to an end; `then` says what follows.
     Verdict {
         release: &'a str,
@@ -354,6 +362,12 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             of: release.map_or_else(String::new, |release| release.block_name(run.block)),
             look: run.looks,
             metrics: release.map_or_else(Vec::new, |release| metrics_found(release, run)),
+        },
+        Change::AnalysisExtended { block, extended, .. } => Event::AnalysisExtended {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(*block)),
+            for_ms: extended.for_ms,
+            calls: extended.calls,
         },
         Change::VerdictGiven { block, verdict, why, standing, .. } => Event::Verdict {
             release: release_id,

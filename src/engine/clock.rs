@@ -17,6 +17,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use tokio::time::Instant;
+
 use crate::{model::Now, store::LEASE_TTL};
 
 /// Answers stop so long before another manager may take the lease: for clocks that don't run equally fast, and for
@@ -26,10 +28,43 @@ const LEASE_MARGIN: Duration = Duration::from_secs(1);
 /// Answers may be given for so long from when a renewal was sent, in milliseconds.
 const SERVES_MS: u64 = LEASE_TTL.saturating_sub(LEASE_MARGIN).as_millis() as u64;
 
+/// What a clock reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The clocks of the machine.
+    #[default]
+    Machine,
+    /// The runtime's clock, for wall time, too, from this instant on: who pauses it and turns it by hand lets hours pass in no time.
+    Runtime { wall_ms: i64, from: Instant },
+}
+
+impl Source {
+    /// The runtime's clock, beginning at this wall time, in milliseconds since 1970.
+    pub fn runtime(wall_ms: i64) -> Self {
+        Self::Runtime { wall_ms, from: Instant::now() }
+    }
+
+    /// Milliseconds of a clock that never jumps.
+    fn ms(self) -> u64 {
+        match self {
+            Self::Machine => machine_ms(),
+            Self::Runtime { from, .. } => from.elapsed().as_millis() as u64,
+        }
+    }
+
+    fn wall_ms(self) -> i64 {
+        match self {
+            Self::Machine => wall_ms(),
+            Self::Runtime { wall_ms, .. } => wall_ms.saturating_add(self.ms() as i64),
+        }
+    }
+}
+
 /// The clocks, and until when the lease is fresh. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    /// [`machine_ms`] at which this life began to count.
+    source: Source,
+    /// What the source said when this life began to count, in milliseconds.
     began_ms: u64,
     served_before_ms: u64,
     serving: Arc<Serving>,
@@ -62,9 +97,9 @@ pub struct Sent {
 
 impl Clock {
     /// Starts to count at `served_before_ms`, without a lease.
-    pub fn start(served_before_ms: u64) -> Self {
+    pub fn start(source: Source, served_before_ms: u64) -> Self {
         let serving = Serving { until_ms: AtomicU64::new(served_before_ms), lost_ms: AtomicU64::new(0) };
-        Self { began_ms: machine_ms(), served_before_ms, serving: Arc::new(serving) }
+        Self { source, began_ms: source.ms(), served_before_ms, serving: Arc::new(serving) }
     }
 
     /// Milliseconds served on this store, over all lives. Never less than before.
@@ -74,7 +109,7 @@ impl Clock {
     }
 
     pub fn now(&self) -> Now {
-        Now { wall_ms: wall_ms(), served_ms: self.served_ms() }
+        Now { wall_ms: self.source.wall_ms(), served_ms: self.served_ms() }
     }
 
     /// Whether answers may be given: the lease is fresh at this moment. To be asked right before an answer, not before
@@ -100,7 +135,7 @@ impl Clock {
     fn raw(&self) -> (u64, u64) {
         let until = self.serving.until_ms.load(Ordering::Acquire);
         let lost = self.serving.lost_ms.load(Ordering::Acquire);
-        let lived = machine_ms().saturating_sub(self.began_ms);
+        let lived = self.source.ms().saturating_sub(self.began_ms);
         ((self.served_before_ms + lived).saturating_sub(lost), until)
     }
 
@@ -155,7 +190,7 @@ mod tests {
 
     /// A clock whose life began so long ago.
     fn clock(served_before_ms: u64, lived_ms: u64) -> Clock {
-        let clock = Clock::start(served_before_ms);
+        let clock = Clock::start(Source::Machine, served_before_ms);
         Clock { began_ms: clock.began_ms - lived_ms, ..clock }
     }
 

@@ -140,7 +140,7 @@ pub async fn start(
 ) -> Result<Started, StoreError> {
     let mut loading = Loading::new(State::new(rules));
     writer.load(&mut loading).await?;
-    let clock = Clock::start(writer.lease().served_ms);
+    let clock = Clock::start(settings.clock, writer.lease().served_ms);
     let (state, outbox) = loading.finish(clock.served_ms());
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);

@@ -59,6 +59,7 @@ pub(super) async fn about_one_child(
         | Command::Approve { release }
         | Command::Promote { release }
         | Command::Extend { release }
+        | Command::ExtendAnalysis { release, .. }
         | Command::SkipChild { release, .. }
         | Command::RetryChild { release, .. }
         | Command::Retry { release }

@@ -387,6 +387,7 @@ impl Touched {
             | Change::AnalysisBegan { release, .. }
             | Change::Looked { release, .. }
             | Change::VerdictGiven { release, .. }
+            | Change::AnalysisExtended { release, .. }
             | Change::FaultNoted { release, .. }
             | Change::Recounted { release }
             | Change::HeldAbove { release, .. }
@@ -447,7 +448,9 @@ impl Touched {
     /// What is kept of analyses, and for those of later releases.
     fn note_analysis(&mut self, state: &State, change: &Change, now: Now) {
         match change {
-            Change::AnalysisBegan { release, block, .. } | Change::VerdictGiven { release, block, .. } => {
+            Change::AnalysisBegan { release, block, .. }
+            | Change::AnalysisExtended { release, block, .. }
+            | Change::VerdictGiven { release, block, .. } => {
                 self.runs.insert((*release, *block));
             }
             Change::Looked { release, run } => {

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     audit::Actor,
-    clock::{Clock, Sent},
+    clock::{Clock, Sent, Source},
     gather::Gathering,
     handle::{Answer, By, Effects, EngineError, Envelope, NamedArchive},
     load::Loading,
@@ -75,11 +75,17 @@ pub struct Settings {
     pub history_retention: Option<Duration>,
     /// Who wants to know of the end of a release; nobody: no effect is stored.
     pub webhooks: Vec<String>,
+    pub clock: Source,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { audit_retention: Duration::from_hours(90 * 24), history_retention: None, webhooks: Vec::new() }
+        Self {
+            audit_retention: Duration::from_hours(90 * 24),
+            history_retention: None,
+            webhooks: Vec::new(),
+            clock: Source::Machine,
+        }
     }
 }
 

@@ -39,6 +39,14 @@ pub(super) struct Due {
     pub designs: Vec<Option<Result<Design, String>>>,
 }
 
+impl Due {
+    /// Whether as many calls were measured as a run goes on for after an end that decided nothing.
+    pub fn is_enough(&self, calls: u64) -> bool {
+        let extended = self.run.extended.and_then(|extended| Some((extended.begun?, extended.calls?)));
+        extended.is_some_and(|(begun, more)| calls >= begun.calls.saturating_add(more))
+    }
+}
+
 /// The children whose reports count, and which of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whose {
@@ -124,7 +132,7 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
     let (stage, analysis) = release.block(run.block)?;
     let begun = run.began.saturating_add(analysis.initial_delay.as_millis() as u64);
     let elapsed_ms = release.at(now).saturating_sub(begun);
-    let is_last = analysis.duration.is_some_and(|duration| u128::from(elapsed_ms) >= duration.as_millis());
+    let is_last = release.end_of(run).is_some_and(|end| elapsed_ms >= end);
     let is_open = analysis.duration.is_none();
     let is_of_all = is_open || stage.is_none() && release.turns.waves() == 1;
     let whose = Whose { wave: (!is_of_all).then_some(run.number), slot: stage.map(Slot::stage) };

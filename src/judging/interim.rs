@@ -150,14 +150,6 @@ impl Merged {
         }))
     }
 
-    /// All of it, to be looked at once: the order alone counts.
-    pub fn strata(&self, of: ChildMetric, strategy: &Strategy) -> Vec<Stratum> {
-        (0..)
-            .zip(self.parts(of, strategy))
-            .map(|(interval, (_, stratum))| Stratum { interval, ..stratum })
-            .collect()
-    }
-
     /// Appends what earlier looks did not take, as of one interval of the analysis. Whether there is anything.
     pub fn append(
         &self,

@@ -159,12 +159,13 @@ async fn beside(
     let is_first = found.judgement.is_none();
     let ends = analysis.duration.is_some();
     if ends && is_first && due.is_last {
-        let strata = merged.strata(of, &due.strategy);
+        merged.append(&mut found, of, &due.strategy, 0)?;
+        let strata = std::mem::take(&mut found.strata);
         let judgement = Some(told(None, design.clone(), merged.children(of))?);
         let mut found =
             judged(design, judgement, strata, due, found, Keep::Nothing, metric.failure_limit).await?;
         merged.off.show(engine, &mut found);
-        return Ok(found);
+        return Ok(tidy(found));
     }
     if ends && is_first && !merged.is_interim {
         return Ok(found);
@@ -184,10 +185,15 @@ async fn beside(
     let keep = if due.is_last { Keep::Nothing } else { Keep::All };
     let mut found = judged(design, judgement, strata, due, found, keep, metric.failure_limit).await?;
     merged.off.show(engine, &mut found);
+    Ok(tidy(found))
+}
+
+/// What is not kept needs no names.
+fn tidy(mut found: Metered) -> Metered {
     if found.strata.is_empty() {
         found.parts.clear();
     }
-    Ok(found)
+    found
 }
 
 /// A judgement that is told how children differ.
@@ -438,7 +444,8 @@ async fn judged(
     keep: Keep,
     limit: u32,
 ) -> Result<Metered, String> {
-    let (elapsed_ms, is_last) = (due.elapsed_ms, due.is_last);
+    let calls = strata.iter().map(|stratum| stratum.baseline.count() + stratum.canary.count()).sum();
+    let (elapsed_ms, is_last) = (due.elapsed_ms, due.is_last || due.is_enough(calls));
     let judging = tokio::task::spawn_blocking(move || {
         let mut judgement = match judgement {
             Some(judgement) => judgement,
@@ -468,7 +475,9 @@ async fn judged(
             bear(&mut judgement, &mut found, limit, is_last);
         }
     }
-    if keep == Keep::All {
+    // What ended undecided may go on.
+    let is_undecided = matches!(found.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
+    if keep == Keep::All || (is_undecided && judgement.design().reserve > 0.0) {
         found.judgement = Some(judgement);
         found.strata = strata;
     }

@@ -21,6 +21,8 @@
 //!
 //! Not here: fetching (`judging`), statistics (`crate::analysis`).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -35,8 +37,8 @@ use super::{
 };
 use crate::{
     analysis::{
-        Design, Deviation, End, Evidence, Judgement, Question, RunVariation, Sampling, Spending, Stratum,
-        Tolerance, Verdict,
+        Design, Deviation, EXTENSION_RESERVE, End, Evidence, Judgement, Question, RunVariation, Sampling,
+        Spending, Stratum, Tolerance, Verdict,
     },
     model::{Now, ReleaseKey},
     strategy::{
@@ -50,6 +52,9 @@ use crate::{
 /// How long a verdict may be late before the release is paused for want of it, in milliseconds of the release's
 /// clock: 15 minutes, and the analysis's duration once more, for answers that are asked for again.
 const OVERDUE_AFTER_MS: u64 = 15 * 60 * 1_000;
+
+/// How long an analysis may go on after an end that decided nothing, each time that somebody says so.
+pub const MAX_EXTENSION: Duration = Duration::from_hours(24);
 
 /// How the reason of a release begins that an analysis holds.
 const REASON: &str = "analysis of ";
@@ -151,12 +156,47 @@ pub struct Run {
     /// The verdict in words.
     #[serde(default)]
     pub why: String,
+    /// It goes on after an end that decided nothing, or is to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended: Option<Extended>,
+}
+
+/// How long a run goes on after an end that decided nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extended {
+    pub for_ms: u64,
+    /// Or until so many more calls were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// `None`: its end is still to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
+}
+
+/// When a run went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// How long after the initial delay.
+    pub elapsed_ms: u64,
+    /// The calls of both versions that were measured by then, of the metric with most of them.
+    pub calls: u64,
 }
 
 impl Run {
     /// Whether what waits for it goes on waiting.
     const fn holds(&self) -> bool {
         matches!(self.standing, Standing::Open | Standing::Paused | Standing::Failed)
+    }
+
+    /// Whether it ended undecided, and can go on.
+    pub(super) fn may_go_on(&self) -> bool {
+        let is_undecided = matches!(self.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
+        is_undecided && self.standing == Standing::Paused && self.metrics.iter().any(Metered::may_go_on)
+    }
+
+    fn begun(&self, at: ReleaseMs, delay: u64) -> Begun {
+        let calls = self.metrics.iter().map(Metered::calls).max().unwrap_or(0);
+        Begun { elapsed_ms: at.saturating_sub(self.began.saturating_add(delay)), calls }
     }
 
     /// Whether it is still to be looked at.
@@ -183,7 +223,36 @@ fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+impl Metered {
+    /// The calls, or values, of both versions that were measured.
+    pub fn calls(&self) -> u64 {
+        self.strata.iter().map(|stratum| stratum.baseline.count() + stratum.canary.count()).sum()
+    }
+
+    /// Whether it ended undecided, and can go on.
+    fn may_go_on(&self) -> bool {
+        let is_undecided = matches!(self.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
+        let judgement = self.judgement.as_ref();
+        is_undecided && judgement.is_some_and(|judgement| judgement.clone().extend().is_ok())
+    }
+}
+
 impl Release {
+    /// Whether a run is open and will have an end, after which it can go on.
+    pub(super) fn may_be_extended(&self, run: &Run) -> bool {
+        let keeps = |metric: usize| self.design(run, metric).is_ok_and(|design| design.reserve > 0.0);
+        let began_so = |found: &Metered| found.judgement.as_ref().is_none_or(|of| of.design().reserve > 0.0);
+        let metrics = run.metrics.iter().enumerate();
+        run.is_open() && metrics.into_iter().any(|(at, found)| keeps(at) && began_so(found))
+    }
+
+    /// When a run ends, in milliseconds after the initial delay; `None`: with the release.
+    pub fn end_of(&self, run: &Run) -> Option<u64> {
+        let planned = ms(self.block(run.block)?.1.duration?);
+        let extended = run.extended.and_then(|extended| Some((extended.begun?, extended.for_ms)));
+        Some(extended.map_or(planned, |(begun, for_ms)| begun.elapsed_ms.saturating_add(for_ms)))
+    }
+
     /// A block with its stage; no stage: the whole release.
     pub fn block(&self, block: u8) -> Option<(Option<usize>, &Analysis)> {
         self.strategy.analyses().nth(usize::from(block))
@@ -243,7 +312,7 @@ impl Release {
     /// The same, where a look so long after the initial delay found nothing new, which nobody took note of.
     pub fn look_due_after(&self, run: &Run, looked_ms: u64) -> Option<ReleaseMs> {
         let (_, analysis) = self.block(run.block).filter(|_| run.is_open())?;
-        let (interval, duration) = (ms(analysis.interval).max(1), analysis.duration.map(ms));
+        let (interval, duration) = (ms(analysis.interval).max(1), self.end_of(run));
         let begun = run.began.saturating_add(ms(analysis.initial_delay));
         let looked_ms = looked_ms.max(run.looked_ms);
         let next = (looked_ms / interval + 1).saturating_mul(interval);
@@ -271,7 +340,8 @@ impl Release {
     fn overdue(&self, run: &Run) -> Option<ReleaseMs> {
         let (_, analysis) = self.block(run.block).filter(|_| run.is_open())?;
         let duration = ms(analysis.duration?);
-        let end = run.began.saturating_add(ms(analysis.initial_delay)).saturating_add(duration);
+        let until = self.end_of(run).unwrap_or(duration);
+        let end = run.began.saturating_add(ms(analysis.initial_delay)).saturating_add(until);
         let by_children = |metric: &Metric| matches!(metric.source, Source::Children(_));
         let from = match self.gates.stand.reached {
             Some(reached) => end.max(reached.at),
@@ -353,6 +423,15 @@ pub(super) fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis,
                 Some(run_variation.map_or(RunVariation::Unknown, RunVariation::Given))
             }
             Reference::Baseline | Reference::Primary => None,
+        },
+        // What varies from run to run doesn't do so less if this one is looked at for longer.
+        reserve: match compare.with {
+            Reference::Baseline | Reference::Primary
+                if analysis.duration.is_some() && analysis.inconclusive == Unclear::Pause =>
+            {
+                EXTENSION_RESERVE
+            }
+            _ => 0.0,
         },
     }
 }
@@ -489,6 +568,14 @@ pub(super) fn judge(state: &State, release: &Release, now: Now) -> Vec<Change> {
 }
 
 fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8, now: Now) -> Vec<Change> {
+    // Somebody has said already that it goes on.
+    if let Some(extended) = run.extended.filter(|extended| extended.begun.is_none())
+        && matches!(verdict, Verdict::Inconclusive | Verdict::NoData)
+        && run.metrics.iter().any(Metered::may_go_on)
+    {
+        let (release, block) = (release.key, run.block);
+        return vec![Change::AnalysisExtended { release, block, extended, now }];
+    }
     let on_failure = release.strategy.rollout.as_ref().map(|rollout| rollout.on_failure).unwrap_or_default();
     let standing = match (weight, on_failure) {
         (0 | 1, _) => Standing::Passed,
@@ -548,9 +635,11 @@ impl Release {
                     standing: Standing::Open,
                     verdict: None,
                     why: String::new(),
+                    extended: None,
                 };
                 self.put_run(run);
             }
+            Change::AnalysisExtended { block, extended, now, .. } => self.extend_run(*block, *extended, *now),
             Change::Looked { run, .. } => self.put_run((**run).clone()),
             Change::VerdictGiven { block, verdict, why, standing, .. } => {
                 if let Some(run) = self.runs.iter_mut().find(|run| run.block == *block) {
@@ -590,6 +679,30 @@ impl Release {
             run.verdict = Some(verdict);
             run.why = format!("the release is over; {}", why.join("; "));
             run.standing = Standing::Passed;
+        }
+    }
+
+    /// A run that ended undecided goes on; of one that is open it is noted that it will.
+    fn extend_run(&mut self, block: u8, extended: Extended, now: Now) {
+        let at = self.at(now);
+        let delay = self.block(block).map_or(0, |(_, analysis)| ms(analysis.initial_delay));
+        let Some(run) = self.runs.iter_mut().find(|run| run.block == block) else { return };
+        if run.verdict.is_none() {
+            // What goes on already goes on for longer, from now on.
+            let goes_on = run.extended.is_some_and(|extended| extended.begun.is_some());
+            let begun = goes_on.then(|| run.begun(at, delay));
+            run.extended = Some(Extended { begun, ..extended });
+            return;
+        }
+        let begun = Some(run.begun(at, delay));
+        (run.standing, run.verdict, run.why) = (Standing::Open, None, String::new());
+        run.extended = Some(Extended { begun, ..extended });
+        for found in run.metrics.iter_mut().filter(|found| found.may_go_on()) {
+            found.verdict = None;
+            if let Some(judgement) = &mut found.judgement {
+                // That it can was asked just now.
+                let _ = judgement.extend();
+            }
         }
     }
 

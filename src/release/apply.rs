@@ -183,6 +183,7 @@ impl State {
             | Change::LevelOpened { .. } => self.gate(change),
             Change::AnalysisBegan { release, .. }
             | Change::Looked { release, .. }
+            | Change::AnalysisExtended { release, .. }
             | Change::VerdictGiven { release, .. } => {
                 self.with(*release, |release| release.apply_analysis(change));
             }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    analysis::{Run, Standing},
+    analysis::{Extended, Run, Standing},
     assignment::{FunctionSet, ReleaseMs, Step},
     ending::Ending,
     gate::Gate,
@@ -286,6 +286,13 @@ pub enum Change {
         standing: Standing,
         now: Now,
     },
+    /// A run goes on after an end that decided nothing, or will.
+    AnalysisExtended {
+        release: ReleaseKey,
+        block: u8,
+        extended: Extended,
+        now: Now,
+    },
     /// All barriers below this level are open.
     LevelOpened {
         release: ReleaseKey,
@@ -445,6 +452,7 @@ impl Change {
             | Self::AnalysisBegan { release, .. }
             | Self::Looked { release, .. }
             | Self::VerdictGiven { release, .. }
+            | Self::AnalysisExtended { release, .. }
             | Self::StageTimed { release, .. }
             | Self::ReleaseEnded { release, .. }
             | Self::StageReported { release, .. }

@@ -81,6 +81,13 @@ pub enum Command {
     Extend {
         release: String,
     },
+    /// Lets an analysis go on after an end that decides nothing.
+    ExtendAnalysis {
+        release: String,
+        for_ms: u64,
+        /// Or until so many more calls were measured.
+        calls: Option<u64>,
+    },
     /// Takes one child out.
     SkipChild {
         release: String,

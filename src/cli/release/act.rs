@@ -1,4 +1,4 @@
-//! `choirmaster release pause|resume|abort|approve|promote|extend|skip|retry|end-stage|skip-stage`.
+//! `choirmaster release pause|resume|abort|approve|promote|extend|extend-analysis|skip|retry|end-stage|skip-stage`.
 
 use std::io::Write;
 
@@ -70,6 +70,24 @@ pub struct Promote {
 pub struct Extend {
     #[command(flatten)]
     pub target: Target,
+}
+
+/// Let an analysis that ended undecided go on
+///
+/// One that is open goes on after its end if that decides nothing. More looks are paid for out of the same alpha, of which
+/// a part was kept for them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: choirmaster release extend-analysis canary --for 10m")]
+#[group(id = "how_long", required = true, multiple = true, args = ["time", "calls"])]
+pub struct ExtendAnalysis {
+    #[command(flatten)]
+    target: Target,
+    /// For so long, such as 10m; a day at most
+    #[arg(long = "for", value_name = "TIME")]
+    time: Option<String>,
+    /// Until so many more calls were measured, of both versions; within a day where no time is given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    calls: Option<u64>,
 }
 
 /// Take one child out of a release: nobody waits for it any more
@@ -152,9 +170,30 @@ pub async fn skip_stage(args: &SkipStage, out: &mut impl Write) -> Result<u8, Fa
     act(&args.target, &path, &format!("{id}: stage {:?} is skipped", args.stage), out).await
 }
 
+pub async fn extend_analysis(args: &ExtendAnalysis, out: &mut impl Write) -> Result<u8, Failure> {
+    let id = &args.target.id;
+    let path = ["api", "v1", "releases", id, "extend-analysis"];
+    let calls = args.calls.map(|calls| calls.to_string());
+    let query: Vec<(&str, &str)> = [("for", args.time.as_deref()), ("calls", calls.as_deref())]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect();
+    act_with(&args.target, &path, &query, &format!("{id}: the analysis goes on"), out).await
+}
+
 async fn act(target: &Target, path: &[&str], done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+    act_with(target, path, &[], done, out).await
+}
+
+async fn act_with(
+    target: &Target,
+    path: &[&str],
+    query: &[(&str, &str)],
+    done: &str,
+    out: &mut impl Write,
+) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
-    let request = client.request(Method::POST, path).json(&target.noted.body());
+    let request = client.request(Method::POST, path).query(query).json(&target.noted.body());
     let release: Release = client.post(request).await?;
     if target.json {
         show::json(out, &release)?;

@@ -5,6 +5,7 @@
 
 mod children;
 mod end_stage;
+mod extend_analysis;
 mod fetch;
 mod lead;
 mod operate;
@@ -53,6 +54,9 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Approve { release } => lead::approve(state, release, now).into(),
         Command::Promote { release } => lead::promote(state, release, now).into(),
         Command::Extend { release } => lead::extend(state, seen, release, now).into(),
+        Command::ExtendAnalysis { release, for_ms, calls } => {
+            extend_analysis::decide(state, release, *for_ms, *calls, now).into()
+        }
         Command::SkipChild { release, child } => lead::skip_child(state, release, child, now).into(),
         Command::RetryChild { release, child } => lead::retry_child(state, release, child, now).into(),
         Command::Retry { release } => operate::retry(state, release, now).into(),

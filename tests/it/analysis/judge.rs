@@ -66,7 +66,7 @@ fn sentences_say_what_was_found_and_what_would_decide() {
     insta::assert_snapshot!(lines.join("\n"), @r"
     Fail: the canary is 21.9 % above the baseline, more than the tolerated 5 % (p = 2e-29, 0.05 was enough).
     Pass: the canary is 1.54 % above the baseline, from −0.621 % to +3.78 %; tolerated is 5 %.
-    Inconclusive: the canary is 20.2 % above the baseline (from −14.7 % to +55.7 %), which neither keeps the tolerated 5 % nor exceeds it for certain; about 80 more calls would decide if that holds.
+    Inconclusive: the canary is 20.2 % above the baseline (from −14.7 % to +55.7 %), which neither keeps the tolerated 5 % nor exceeds it for certain.
     Fail: the canary's p95 is 21.6 % above the baseline, more than the tolerated 5 % (p = 2e-10, 0.05 was enough).
     Fail: the canary's rate is 6.67 times the baseline, more than the tolerated 5 % (p = 4e-13, 0.05 was enough).
     Fail: the canary is 4.13 above the baseline, more than the tolerated 1 (p = 1e-29, 0.05 was enough).

@@ -2,6 +2,7 @@
 
 mod boundaries;
 mod dist;
+mod extension;
 mod judge;
 mod power;
 pub mod random;

@@ -52,26 +52,29 @@ fn the_help_of_release_names_every_verb() {
     Usage: choirmaster release <COMMAND>
 
     Commands:
-      submit      Submit a release
-      import      Take over releases from folders that hold release.yml and fns.zip, one release each
-      list        List releases, newest first
-      show        Show a release: its stages, its children, and what each of them waits for
-      watch       Follow a release to its end; the exit code tells how it ended
-      diff        Show what differs between the strategies of two releases
-      pause       Hold a release: no stage is ended and nothing new is handed out; what children have in
-                  hand goes on
-      resume      Let a paused release go on
-      abort       End a release and bring every child that may run the new version back to the base
-                  version
-      approve     Say yes to the wave, the stage or the roll-out that a release waits for
-      promote     Open what is left of waves, stages, soaks and approvals at once; limits hold
-      extend      Take in the children that could take part and were not there when a release started
-      skip        Take one child out of a release: nobody waits for it any more
-      retry       Offer a release that is over again to the children that failed
-      end-stage   Tell all children that run a stage to end it now
-      skip-stage  Let children pass over a stage that they have not begun, and end it for those that are
-                  in it
-      help        Print this message or the help of the given subcommand(s)
+      submit           Submit a release
+      import           Take over releases from folders that hold release.yml and fns.zip, one release
+                       each
+      list             List releases, newest first
+      show             Show a release: its stages, its children, and what each of them waits for
+      watch            Follow a release to its end; the exit code tells how it ended
+      diff             Show what differs between the strategies of two releases
+      pause            Hold a release: no stage is ended and nothing new is handed out; what children
+                       have in hand goes on
+      resume           Let a paused release go on
+      abort            End a release and bring every child that may run the new version back to the base
+                       version
+      approve          Say yes to the wave, the stage or the roll-out that a release waits for
+      promote          Open what is left of waves, stages, soaks and approvals at once; limits hold
+      extend           Take in the children that could take part and were not there when a release
+                       started
+      extend-analysis  Let an analysis that ended undecided go on
+      skip             Take one child out of a release: nobody waits for it any more
+      retry            Offer a release that is over again to the children that failed
+      end-stage        Tell all children that run a stage to end it now
+      skip-stage       Let children pass over a stage that they have not begun, and end it for those
+                       that are in it
+      help             Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help

@@ -62,6 +62,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/children/{child}/retry
     POST /api/v1/releases/{id}/children/{child}/skip
     POST /api/v1/releases/{id}/extend
+    POST /api/v1/releases/{id}/extend-analysis
     POST /api/v1/releases/{id}/pause
     POST /api/v1/releases/{id}/promote
     POST /api/v1/releases/{id}/resume

@@ -6,7 +6,7 @@ use choirmaster::{
 };
 use serde_json::{Value, json};
 
-use super::{Agents, in_state, judged, look_until, registered};
+use super::{Agents, events, in_state, judged, look_until, registered};
 use crate::{
     analysis::random::Random,
     tree::levels,
@@ -372,5 +372,54 @@ async fn only_who_can_report_on_the_way_is_told_how() {
             assert_eq!((text.contains("interim"), told), (is_told, is_told), "{text}");
         }
     }
+    world.stop().await;
+}
+
+/// What once was a dead end: undecided, with a number of calls quoted that nothing could go on for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_analysis_that_ended_undecided_goes_on_over_a_restart_until_it_is_decided() {
+    let block = TIMES.replace("600s", "1s");
+    for (slower, verdict) in [(1.0, "pass"), (1.17, "fail")] {
+        let (world, children) = testing("thin", &block, 1).await;
+        let extend = "/api/v1/releases/thin/extend-analysis";
+        let refused = world.call("POST", extend).await;
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        let mut meter = Meter::new(slower, 1);
+        meter.call(0, 30);
+        tell(&world, &children[0], "thin", 2, meter.strata()).await;
+        let shown = in_state(&world, "thin", "Paused").await;
+        assert_eq!(shown["analyses"][0]["verdict"], "inconclusive", "{shown:#}");
+        world.call("POST", &format!("{extend}?for=10m&calls=6000")).await.ok();
+        let shown = in_state(&world, "thin", "Running").await;
+        assert_eq!(shown["analyses"][0]["state"], "open", "{shown:#}");
+        let extended = &events(&world, "thin", "analysis_extended").await[0];
+        assert_eq!((&extended["for_ms"], &extended["calls"]), (&600_000.into(), &6_000.into()));
+        let world = world.restart().await;
+        meter.call(9, 8_000);
+        tell(&world, &children[0], "thin", 1, meter.strata()).await;
+        let shown = look_until(&world, "thin", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+        assert_eq!(shown["analyses"][0]["verdict"], verdict, "{:#}", shown["analyses"][0]);
+        let refused = world.call("POST", &format!("{extend}?for=10m")).await;
+        assert_eq!(refused.status, 409, "it is decided: {}", refused.text());
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_extended_while_it_is_open_does_not_pause_at_its_end() {
+    let (world, children) = testing("early", &TIMES.replace("600s", "1s"), 2).await;
+    let extend = "/api/v1/releases/early/extend-analysis?for=2s";
+    world.call("POST", extend).await.ok();
+    for (child, seed) in children.iter().zip(1..) {
+        let mut meter = Meter::new(1.0, seed);
+        meter.call(0, 20);
+        tell(&world, child, "early", 2, meter.strata()).await;
+    }
+    // It ends undecided once more, and then for good.
+    in_state(&world, "early", "Paused").await;
+    let verdicts = events(&world, "early", "verdict").await;
+    assert_eq!(verdicts.len(), 1, "its first end said nothing: {verdicts:#?}");
+    let extended = events(&world, "early", "analysis_extended").await;
+    assert_eq!(extended.len(), 2, "asked for, and begun: {extended:#?}");
     world.stop().await;
 }

@@ -2,6 +2,7 @@
 
 mod children;
 mod conditions;
+mod fleets;
 mod foresight;
 mod interim;
 mod previous;

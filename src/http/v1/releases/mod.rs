@@ -9,6 +9,7 @@ mod child_form;
 mod children;
 mod end_stage;
 mod extend;
+mod extend_analysis;
 mod form;
 mod forward;
 mod list;
@@ -42,6 +43,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(approve::handle))
         .routes(routes!(promote::handle))
         .routes(routes!(extend::handle))
+        .routes(routes!(extend_analysis::handle))
         .routes(routes!(skip_child::handle))
         .routes(routes!(retry_child::handle))
         .routes(routes!(retry::handle))
