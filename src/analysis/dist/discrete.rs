@@ -51,7 +51,8 @@ pub fn binomial_sf(k: u64, n: u64, p: f64) -> f64 {
     for x in k..n {
         term *= (n - x) as f64 / (x + 1) as f64 * odds;
         sum += term;
-        if term < sum * NEGLIGIBLE {
+        // Also where all of them are too small for a float: there may be 2^48 of them.
+        if term <= sum * NEGLIGIBLE {
             break;
         }
     }

@@ -128,3 +128,11 @@ fn pearsons_tails_are_those_of_statrs_unless_skewness_is_small() {
     }
     assert!(off(tails(7.17, 0.0001).0, 3.772_965_433_721_5e-13) > 1e-7, "statrs holds by now");
 }
+
+#[test]
+fn tails_too_small_for_a_float_are_none_at_once_however_many_calls_there_are() {
+    let calls = 1 << 48;
+    assert_eq!(binomial_sf(calls / 2, calls, 0.001).to_bits(), 0.0_f64.to_bits());
+    assert_eq!(binomial_cdf(10, calls, 0.5).to_bits(), 0.0_f64.to_bits());
+    assert_eq!(binomial_pmf(calls / 2, calls, 0.001).to_bits(), 0.0_f64.to_bits());
+}
