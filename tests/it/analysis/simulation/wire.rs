@@ -86,10 +86,10 @@ impl WireCell {
         };
         let values = match self.report {
             Report::Whole { rounding, named } => Values::of(read(rounding), named).unwrap(),
-            Report::HalfWhole if child % 2 == 0 => {
+            Report::HalfWhole if child.is_multiple_of(2) => {
                 Values::of(read(Rounding::Nearest), Clock::stepped(1.0, Rounding::Nearest)).unwrap()
             }
-            Report::HalfWholeUnnamed if child % 2 == 0 => {
+            Report::HalfWholeUnnamed if child.is_multiple_of(2) => {
                 Values::of(read(Rounding::Nearest), Clock::UNKNOWN).unwrap()
             }
             Report::HalfWhole => Values::of(times.iter().copied(), Clock::CONTINUOUS).unwrap(),
@@ -101,7 +101,9 @@ impl WireCell {
             }
             Report::Prometheus => {
                 let mut counts = vec![0; PROMETHEUS.len() + 1];
-                times.iter().for_each(|time| counts[PROMETHEUS.partition_point(|bound| bound < time)] += 1);
+                for time in times {
+                    counts[PROMETHEUS.partition_point(|bound| bound < time)] += 1;
+                }
                 let least = times.iter().copied().fold(f64::INFINITY, f64::min);
                 let most = times.iter().copied().fold(0.0, f64::max);
                 bounds::of_bounds(&PROMETHEUS, &counts, [least, most]).unwrap()
