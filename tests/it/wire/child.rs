@@ -241,7 +241,7 @@ fn a_sketch_and_strata_must_make_sense() {
     accepted
     accepted
     `stage_summaries[0].strata[0].split` is 101: a percentage is from 0 to 100
-    the body can't be read: -1 ms is no time that is counted: 0, or from 0.0005 to 2000000000 at line 1 column 224
+    the body can't be read: -1 ms is no time that is counted: 0, or from 0.0005 to 2000000000 at line 1 column 264
     the body can't be read: invalid value: integer `-1`, expected u32 at line 1 column 240
     `stage_summaries[0].strata[0].f1_errors` is 10, more than the 9 calls
     the counts of `stage_summaries[0].strata[0].f2_histogram` add up to too much
