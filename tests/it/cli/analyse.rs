@@ -38,7 +38,7 @@ fn a_result_says_why_and_the_exit_code_says_what() {
     baseline  2000   19.9950  28.9905  29.7901
     canary    1999   23.9940  34.7886  35.7481
 
-    canary / baseline: 1.2000 (90 % interval 1.1819 to 1.2183)
+    canary / baseline: 1.2000 (90 % interval 1.1819 to 1.2184)
     P(canary > baseline) + ½ P(equal): 0.6625
 
     TESTED                                    Z      P        FAILS AT  P OF NO PASS
