@@ -11,7 +11,7 @@ use crate::{
     },
     model::{ChildStatus, MAX_OFFER_ID_LEN},
     release::state::ReleaseState,
-    wire::child::MAX_LABEL_BYTES,
+    wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES},
 };
 
 /// Durations: whole numbers with units.
@@ -19,6 +19,9 @@ const DURATION: &str = "^([0-9]{1,6}(d|h|m|s|ms)){1,8}$";
 
 /// A duration of one unit.
 const SILENCE: &str = "^[0-9]{1,3}[smhd]$";
+
+/// A duration above 0 and up to a day, of one unit.
+const WITHIN_A_DAY: &str = "^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)$";
 
 /// No control characters.
 pub(super) const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
@@ -36,6 +39,8 @@ fn of(name: &str, operation: &str) -> Option<Value> {
     Some(match (name, operation) {
         ("limit", _) => json!({"minimum": 1, "maximum": MAX_LIMIT}),
         ("wait", _) => json!({"pattern": DURATION}),
+        ("for", "extend_analysis") => json!({"pattern": WITHIN_A_DAY}),
+        ("calls", "extend_analysis") => json!({"minimum": 1, "maximum": MAX_HISTOGRAM_CALLS}),
         ("silent_for", _) => json!({"pattern": SILENCE}),
         ("by", _) => json!({"minLength": 1, "maxLength": MAX_OPERATOR_CHARS, "pattern": PRINTABLE}),
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),

@@ -391,8 +391,10 @@ async fn an_analysis_that_ended_undecided_goes_on_over_a_restart_until_it_is_dec
     for (slower, verdict) in [(1.0, "pass"), (1.17, "fail")] {
         let (world, children) = testing("thin", &block, 1).await;
         let extend = "/api/v1/releases/thin/extend-analysis";
-        let refused = world.call("POST", extend).await;
-        assert_eq!(refused.status, 400, "{}", refused.text());
+        for nothing in ["calls=0", "for=0s", "for=2d"] {
+            let refused = world.call("POST", &format!("{extend}?{nothing}")).await;
+            assert_eq!(refused.status, 400, "{}", refused.text());
+        }
         let mut meter = Meter::new(slower, 1);
         meter.call(0, 30);
         tell(&world, &children[0], "thin", 2, meter.strata()).await;

@@ -29,15 +29,15 @@ pub(super) struct Parameters {
 #[utoipa::path(post, path = "/api/v1/releases/{id}/extend-analysis", operation_id = "extend_analysis", tag = "releases",
     params(
         ("id" = String, Path, description = "The id of the strategy."),
-        ("for" = Option<String>, Query, description = "How long, such as `10m`; at most a day, which holds where only \
-            `calls` is given."),
+        ("for" = Option<String>, Query, description = "How long, such as `10m`; at most a day, which holds where it is \
+            left out: the first look that decides ends it."),
         ("calls" = Option<u64>, Query, minimum = 1, description = "Until so many more calls were measured, of both versions."),
     ),
     request_body(content = Option<Note>),
     responses(
         (status = 200, body = Release, description = "It goes on."),
         (status = 400, body = api::Problem, content_type = "application/problem+json",
-            description = "Neither `for` nor `calls`, or one that can't be read."),
+            description = "`for` or `calls` can't be read."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
             description = "No analysis of it is open or ended undecided, or nothing of its alpha is kept."),
     ))]
@@ -56,9 +56,10 @@ pub(super) async fn handle(
             return Err(Problem::bad_request(detail));
         }
     };
-    if calls == Some(0) || (time.is_none() && calls.is_none()) {
-        let detail = "say for how long (`for=10m`) or for how many more calls (`calls=5000`)";
-        return Err(Problem::bad_request(detail.to_owned()));
+    if calls == Some(0) {
+        return Err(Problem::bad_request(
+            "`calls` is 0: say for how many more calls, such as 5000".to_owned(),
+        ));
     }
     act(&ctx, &id, Command::ExtendAnalysis { release: id.clone(), for_ms, calls }, by).await
 }
