@@ -41,6 +41,7 @@
 
 #![allow(clippy::many_single_char_names, reason = "names are those of the formulas: m, n, s, v, k, z, p")]
 
+pub mod beyond;
 pub mod bounds;
 pub mod clusters;
 pub mod data;

@@ -142,6 +142,17 @@ impl Merged {
         })
     }
 
+    /// What is known of the new version's calls.
+    pub fn new_version(&self, of: ChildMetric) -> Option<Sample> {
+        let mut all = Strata::default();
+        self.stages.values().for_each(|strata| all.merge(strata));
+        let Sides { counts, times } = all.total();
+        match of {
+            ChildMetric::ErrorRate => counts.map(|[_, new]| Sample::Counts(new)),
+            ChildMetric::ResponseTime => times.map(|[_, new]| Sample::Measured(new)),
+        }
+    }
+
     /// How children differ in what is meant.
     pub fn children(&self, of: ChildMetric) -> Children {
         Children::of(self.effects.values().filter_map(|told| match of {

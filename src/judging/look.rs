@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join};
 
 use super::{
-    agenda::Due, ask::ask, background, children, conditions, interim::Reports, previous, threshold::Range,
+    agenda::Due, ask::ask, background, children, conditions, interim::Reports, previous, ranges,
+    threshold::Range,
 };
 use crate::{
     analysis::{
@@ -80,11 +81,15 @@ async fn one(
         (Source::Children(of), Some(Ok(design))) if metric.is_judged_on_the_way() => {
             beside(engine, due, reports, analysis, metric, *of, design, before.clone()).await
         }
+        (Source::Children(of), None)
+            if !due.is_last && analysis.duration.is_some() && metric.is_judged_on_the_way() =>
+        {
+            let merged = reports.merged(engine, due).await;
+            merged.map(|merged| ranges::so_far(merged, *of, metric, before.clone()))
+        }
         (Source::Children(_), _) if !due.is_gathered => Ok(before.clone()),
         (Source::Children(of), _) if analysis.duration.is_none() => {
-            let mut found = before.clone();
-            let news = background::news(engine, due, &mut found).await;
-            news.map(|reports| background::measure(&reports, *of, metric, &found))
+            background::look(engine, due, reports, *of, metric, before.clone()).await
         }
         (Source::Children(of), design) => match (children::read(engine, due, None).await, design) {
             (Err(why), _) => Err(why),

@@ -24,6 +24,7 @@ mod interim;
 mod look;
 mod off;
 mod previous;
+mod ranges;
 mod threshold;
 
 use std::{collections::HashMap, time::Duration};

@@ -253,9 +253,15 @@ impl Metric {
     }
 
     /// Whether what children have reported so far can be judged before all of them have reported: of both versions, side by
-    /// side. A range is measured once, and an earlier release is compared child by child.
+    /// side, or of the new one against a range, unless measurements outside of it are borne: there is but the one of the end.
+    /// An earlier release is compared child by child.
     pub const fn is_judged_on_the_way(&self) -> bool {
-        matches!((&self.source, &self.rule), (Source::Children(_), Rule::Compare(_))) && !self.looks_back()
+        let can_be = match self.rule {
+            Rule::Compare(_) => !self.looks_back(),
+            Rule::Threshold { .. } => self.failure_limit == 0,
+            Rule::Condition(_) => false,
+        };
+        matches!(self.source, Source::Children(_)) && can_be
     }
 
     /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for

@@ -1,5 +1,6 @@
 //! The statistics, against references, rules and a simulation.
 
+mod beyond;
 mod boundaries;
 mod dist;
 mod extension;

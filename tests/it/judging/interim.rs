@@ -182,6 +182,60 @@ async fn in_the_background_a_slow_version_is_found_before_the_stage_is_over() {
     world.stop().await;
 }
 
+/// What the new version has to keep within, while nothing is compared.
+fn range(of: &str, more: &str) -> String {
+    format!(
+        "duration: 600s, interval: 1s, metrics: [{{name: range, provider: children, metric: {of}{more}}}]"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_far_out_of_its_range_is_stopped_before_all_have_reported() {
+    let (world, children) = testing("far", &range("responseTime", ", expected: {max: 20}"), 3).await;
+    let mut meter = Meter::new(10.0, 1);
+    meter.call(7, 400);
+    assert_eq!(tell(&world, &children[0], "far", 1, meter.strata()).await, 200);
+    let analysis = &in_state(&world, "far", "RollingBack").await["analyses"][0];
+    assert_eq!((&analysis["verdict"], &analysis["looks"]), (&"fail".into(), &1.into()), "{analysis:#}");
+    let why = analysis["why"].as_str().unwrap();
+    assert!(why.contains("above 20, by more than chance explains"), "{why}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_background_too_a_version_far_out_of_its_range_is_stopped() {
+    let world = World::start().await;
+    let child = world.child().await;
+    let block = "analysis: {interval: 1s, metrics: [{name: times, provider: children, metric: responseTime, \
+        expected: {max: 20}}]}";
+    let text = format!("{}\nrollout: {{order: parallel, {block}}}\n", crate::world::strategy("behind"));
+    world.submit(&even(&text)).await.ok();
+    world.poll(&child).await;
+    world.fetch(&child, "behind").await.ok();
+    let mut meter = Meter::new(10.0, 1);
+    meter.call(3, 2_000);
+    tell(&world, &child, "behind", 1, meter.strata()).await;
+    let shown = in_state(&world, "behind", "RollingBack").await;
+    assert_eq!(shown["analyses"][0]["verdict"], "fail", "{shown:#}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stray_error_of_few_calls_ends_nothing_and_many_do() {
+    let block = range("errorRate", ", expected: {max: 0.02}");
+    let (world, children) = testing("stray", &block, 1).await;
+    let stray = |calls: u64, errors: u64| json!([{"split": 50, "interval": 1, "f1_calls": calls, "f1_errors": 0, "f2_calls": calls, "f2_errors": errors}]);
+    assert_eq!(tell(&world, &children[0], "stray", 1, stray(10, 1)).await, 200);
+    let is_seen = |shown: &Value| shown["analyses"][0]["looks"].as_u64().is_some_and(|looks| looks > 0);
+    let analysis = &look_until(&world, "stray", is_seen).await["analyses"][0];
+    assert!(analysis["verdict"].is_null(), "{analysis:#}");
+    let metric = &analysis["metrics"][0];
+    assert_eq!(metric["found"], "0.1 over 10 calls so far", "{analysis:#}");
+    assert_eq!(tell(&world, &children[0], "stray", 1, stray(400, 40)).await, 200);
+    assert_eq!(in_state(&world, "stray", "RollingBack").await["analyses"][0]["verdict"], "fail");
+    world.stop().await;
+}
+
 /// The results of one child, as the API shows them.
 async fn results(world: &World, id: &str) -> Vec<(String, f64)> {
     let page = world.get(&format!("/api/v1/releases/{id}/children")).await.ok().json();

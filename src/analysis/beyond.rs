@@ -1,0 +1,76 @@
+//! Does a quantile, or the rate of an event, lie beyond a limit? Evidence that may be asked for at every look.
+//!
+//! A quantile q of times lies above a limit if more than a share 1 − q of the calls takes longer than it: so both are
+//! questions of how many of n calls, k, are hits, and whether their true share lies beyond p. The evidence against "it doesn't"
+//! is a ratio of likelihoods, with the share under the alternative drawn uniformly from what lies beyond:
+//!
+//! E = ∫ₚ¹ tᵏ (1 − t)ⁿ⁻ᵏ dt / ((1 − p) pᵏ (1 − p)ⁿ⁻ᵏ) = B(k + 1, n − k + 1) P(Bin(n + 1, p) ≤ k) / ((1 − p) pᵏ (1 − p)ⁿ⁻ᵏ).
+//!
+//! At a share of p it is a martingale in the calls, and below p it falls: so it ever exceeds 1/level with probability `level`
+//! at most, however often it is asked (Ville 1939; Robbins 1970 for mixtures).
+
+use super::{
+    data::{Counts, Sample},
+    dist::binomial_cdf,
+    values::Values,
+};
+
+/// What is expected of a metric, with the quantile that is meant where it is one of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// How probable it is at most that calls which keep the limit ever look as if they didn't, at any look.
+pub const LEVEL: f64 = 0.001;
+
+/// Whether what was measured lies beyond the limit, by more than chance does to calls that keep it.
+///
+/// `quantile`, from 0 to 1, is what is limited of values; of counts it is the rate of events.
+pub fn is_beyond(sample: &Sample, quantile: f64, limit: Limit) -> bool {
+    let beyond = match sample {
+        Sample::Counts(counts) => Some((*counts, limit)),
+        Sample::Measured(values) => Some(of_values(values, quantile, limit)),
+        // Raw values come as series, whose points aren't independent calls; histograms say no more than `Measured`.
+        Sample::Values(_) | Sample::Histogram(_) => None,
+    };
+    beyond.is_some_and(|(counts, limit)| ln_evidence(counts, limit) >= -LEVEL.ln())
+}
+
+/// Calls on the wrong side of the limit as events, and how many of them may be.
+fn of_values(values: &Values, quantile: f64, limit: Limit) -> (Counts, Limit) {
+    let (is_wrong, share): (Box<dyn Fn(f64, f64) -> bool>, f64) = match limit {
+        Limit::AtMost(most) => (Box::new(move |lo, _| lo > most), 1.0 - quantile),
+        Limit::AtLeast(least) => (Box::new(move |_, hi| hi < least), quantile),
+    };
+    let count = |all: &mut dyn Iterator<Item = (f64, f64, u64)>| {
+        all.filter(|(lo, hi, _)| is_wrong(*lo, *hi)).map(|(_, _, count)| count).sum()
+    };
+    // Of a bucket that the limit lies in nothing is known.
+    let events = match values.exact() {
+        Some(pairs) => count(&mut pairs.iter().map(|(value, count)| (*value, *value, *count))),
+        None => count(&mut values.to_histogram().buckets()),
+    };
+    (Counts { calls: values.count(), events }, Limit::AtMost(share))
+}
+
+/// ln E.
+fn ln_evidence(counts: Counts, limit: Limit) -> f64 {
+    let (hits, p) = match limit {
+        Limit::AtMost(most) => (counts.events, most),
+        // Too few events are too many calls without one.
+        Limit::AtLeast(least) => (counts.calls.saturating_sub(counts.events), 1.0 - least),
+    };
+    if counts.calls == 0 || p >= 1.0 {
+        return 0.0;
+    }
+    // What can't happen has happened.
+    if p <= 0.0 {
+        return if hits > 0 { f64::INFINITY } else { 0.0 };
+    }
+    let (n, k) = (counts.calls as f64, hits as f64);
+    let ln_beta = libm::lgamma(k + 1.0) + libm::lgamma(n - k + 1.0) - libm::lgamma(n + 2.0);
+    let tail = binomial_cdf(hits, counts.calls.saturating_add(1), p).ln();
+    ln_beta + tail - k * p.ln() - (n - k + 1.0) * (-p).ln_1p()
+}
