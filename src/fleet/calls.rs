@@ -4,9 +4,9 @@ use std::{str::FromStr, time::Duration};
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::offer::go_duration;
+use super::{offer::go_duration, timing::CallClock};
 use crate::{
-    analysis,
+    analysis::Values,
     wire::{Histogram, Times},
 };
 
@@ -24,9 +24,6 @@ const FIRST_BOUND_MS: f64 = 0.1;
 
 /// Each bucket is this much wider than the last one: medians are exact to 5 %, up to 80 seconds.
 const GROWTH: f64 = 1.05;
-
-/// The ratio of the ends of a bucket in the histograms that newer children report: the one in which managers keep them.
-const GAMMA: f64 = 1.01;
 
 /// Most intervals in which calls are counted apart: a report has no room for more.
 const MAX_PARTS: usize = 48;
@@ -134,8 +131,8 @@ pub struct Tally {
     maximum_ms: f64,
     /// Successful calls by time; bucket i ends at [`bound`]`(i)`, the last has no end.
     buckets: Vec<u64>,
-    /// The same in the form in which newer children report them.
-    sketch: Option<analysis::Histogram>,
+    /// The same as newer children report them, and by their clock.
+    exactly: Option<(CallClock, Values)>,
 }
 
 impl Default for Tally {
@@ -146,7 +143,7 @@ impl Default for Tally {
             minimum_ms: f64::INFINITY,
             maximum_ms: 0.0,
             buckets: vec![0; BUCKETS + 1],
-            sketch: None,
+            exactly: None,
         }
     }
 }
@@ -160,24 +157,29 @@ impl Tally {
     /// Counts a call and the time it took; `None`: it failed.
     fn count(&mut self, ms: Option<f64>) {
         self.calls += 1;
-        let Some(ms) = ms else {
+        let Some(mut ms) = ms else {
             self.errors += 1;
             return;
         };
+        if let Some((clock, values)) = &mut self.exactly {
+            ms = clock.read(ms);
+            // What is longer than all that is counted is none of the calls that are simulated.
+            let _ = values.record(ms, 1);
+        }
         self.minimum_ms = self.minimum_ms.min(ms);
         self.maximum_ms = self.maximum_ms.max(ms);
         let bucket = ((ms / FIRST_BOUND_MS).ln() / GROWTH.ln()).ceil().max(0.0) as usize;
         self.buckets[bucket.min(BUCKETS)] += 1;
-        if let Some(sketch) = &mut self.sketch {
-            // What is longer than all there is a bucket for is none of the calls that are simulated.
-            let _ = sketch.record(ms);
-        }
     }
 
     /// An empty one that counts in the same way.
     fn like(&self) -> Self {
-        let sketch = self.sketch.as_ref().and_then(|sketch| analysis::Histogram::new(sketch.gamma()).ok());
-        Self { sketch, ..Self::default() }
+        self.exactly.as_ref().map_or_else(Self::default, |(clock, _)| Self::timed_by(*clock))
+    }
+
+    fn timed_by(clock: CallClock) -> Self {
+        let values = Values::new(clock.told()).ok();
+        Self { exactly: values.map(|values| (clock, values)), ..Self::default() }
     }
 
     /// Share of failed calls; 0 of no calls is 0, as agents have it.
@@ -204,10 +206,14 @@ impl Tally {
         }
     }
 
-    /// Of the successful calls, if they were counted for it.
+    /// Times of the successful calls, if they were kept and there were any.
+    pub fn values(&self) -> Option<&Values> {
+        self.exactly.as_ref().map(|(_, values)| values).filter(|values| !values.is_empty())
+    }
+
+    /// The same in buckets.
     pub fn histogram(&self) -> Option<Histogram> {
-        let sketch = self.sketch.as_ref().filter(|sketch| sketch.count() > 0)?;
-        Some(Histogram::Sketch(sketch.clone()))
+        self.values().map(|values| Histogram::Sketch(values.to_histogram()))
     }
 
     fn merged(&self, other: &Self) -> Self {
@@ -217,7 +223,7 @@ impl Tally {
             minimum_ms: self.minimum_ms.min(other.minimum_ms),
             maximum_ms: self.maximum_ms.max(other.maximum_ms),
             buckets: self.buckets.iter().zip(&other.buckets).map(|(a, b)| a + b).collect(),
-            sketch: None,
+            exactly: None,
         }
     }
 }
@@ -275,12 +281,10 @@ impl StageCalls {
         self.parts.iter().map(|part| (part.interval, [&part.sides[0], &part.sides[1]]))
     }
 
-    /// The same, with histograms.
+    /// The same, each call timed by a clock and its time kept.
     #[must_use]
-    pub fn with_histograms(mut self) -> Self {
-        self.base.sketch = analysis::Histogram::new(GAMMA).ok();
-        self.new.sketch = analysis::Histogram::new(GAMMA).ok();
-        self
+    pub fn timed_by(self, clock: CallClock) -> Self {
+        Self { base: Tally::timed_by(clock), new: Tally::timed_by(clock), ..self }
     }
 
     /// Lets time pass and the calls of that time happen.

@@ -14,7 +14,7 @@ use super::{
     report::{Board, Exit, Phase},
 };
 use crate::{
-    model::StageStatus,
+    model::{FEATURE_VALUES, StageStatus},
     wire::{
         EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, ResultRequest, StageSummary,
     },
@@ -41,6 +41,8 @@ pub struct Child<'a> {
     pub board: &'a Board,
     /// In memory only: gone with the process.
     pub id: String,
+    /// Whether the manager said that it reads times value by value.
+    pub tells_values: bool,
     client: Client,
     /// Draws the simulated calls and nothing else, so that faults don't change the numbers.
     call_rng: StdRng,
@@ -71,6 +73,7 @@ impl<'a> Child<'a> {
             machine,
             board,
             id: String::new(),
+            tells_values: false,
             client: Client::new(origin),
             call_rng: rng(seed, index, restarts, 1),
             fate_rng: rng(seed, index, restarts, 2),
@@ -141,6 +144,7 @@ impl<'a> Child<'a> {
         let answer = self.post(target, request).await?.filter(|answer| answer.status == StatusCode::OK);
         Ok(answer.and_then(|answer| {
             let answer: PollAnswer = serde_json::from_slice(&answer.body).ok()?;
+            self.tells_values = answer.features.iter().any(|feature| feature == FEATURE_VALUES);
             Some((answer.id.into_owned(), answer.new_release.into_owned()))
         }))
     }

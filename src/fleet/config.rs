@@ -9,6 +9,7 @@ use super::{
     area::Bounds,
     calls::{Behaviour, Latency, MAX_CALLS_PER_SECOND, Traffic},
     client::CALL_TIMEOUT,
+    timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP},
 };
 use crate::model::duration;
 
@@ -59,6 +60,8 @@ pub struct FleetConfig {
     pub faults: Faults,
     /// How long a modern child lets the manager wait with an answer; zero: it asks again and again.
     pub wait: Duration,
+    /// By which modern children time calls.
+    pub clock: CallClock,
     /// What modern children report.
     pub runtimes: Vec<String>,
     /// What modern children report.
@@ -115,6 +118,7 @@ impl Default for FleetConfig {
             spread: Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 },
             faults: Faults::default(),
             wait: Duration::from_secs(30),
+            clock: CallClock::MICROSECONDS,
             runtimes: Vec::new(),
             labels: BTreeMap::new(),
             run_for: None,
@@ -167,6 +171,9 @@ impl FleetConfig {
             if !(0.0..=1.0).contains(&share) {
                 return Err(FleetError::Share(name));
             }
+        }
+        if !(MIN_CLOCK_STEP..=MAX_CLOCK_STEP).contains(&self.clock.step) {
+            return Err(FleetError::Clock);
         }
         if self.spread.is_valid() { Ok(()) } else { Err(FleetError::Spread) }
     }

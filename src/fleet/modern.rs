@@ -1,5 +1,5 @@
 //! A child that uses what the protocol allows beside the reference: name, kind and capabilities at a poll, counts,
-//! errors of the base version and histograms in results, an id that survives restarts, results that are sent again
+//! errors of the base version and the times of calls in results, an id that survives restarts, results that are sent again
 //! until they are answered, reports of a stage while it goes on, jumps that are followed, `then: rollback` at the end of a stage, and long polls.
 //!
 //! It never exits by itself: what fails is tried again at the next poll. A manager that knows nothing of long polls
@@ -18,8 +18,9 @@ use super::{
     report::Phase,
 };
 use crate::{
-    model::{FEATURE_INTERIM, StageStatus},
-    wire::{Capabilities, ChildKind, PollRequest, StageSummary, Stratum, Then as Signal},
+    analysis::Values,
+    model::{FEATURE_INTERIM, FEATURE_VALUES, StageStatus},
+    wire::{Capabilities, ChildKind, Histogram, PollRequest, StageSummary, Stratum, Then as Signal},
 };
 
 /// Between two questions for the end of a stage, and between two tries to send a result.
@@ -58,7 +59,7 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
         capabilities: Some(Capabilities {
             runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
             labels: child.config.labels.clone(),
-            features: vec![FEATURE_INTERIM.to_owned()],
+            features: [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into(),
             ..Capabilities::default()
         }),
         ..PollRequest::default()
@@ -113,7 +114,7 @@ async fn run_stage<'o>(
         report(child, offer, unable(stage), "").await?;
         return Ok(None);
     };
-    let mut calls = child.calls(stage, function, function).with_histograms();
+    let mut calls = child.calls(stage, function, function).timed_by(child.config.clock);
     child.machine.start_proxy(function);
     let mut reporter = Reporter::of(stage);
     if reporter.is_some() {
@@ -138,7 +139,7 @@ async fn run_stage<'o>(
         if kind == StageKind::WaitForSignal {
             if met && !announced {
                 announced = true;
-                let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting);
+                let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting, child.tells_values);
                 report(child, offer, waiting, stage.on_success.as_written()).await?;
             }
             // Before it has announced itself there is something to look after every second.
@@ -171,36 +172,55 @@ async fn run_stage<'o>(
         Then::Stage(_) => {}
     }
     let next = if let Then::Stage(name) = action { name } else { "" };
-    report(child, offer, full_summary(stage, &calls, status), next).await?;
+    let summary = full_summary(stage, &calls, status, child.tells_values);
+    report(child, offer, summary, next).await?;
     Ok(offer.stages.iter().find(|stage| stage.name == next))
 }
 
-/// Everything a newer child can say.
-pub(super) fn full_summary(stage: &Stage, calls: &StageCalls, status: StageStatus) -> StageSummary {
+/// Everything a newer child can say. `exactly`: the manager reads times value by value; else it is told histograms.
+pub(super) fn full_summary(
+    stage: &Stage,
+    calls: &StageCalls,
+    status: StageStatus,
+    exactly: bool,
+) -> StageSummary {
+    let (f1_values, f1_histogram) = times(&calls.base, exactly);
+    let (f2_values, f2_histogram) = times(&calls.new, exactly);
     StageSummary {
         f1_err_rate: calls.base.error_rate(),
         f1_calls: Some(calls.base.calls),
         f2_calls: Some(calls.new.calls),
         f1_errors: Some(calls.base.errors),
         f2_errors: Some(calls.new.errors),
-        f1_histogram: calls.base.histogram(),
-        f2_histogram: calls.new.histogram(),
-        strata: calls.parts().map(stratum).collect(),
+        f1_histogram,
+        f2_histogram,
+        f1_values,
+        f2_values,
+        strata: calls.parts().map(|(interval, sides)| stratum(interval, sides, exactly)).collect(),
         ..summary(stage, calls, status)
     }
 }
 
-fn stratum((interval, [base, new]): (u32, [&Tally; 2])) -> Stratum {
+fn stratum(interval: u32, [base, new]: [&Tally; 2], exactly: bool) -> Stratum {
+    let (f1_values, f1_histogram) = times(base, exactly);
+    let (f2_values, f2_histogram) = times(new, exactly);
     Stratum {
         interval,
         f1_calls: Some(base.calls),
         f2_calls: Some(new.calls),
         f1_errors: Some(base.errors),
         f2_errors: Some(new.errors),
-        f1_histogram: base.histogram(),
-        f2_histogram: new.histogram(),
+        f1_histogram,
+        f2_histogram,
+        f1_values,
+        f2_values,
         ..Stratum::default()
     }
+}
+
+/// The times of successful calls in the one form that the manager reads.
+fn times(tally: &Tally, exactly: bool) -> (Option<Box<Values>>, Option<Histogram>) {
+    if exactly { (tally.values().cloned().map(Box::new), None) } else { (None, tally.histogram()) }
 }
 
 /// Sends a result until the manager says yes or no to it.

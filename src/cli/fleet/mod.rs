@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{failure::Failure, show};
 use crate::fleet::{
-    self, AgentReport, Behaviour, Bounds, Faults, FleetConfig, FleetReport, Kind, Latency, Progress, Traffic,
-    go_duration,
+    self, AgentReport, Behaviour, Bounds, CallClock, Faults, FleetConfig, FleetReport, Kind, Latency,
+    Progress, Traffic, go_duration,
 };
 
 /// Exit code when the manager answered nothing at all.
@@ -93,6 +93,9 @@ pub struct FleetArgs {
     /// How long modern children let the manager wait with an answer; 0s: they ask again and again
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     wait: Duration,
+    /// Step of the clock by which modern children time calls: 1us, 1ms, or 1ms,down for one that cuts off the rest
+    #[arg(long, value_name = "STEP", default_value = "1us")]
+    clock: CallClock,
     /// A runtime that modern children report (repeatable)
     #[arg(long = "runtime", value_name = "NAME")]
     runtimes: Vec<String>,
@@ -152,6 +155,7 @@ impl FleetArgs {
                 exit_after_rollback: self.exit_after_rollback,
             },
             wait: self.wait,
+            clock: self.clock,
             runtimes: self.runtimes.clone(),
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
             run_for: self.run_for,

@@ -65,6 +65,8 @@ pub struct Script {
     /// The how manyth question for the end of a stage is answered with yes; `None`: none.
     pub end_at: Option<usize>,
     pub then_rollback: bool,
+    /// Named in answers to polls.
+    pub features: Vec<&'static str>,
 }
 
 impl Script {
@@ -77,6 +79,7 @@ impl Script {
             hang_results: false,
             end_at: None,
             then_rollback: false,
+            features: Vec::new(),
         }
     }
 }
@@ -186,7 +189,11 @@ fn decide(script: &Script, seen: &mut Seen, call: Call) -> (u16, Vec<u8>) {
             };
             let waits =
                 script.offers.iter().find(|offer| !seen.downloaded.contains(&(id.clone(), offer.0.clone())));
-            json(json!({"id": id, "new_release": waits.map_or("", |offer| &offer.0)}))
+            let mut polled = json!({"id": id, "new_release": waits.map_or("", |offer| &offer.0)});
+            if !script.features.is_empty() {
+                polled["features"] = json!(script.features);
+            }
+            json(polled)
         }
         "/release" => {
             let (child, release) =

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use choirmaster::{
-    analysis::Histogram,
-    fleet::{FleetConfig, Kind, Live},
+    analysis::{Histogram, Rounding, Values},
+    fleet::{CallClock, FleetConfig, Kind, Live},
 };
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
@@ -25,7 +25,7 @@ fn waiting() -> String {
 }
 
 fn final_results(calls: &[Call]) -> Vec<&Call> {
-    results(calls).into_iter().filter(|call| call.status() != Some(2)).collect()
+    results(calls).into_iter().filter(|call| !matches!(call.status(), Some(1 | 2))).collect()
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     let mut said = calls[0].body.clone();
     assert!(said.as_object_mut().unwrap().remove("geographic_area").is_some());
     insta::assert_snapshot!(said, @r#"
-    {"capabilities":{"features":["interim"],"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
+    {"capabilities":{"features":["interim","values"],"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
     "#);
     let summary = &final_results(&calls)[0].body["stage_summaries"][0];
     let (f1, f2) = (summary["f1_calls"].as_u64().unwrap(), summary["f2_calls"].as_u64().unwrap());
@@ -44,6 +44,87 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     let histogram: Histogram = serde_json::from_value(summary["f2_histogram"].clone()).unwrap();
     assert_eq!(histogram.count(), f2 - summary["f2_errors"].as_u64().unwrap());
     assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });
+}
+
+/// An offer that is to be reported while it goes on.
+fn reported_every(every: &str) -> String {
+    let text = waiting();
+    let marked = text.replace(
+        "    end_action:",
+        &format!("    interim:\n      every: {every}\n      cut: {every}\n    end_action:"),
+    );
+    assert_ne!(text, marked);
+    marked
+}
+
+/// Every report of a stage, the last one and those on the way.
+async fn reports(features: Vec<&'static str>, clock: CallClock) -> Vec<serde_json::Value> {
+    let script = Script { end_at: Some(12), features, ..Script::of(&reported_every("10ms")) };
+    let manager = Manager::start(script).await;
+    let config = FleetConfig { clock, ..modern(manager.config()) };
+    let (_, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
+    let reports: Vec<_> =
+        results(&calls).iter().map(|call| call.body["stage_summaries"][0].clone()).collect();
+    let on_the_way = reports.iter().filter(|report| report["status"] == 1 && report["f1_calls"] != 0);
+    assert!(on_the_way.count() > 0, "{reports:?}");
+    reports
+}
+
+/// What was told of a version, of the whole stage and of its parts.
+fn told<'r>(report: &'r serde_json::Value, form: &str) -> Vec<&'r serde_json::Value> {
+    let strata = report["strata"].as_array().into_iter().flatten();
+    std::iter::once(report).chain(strata).filter_map(|part| part.get(form)).collect()
+}
+
+#[tokio::test]
+async fn who_reads_values_is_told_each_time_to_the_microsecond_in_every_report() {
+    for report in reports(vec!["interim", "values"], CallClock::MICROSECONDS).await {
+        for (values, histogram, calls, errors) in [
+            ("f1_values", "f1_histogram", "f1_calls", "f1_errors"),
+            ("f2_values", "f2_histogram", "f2_calls", "f2_errors"),
+        ] {
+            assert!(told(&report, histogram).is_empty(), "{report}");
+            let successful = report[calls].as_u64().unwrap() - report[errors].as_u64().unwrap();
+            let forms = told(&report, values);
+            assert_eq!(forms.is_empty(), successful == 0, "{report}");
+            for (place, form) in forms.into_iter().enumerate() {
+                assert_eq!((&form["step"], &form["rounding"]), (&0.001.into(), &"nearest".into()));
+                let values: Values = serde_json::from_value(form.clone()).unwrap();
+                assert!(place > 0 || values.count() == successful, "{report}");
+                // 2,400 calls at a stage's end: more times than are told one by one.
+                let pairs = values.exact().unwrap_or_default();
+                assert_eq!(pairs.is_empty(), form.get("sketch").is_some(), "{form}");
+                assert!(pairs.iter().all(|(ms, _)| (ms * 1e3 - (ms * 1e3).round()).abs() < 1e-6), "{form}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_read_values_is_told_histograms() {
+    for report in reports(vec!["interim"], CallClock::MICROSECONDS).await {
+        assert_eq!((told(&report, "f1_values").len(), told(&report, "f2_values").len()), (0, 0));
+        let of_base: u64 = report["f1_calls"].as_u64().unwrap() - report["f1_errors"].as_u64().unwrap();
+        let histograms = told(&report, "f1_histogram");
+        assert_eq!(histograms.is_empty(), of_base == 0, "{report}");
+        if let Some(histogram) = histograms.first() {
+            let histogram: Histogram = serde_json::from_value((*histogram).clone()).unwrap();
+            assert_eq!(histogram.count(), of_base);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_coarse_clock_is_told_with_what_it_showed() {
+    let clock = CallClock { step: Duration::from_millis(2), rounding: Rounding::Down };
+    let reports = reports(vec!["values"], clock).await;
+    let last = &reports.last().unwrap()["f1_values"];
+    assert_eq!((&last["step"], &last["rounding"]), (&2.0.into(), &"down".into()));
+    let values: Values = serde_json::from_value(last.clone()).unwrap();
+    let pairs = values.exact().unwrap();
+    assert!(pairs.len() > 3 && pairs.iter().all(|(ms, _)| ms % 2.0 == 0.0), "{pairs:?}");
+    // A quarter of them take less than 6.5 ms.
+    assert_eq!(values.quantile(0.25), Some(6.0));
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use choirmaster::{
-    fleet::{Behaviour, Bounds, Latency, Offer, StageCalls, area_of, go_duration},
+    analysis::{Clock, Rounding},
+    fleet::{Behaviour, Bounds, CallClock, Latency, Offer, StageCalls, area_of, go_duration},
     wire::Histogram,
 };
 use rand::{SeedableRng, rngs::StdRng};
@@ -11,9 +12,13 @@ use rand::{SeedableRng, rngs::StdRng};
 const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 
 fn stage_of(seed: u64) -> StageCalls {
+    stage_timed_by(seed, CallClock::MICROSECONDS)
+}
+
+fn stage_timed_by(seed: u64, clock: CallClock) -> StageCalls {
     let base = Behaviour { latency: Latency::LogNormal { median_ms: 8.0, sigma: 0.3 }, errors: 0.01 };
     let new = Behaviour { latency: Latency::Uniform { from_ms: 20.0, to_ms: 40.0 }, errors: 0.25 };
-    let mut calls = StageCalls::new(base, new, 0.1, 50.0).with_histograms();
+    let mut calls = StageCalls::new(base, new, 0.1, 50.0).timed_by(clock);
     let mut rng = StdRng::seed_from_u64(seed);
     for _ in 0..400 {
         calls.advance(Duration::from_secs(1), &mut rng);
@@ -43,6 +48,34 @@ fn numbers_are_those_that_were_asked_for() {
     assert_eq!(histogram.count(), calls.new.calls - calls.new.errors);
     let median = histogram.quantile(0.5).unwrap();
     assert!((median / new.median - 1.0).abs() < 0.03, "{median} {new:?}");
+}
+
+#[test]
+fn clocks_are_read_or_refused_with_an_example_and_show_whole_steps() {
+    let clock = |text: &str| text.parse::<CallClock>();
+    assert_eq!(clock("1us"), Ok(CallClock::MICROSECONDS));
+    let down = CallClock { step: Duration::from_millis(1), rounding: Rounding::Down };
+    assert_eq!((clock("1ms,down"), clock("0.001s,down")), (Ok(down), Ok(down)));
+    let nearest = clock("1ms").unwrap();
+    assert_eq!((nearest, clock("1000us")), (CallClock { rounding: Rounding::Nearest, ..down }, Ok(nearest)));
+    for wrong in ["", "1", "0ms", "1ns", "0.5us", "2s", "1ms,up", "1ms,", "1ms,down,down", "-1ms", "0.0005ms"]
+    {
+        assert!(clock(wrong).unwrap_err().starts_with("a clock looks like"), "{wrong}");
+    }
+    assert_eq!((nearest.read(15.7), down.read(15.7), nearest.read(0.3)), (16.0, 15.0, 0.0));
+    assert_eq!(CallClock::MICROSECONDS.read(15.123_449).to_string(), "15.123");
+    assert_eq!(down.told(), Clock::stepped(1.0, Rounding::Down));
+}
+
+#[test]
+fn the_clock_changes_what_calls_seem_to_take_and_not_which_calls_there_are() {
+    let (fine, coarse) = (stage_of(1), stage_timed_by(1, "5ms".parse().unwrap()));
+    assert_eq!((fine.base.calls, fine.new.errors), (coarse.base.calls, coarse.new.errors));
+    let seen = coarse.new.values().unwrap().exact().unwrap();
+    assert_eq!(seen.iter().map(|(ms, _)| *ms).collect::<Vec<_>>(), [20.0, 25.0, 30.0, 35.0, 40.0]);
+    let (fine, coarse) = (fine.new.values().unwrap(), coarse.new.values().unwrap());
+    assert_eq!(fine.count(), coarse.count());
+    assert!((fine.mean_ms().unwrap() - coarse.mean_ms().unwrap()).abs() < 0.1, "{fine:?}");
 }
 
 #[test]

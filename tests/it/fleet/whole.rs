@@ -132,6 +132,7 @@ async fn what_can_not_be_simulated_is_refused() {
     said += &refusal(|c| c.pace = f64::NAN).await;
     said += &refusal(|c| c.faults.crash = 1.5).await;
     said += &refusal(|c| c.traffic.calls_per_second = -1.0).await;
+    said += &refusal(|c| c.clock.step = Duration::ZERO).await;
     said += &refusal(|c| c.spread.west = 14.0).await;
     insta::assert_snapshot!(said, @r#"
     "https://127.0.0.1:1" is no address of a manager: it looks like http://127.0.0.1:8080, without a path
@@ -140,6 +141,7 @@ async fn what_can_not_be_simulated_is_refused() {
     the pace is from 0.0001 to 100: 0.1 lets the clocks of the children run ten times as fast
     the share `crash` is from 0 to 1 (0 % to 100 %)
     the rate of calls is from 0 to 100000 a second
+    the step of a clock is from 1µs to 1s
     the spread is WEST,SOUTH,EAST,NORTH in degrees, west of east and south of north
     "#);
 }

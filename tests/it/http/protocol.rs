@@ -222,3 +222,43 @@ async fn wrong_methods_types_and_sizes_are_refused() {
     ");
     world.stop().await;
 }
+
+/// An agent as it is deployed reads nothing but what it knows; one that names features learns those of its manager.
+#[tokio::test]
+async fn a_poll_is_answered_with_features_by_who_names_some_and_else_byte_for_byte_as_ever() {
+    let world = World::start().await;
+    let area: Value = serde_json::from_str(AREA).unwrap();
+    let poll = async |body: &Value| world.post("/poll", body).await.ok();
+    let plain = |id: &str| json!({"id": id, "geographic_area": area, "number_of_children": 0});
+    let naming = |id: &str, features: Value| {
+        let mut body = plain(id);
+        (body["kind"], body["capabilities"]) = (json!("agent"), json!({"features": features}));
+        body
+    };
+    let id = |body: &Value| body["id"].as_str().unwrap().to_owned();
+    let deployed = id(&poll(&plain("")).await.json());
+    let newer = id(&poll(&naming("", json!(["interim", "values"]))).await.json());
+    let other = id(&poll(&naming("", json!(["brass"]))).await.json());
+    let unnamed = id(&poll(&naming("", json!([]))).await.json());
+    for offer in ["", "bytes"] {
+        if !offer.is_empty() {
+            world.submit(&strategy(offer)).await.ok();
+        }
+        // The second time the engine isn't asked.
+        for _ in 0..2 {
+            let as_ever = |child: &str| format!("{{\"id\":\"{child}\",\"new_release\":\"{offer}\"}}\n");
+            for (child, body) in [(&deployed, plain(&deployed)), (&unnamed, naming(&unnamed, json!([])))] {
+                let answer = poll(&body).await;
+                assert_eq!(answer.text(), as_ever(child));
+                assert_eq!(answer.header("content-type"), "application/json");
+            }
+            let newer_body = naming(&newer, json!(["interim", "values"]));
+            for (child, body) in [(&newer, newer_body), (&other, naming(&other, json!(["brass"])))] {
+                let told = "\"features\":[\"interim\",\"values\"]";
+                let expected = format!("{{\"id\":\"{child}\",\"new_release\":\"{offer}\",{told}}}");
+                assert_eq!(poll(&body).await.text(), expected);
+            }
+        }
+    }
+    world.stop().await;
+}

@@ -42,6 +42,55 @@ async fn histograms_of_children_tell_a_slow_version_from_a_good_one() {
     }
 }
 
+/// Times within a hundredth of a millisecond, and a new version that takes 0.75 % or 0.25 % longer.
+pub(super) fn within_a_bucket(slow: bool) -> impl Fn(&mut FleetConfig) {
+    move |config| {
+        config.kind = Kind::Modern;
+        let (base, new) =
+            ("uniform:8ms,8.01ms", if slow { "uniform:8.06ms,8.07ms" } else { "uniform:8.02ms,8.03ms" });
+        config.traffic.base.latency = base.parse().unwrap();
+        config.traffic.new.latency = new.parse().unwrap();
+    }
+}
+
+/// A tolerance that is narrower than the buckets of a histogram.
+pub(super) const NARROW: &str = "duration: 1s, interval: 1s, metrics: [{name: times, provider: children, \
+    metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 0.5%}]";
+
+/// What two agents told a manager that reads values, and how it judged that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_histogram_could_not_tell_apart_is_told_by_values() {
+    let told = [(true, "RolledBack", "fail"), (false, "Done", "pass")];
+    for (slow, state, verdict) in told {
+        let world = World::start().await;
+        let agents = Agents::below(&world, 2, within_a_bucket(slow));
+        registered(&world, 2).await;
+        world.submit(&even(&judged("exact", NARROW))).await.ok();
+        let shown = in_state(&world, "exact", state).await;
+        assert_eq!(shown["analyses"][0]["verdict"], verdict, "{:#}", shown["analyses"][0]);
+        agents.end().await;
+        world.stop().await;
+    }
+}
+
+/// The same agents with clocks of a millisecond: all calls seem to take as long, and nothing can be said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_too_coarse_for_the_tolerance_makes_no_verdict() {
+    let world = World::start().await;
+    let agents = Agents::below(&world, 2, |config| {
+        within_a_bucket(true)(config);
+        config.clock = "1ms".parse().unwrap();
+    });
+    registered(&world, 2).await;
+    world.submit(&even(&judged("coarse", NARROW))).await.ok();
+    let shown = in_state(&world, "coarse", "Paused").await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!(analysis["verdict"], "inconclusive", "{analysis:#}");
+    assert!(analysis.to_string().contains("can't be told from these data"), "{analysis:#}");
+    agents.end().await;
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agents_that_count_nothing_are_no_data_and_no_pass() {
     let world = World::start().await;

@@ -6,7 +6,11 @@ use choirmaster::{
 };
 use serde_json::{Value, json};
 
-use super::{Agents, in_state, judged, look_until, registered};
+use super::{
+    Agents,
+    children::{NARROW, within_a_bucket},
+    in_state, judged, look_until, registered,
+};
 use crate::{
     analysis::random::Random,
     tree::levels,
@@ -93,6 +97,17 @@ async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_o
         let evidence = &analysis["metrics"][0]["evidence"];
         let count = |side: &str| evidence[side]["count"].as_u64().unwrap();
         assert!(count("baseline") + count("canary") >= 39_900, "{analysis:#}");
+        end(worlds, agents).await;
+    });
+    futures_util::future::join_all(told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_of_agents_two_levels_below_tell_what_histograms_could_not() {
+    let told = [(true, "RolledBack", "fail"), (false, "Done", "pass")];
+    let told = told.map(|(slow, state, verdict)| async move {
+        let (shown, worlds, agents) = over_a_tree(verdict, NARROW, state, within_a_bucket(slow)).await;
+        assert_eq!(shown["analyses"][0]["verdict"], verdict, "{:#}", shown["analyses"][0]);
         end(worlds, agents).await;
     });
     futures_util::future::join_all(told).await;
