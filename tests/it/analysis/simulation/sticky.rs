@@ -1,13 +1,11 @@
 //! Sessions: all calls of one go to one version, and are alike. They come in 64 groups of users, as they are told up a tree.
 
-use std::fmt::Write as _;
-
 use choirmaster::analysis::{
     Design, End, Histogram, Judgement, Occasion, Sample, Spending, Stratum, Tolerance, Verdict,
     clusters::MAX_GROUPS,
 };
 
-use super::{ALPHA, Ending, TOLERANCE, Tally, exceeds, run_with, shapes::latency};
+use super::{ALPHA, Ending, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency};
 use crate::analysis::random::Random;
 
 /// Calls of a release in all.
@@ -28,11 +26,7 @@ struct Cell {
     is_told: bool,
 }
 
-impl Cell {
-    fn new(session: u64, share: f64, looks: u64) -> Self {
-        Self { session, share, looks, ratio: 1.0 + TOLERANCE, is_told: true }
-    }
-
+impl Null for Cell {
     fn name(&self) -> String {
         let split = format!("{:.0}:{:.0}", (1.0 - self.share) * 100.0, self.share * 100.0);
         format!("sessions of {}, {} × {}, {split}", self.session, self.looks, CALLS / self.looks)
@@ -54,6 +48,16 @@ impl Cell {
             }
         }
         unreachable!("the last look has a verdict")
+    }
+
+    fn at(&self, ratio: f64) -> Self {
+        Self { ratio, ..*self }
+    }
+}
+
+impl Cell {
+    fn new(session: u64, share: f64, looks: u64) -> Self {
+        Self { session, share, looks, ratio: 1.0 + TOLERANCE, is_told: true }
     }
 
     /// The sessions of an interval.
@@ -124,26 +128,7 @@ fn calls_of_sessions_without_groups_are_no_evidence() {
 #[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation -- --ignored --nocapture"]
 fn calls_of_sessions_are_judged_at_alpha() {
     // A run leaves out each group in turn: fewer of them.
-    let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(2_000, |runs| runs.parse().unwrap());
-    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
-    let cells: Vec<Cell> = cells().into_iter().filter(|cell| cell.name().contains(only.as_str())).collect();
-    let mut text =
-        "| cell | false alarms | false passes | equal: passes | 1.2: fails |\n|---|---:|---:|---:|---:|\n"
-            .to_owned();
-    let mut faults = Vec::new();
-    for cell in &cells {
-        let null = tally(cell, runs);
-        let equal = tally(&Cell { ratio: 1.0, ..*cell }, runs / 4);
-        let worse = tally(&Cell { ratio: 1.2, ..*cell }, runs / 4);
-        let shares = [null.share_failed(), null.share_passed(), equal.share_passed(), worse.share_failed()];
-        let shares: Vec<String> = shares.iter().map(|share| format!("{share:.4}")).collect();
-        let _ = writeln!(text, "| {} | {} |", cell.name(), shares.join(" | "));
-        for (what, count) in [("false alarms", null.failed), ("false passes", null.passed)] {
-            if exceeds(count, runs, ALPHA, cells.len()) {
-                faults.push(format!("{}: {count} {what} in {runs} runs", cell.name()));
-            }
-        }
-    }
-    println!("{text}");
+    let asked = asked(2_000);
+    let faults = measure(&asked.of(cells()), asked.runs, 4, 1.2);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
