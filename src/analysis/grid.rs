@@ -14,7 +14,6 @@
 use std::collections::BTreeMap;
 
 use super::{
-    dist::binomial_sf,
     histogram::Histogram,
     spread::{Axis, Cell, LEAST_STEP, Step, TIE},
     values::{Clock, Rounding, Values},
@@ -141,13 +140,23 @@ fn mixed_buckets(buckets: &Histogram) -> Option<f64> {
         let (peak, neighbours) = (at(index), at(index - 1) + at(index + 1));
         peaks += peak;
         beside += neighbours;
-        others += within(value - 0.5 * COMMON_STEP_MS, value + 0.5 * COMMON_STEP_MS) - peak - neighbours;
+        let all = within(value - 0.5 * COMMON_STEP_MS, value + 0.5 * COMMON_STEP_MS);
+        others += all.saturating_sub(peak + neighbours);
         different += u32::from(2 * peak > neighbours);
     }
     // The sides of a narrow peak are steep: what is beside it is more than what is further off.
     let is_apart = different >= LEAST_PEAKS || beside <= 2 * others;
-    let chance = binomial_sf(peaks, peaks + beside, SMOOTH_SHARE);
-    (peaks > 0 && is_apart && chance < CHANCE).then_some(COMMON_STEP_MS)
+    (is_apart && ln_chance(peaks, peaks + beside, SMOOTH_SHARE) < CHANCE.ln()).then_some(COMMON_STEP_MS)
+}
+
+/// The logarithm of a bound on the probability of `k` or more of `n` (Chernoff 1952), at a cost that doesn't grow with them.
+fn ln_chance(k: u64, n: u64, p: f64) -> f64 {
+    let share = k as f64 / n as f64;
+    if n == 0 || share <= p {
+        return 0.0;
+    }
+    let part = |of: f64, expected: f64| if of > 0.0 { of * (of / expected).ln() } else { 0.0 };
+    -(n as f64) * (part(share, p) + part(1.0 - share, 1.0 - p))
 }
 
 fn is_multiple(value: f64, of: f64) -> bool {

@@ -289,6 +289,22 @@ fn times_of_a_fine_clock_are_not_taken_for_those_of_two() {
     }
 }
 
+/// Whatever is said of how many there were, it costs no more to look at.
+#[test]
+fn as_many_calls_as_are_counted_are_looked_at_in_no_time() {
+    let step_of = |whole: u64, beside: u64, others: u64| {
+        let mut all = in_buckets([15.0].into_iter());
+        for (ms, count) in [(15.0, whole - 1), (14.85, beside / 2), (15.15, beside / 2), (14.6, others)] {
+            all.record(ms, count).unwrap();
+        }
+        grid::common_clock(&all.with_clock(Clock::CONTINUOUS)).step
+    };
+    // Two fifths, hardly more than that, and nearly all.
+    assert_eq!(step_of(1 << 46, 3 << 45, 1 << 46), Some(0.0));
+    assert_eq!(step_of((1 << 46) + (1 << 24), 3 << 45, 1 << 46), Some(0.0));
+    assert_eq!(step_of(1 << 47, 1 << 44, 1 << 46), Some(1.0));
+}
+
 /// Ten calls a child are too few to show two clocks; those of all children show them.
 #[test]
 fn what_no_child_shows_by_itself_is_seen_in_all_together() {
