@@ -300,7 +300,10 @@ impl Values {
     #[must_use]
     pub fn in_buckets(self) -> Self {
         match sketched(&self.form) {
-            Ok((buckets, sum_ns)) => Self { form: Form::Sketch { buckets, sum_ns }, ..self },
+            Ok((buckets, sum_ns)) => {
+                let form = Form::Sketch { buckets: buckets.into_owned(), sum_ns };
+                Self { form, ..self }
+            }
             Err(_) => self,
         }
     }
