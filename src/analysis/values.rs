@@ -299,9 +299,11 @@ impl Values {
     /// The same in buckets, as if there were more different ones. Values that can't be counted so stay as they are.
     #[must_use]
     pub fn in_buckets(self) -> Self {
-        let sketch = sketched(&self.form).map(|(buckets, sum_ns)| (buckets.into_owned(), sum_ns));
-        match sketch {
-            Ok((buckets, sum_ns)) => Self { form: Form::Sketch { buckets, sum_ns }, ..self },
+        match sketched(&self.form) {
+            Ok((buckets, sum_ns)) => {
+                let form = Form::Sketch { buckets: buckets.into_owned(), sum_ns };
+                Self { form, ..self }
+            }
             Err(_) => self,
         }
     }

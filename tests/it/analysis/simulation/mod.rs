@@ -19,6 +19,7 @@ mod cells;
 mod children;
 mod kept;
 mod mutants;
+mod planned;
 mod power;
 mod shapes;
 mod sticky;
