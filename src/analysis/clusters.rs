@@ -72,15 +72,16 @@ impl Clusters {
         }
     }
 
-    /// How much more a statistic of this variance varies than that of independent calls. `None`: too few groups to tell.
-    pub fn inflation(&self, variance: f64) -> Option<Inflation> {
+    /// How much more a statistic of this variance varies than that of independent calls. Too few groups to tell are refused with
+    /// how many had calls.
+    pub fn inflation(&self, variance: f64) -> Result<Inflation, usize> {
         if self.is_empty() || variance <= 0.0 {
-            return Some(Inflation::NONE);
+            return Ok(Inflation::NONE);
         }
         let with_calls = || self.groups.iter().filter(|group| group.calls > 0.0);
         let count = with_calls().count();
         if count < LEAST_GROUPS {
-            return None;
+            return Err(count);
         }
         let between = self.groups.iter().map(|group| group.score * group.score).sum::<f64>();
         let between = between * (count as f64 - 1.0) / count as f64;
@@ -88,8 +89,38 @@ impl Clusters {
         let squares: f64 = with_calls().map(|group| group.calls * group.calls).sum();
         let freedom = (calls * calls / squares - 1.0).max(1.0);
         // Calls of one user are alike or they are not: they aren't worth more than others.
-        Some(Inflation { factor: 1.0 + (between - self.variance).max(0.0) / variance, freedom })
+        Ok(Inflation { factor: 1.0 + (between - self.variance).max(0.0) / variance, freedom })
     }
+}
+
+/// What the jackknife tells of an estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Jackknifed {
+    pub estimate: f64,
+    pub variance: f64,
+    /// How many groups it was seen between.
+    pub groups: f64,
+}
+
+/// An estimate from all groups, and its variance as it is seen between them. `None`: fewer than [`LEAST_GROUPS`], or none can be
+/// spared.
+pub fn jackknife<T>(
+    groups: &[T],
+    estimate: impl Fn(&mut dyn Iterator<Item = &T>) -> Option<f64>,
+) -> Option<Jackknifed> {
+    if groups.len() < LEAST_GROUPS {
+        return None;
+    }
+    let without = |left_out: usize| {
+        let mut others = groups.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, group)| group);
+        estimate(&mut others)
+    };
+    let each = (0..groups.len()).map(without).collect::<Option<Vec<f64>>>()?;
+    let count = groups.len() as f64;
+    let mean = each.iter().sum::<f64>() / count;
+    let squares: f64 = each.iter().map(|one| (one - mean).powi(2)).sum();
+    let variance = squares * (count - 1.0) / count;
+    Some(Jackknifed { estimate: estimate(&mut groups.iter())?, variance, groups: count })
 }
 
 /// The sums of a hypothesis over strata that are ranked together, without a group.

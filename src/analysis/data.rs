@@ -29,7 +29,7 @@ pub struct Counts {
 }
 
 /// How it was chosen which calls a version gets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Assignment {
     /// Each call by itself.
@@ -46,6 +46,12 @@ impl Assignment {
     pub fn is_sticky(self) -> bool {
         self != Self::Call
     }
+
+    /// Whether it is the one that goes without saying.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub(crate) fn is_call(&self) -> bool {
+        !self.is_sticky()
+    }
 }
 
 /// What both versions did during one interval, under one stage and split.
@@ -60,7 +66,7 @@ pub struct Stratum {
     /// version that fails more often must not look like a split that wasn't ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<[u64; 2]>,
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "Assignment::is_call")]
     pub assignment: Assignment,
     /// Where calls depend on each other: to which group of users, by a hash, all of these belong; below
     /// [`super::clusters::MAX_GROUPS`]. Groups of one interval, stage and split are ranked together.
@@ -70,11 +76,6 @@ pub struct Stratum {
     pub interval: u64,
     pub baseline: Sample,
     pub canary: Sample,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_default(assignment: &Assignment) -> bool {
-    *assignment == Assignment::default()
 }
 
 impl Stratum {
@@ -162,6 +163,16 @@ impl Sample {
                 Some(Self::Values(sum))
             }
             _ => None,
+        }
+    }
+
+    /// Nothing, in the same form.
+    #[must_use]
+    pub fn none(&self) -> Self {
+        match self {
+            Self::Counts(_) => Self::Counts(Counts::default()),
+            Self::Measured(values) => Self::Measured(values.none()),
+            Self::Values(_) | Self::Histogram(_) => Self::Values(Vec::new()),
         }
     }
 

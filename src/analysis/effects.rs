@@ -14,6 +14,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    clusters::{LEAST_GROUPS, jackknife},
     data::{Counts, Sample, Stratum},
     dist::normal_z,
     group::{Group, Rule},
@@ -109,17 +110,69 @@ pub struct Between {
 }
 
 impl Effect {
-    /// What a child measured of both versions; `None`: too little.
+    /// What a child measured of both versions under one split, in groups of users where calls depend on each other; `None`:
+    /// too little.
+    pub fn of_part(strata: &[Stratum]) -> Option<Self> {
+        match strata {
+            [stratum] if !stratum.assignment.is_sticky() => Self::of(stratum),
+            groups => Self::of_users(groups),
+        }
+    }
+
+    /// What a child measured of both versions in calls that don't depend on each other; `None`: too little.
     pub fn of(stratum: &Stratum) -> Option<Self> {
         match (&stratum.baseline, &stratum.canary) {
             (Sample::Counts(baseline), Sample::Counts(canary)) => Self::of_counts(*baseline, *canary),
             (Sample::Counts(_), _) | (_, Sample::Counts(_)) => None,
             _ => {
-                let rule = Rule { least_total: 0, zero_free: false };
-                let group = Group::of(std::slice::from_ref(stratum), rule, &<[Step; 2]>::default());
+                let group = times_of(stratum);
                 Self::of_times(&group.baseline, &group.canary)
             }
         }
+    }
+
+    /// The same estimates, with the information that is left where calls depend on each other, as it shows between groups of
+    /// users. Without groups such calls tell nothing.
+    fn of_users(strata: &[Stratum]) -> Option<Self> {
+        let has_calls = |stratum: &&Stratum| stratum.calls() != [0, 0];
+        let groups: Vec<&Stratum> = strata.iter().filter(has_calls).collect();
+        if groups.len() < LEAST_GROUPS || groups.iter().any(|stratum| stratum.group.is_none()) {
+            return None;
+        }
+        let counts = |stratum: &&Stratum| match (&stratum.baseline, &stratum.canary) {
+            (Sample::Counts(baseline), Sample::Counts(canary)) => Some([*baseline, *canary]),
+            _ => None,
+        };
+        match groups.iter().map(counts).collect::<Option<Vec<_>>>() {
+            Some(groups) => Self::of_counted_users(&groups),
+            None => Self::of_timed_users(&groups),
+        }
+    }
+
+    /// The variance of the score is the sum of the groups' squared scores, and no less than that of independent calls: so it is
+    /// right in the mean for one user with errors too.
+    fn of_counted_users(groups: &[[Counts; 2]]) -> Option<Self> {
+        let sum = |side: usize| {
+            groups.iter().fold(Counts::default(), |sum, group| Counts {
+                calls: sum.calls.saturating_add(group[side].calls),
+                events: sum.events.saturating_add(group[side].events),
+            })
+        };
+        let [baseline, canary] = [sum(0), sum(1)];
+        let whole = Self::of_counts(baseline, canary)?;
+        let share = canary.calls as f64 / (baseline.calls as f64 + canary.calls as f64);
+        let score = |[base, new]: &[Counts; 2]| new.events as f64 - (base.events + new.events) as f64 * share;
+        let squares: f64 = groups.iter().map(|group| score(group).powi(2)).sum();
+        Some(Self { w: whole.w / (squares / whole.w).max(1.0), ..whole })
+    }
+
+    fn of_timed_users(groups: &[&Stratum]) -> Option<Self> {
+        let logs: Vec<[Logs; 2]> = groups.iter().map(|group| Logs::of(group)).collect();
+        let jackknifed = jackknife(&logs, Logs::difference)?;
+        // As of few values: one over a variance of so few groups is too large in the mean by this.
+        let shrink = (jackknifed.groups - 3.0) / (jackknifed.groups - 1.0);
+        let w = shrink / jackknifed.variance;
+        (w > 0.0 && w.is_finite()).then_some(Self { theta: jackknifed.estimate, w })
     }
 
     /// The difference of the means of the logarithms of times.
@@ -151,6 +204,39 @@ impl Effect {
     pub fn mean(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         let (w, wt) = all.into_iter().fold((0.0, 0.0), |(w, wt), of| (w + of.w, wt + of.w * of.theta));
         (w > 0.0).then(|| Self { theta: wt / w, w })
+    }
+}
+
+fn times_of(stratum: &Stratum) -> Group {
+    let rule = Rule { least_total: 0, zero_free: false };
+    Group::of(std::slice::from_ref(stratum), rule, &<[Step; 2]>::default())
+}
+
+/// Values of one version in a group of users, and the sum of their logarithms.
+#[derive(Debug, Clone, Copy)]
+struct Logs {
+    n: f64,
+    sum: f64,
+}
+
+impl Logs {
+    fn of(stratum: &Stratum) -> [Self; 2] {
+        let group = times_of(stratum);
+        [&group.baseline, &group.canary].map(|side| {
+            Moments::of(side).map_or(Self { n: 0.0, sum: 0.0 }, |of| Self { n: of.n, sum: of.n * of.mean })
+        })
+    }
+
+    /// Of their means over groups, canary less baseline; `None`: too few values.
+    fn difference(groups: &mut dyn Iterator<Item = &[Self; 2]>) -> Option<f64> {
+        let mut sums = [Self { n: 0.0, sum: 0.0 }; 2];
+        for (sum, more) in groups.flat_map(|sides| (0..2).zip(sides)) {
+            let sum = &mut sums[sum];
+            *sum = Self { n: sum.n + more.n, sum: sum.sum + more.sum };
+        }
+        let [baseline, canary] = sums;
+        let are_enough = baseline.n >= LEAST_VALUES && canary.n >= LEAST_VALUES;
+        are_enough.then(|| canary.sum / canary.n - baseline.sum / baseline.n)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, cell::RefCell};
 
 use super::{
+    clusters::LEAST_GROUPS,
     data::{Counts, Sample, Stratum},
     design::{Design, End, Question, Tolerance},
     dist::{binomial_cdf, normal_z},
@@ -383,11 +384,14 @@ fn hindered(obstacle: &Obstacle) -> String {
             "Inconclusive: the points of a series depend on each other and are worth {points:.0} independent ones on a \
              side; it takes 20."
         ),
-        Obstacle::Sticky => {
-            "Inconclusive: all calls of one user go to one version, so they are no independent calls, and they did not \
-             come in groups of users by which it could be told what they are worth."
-                .to_owned()
-        }
+        Obstacle::Sticky { calls, of } => format!(
+            "Inconclusive: all calls of one user or child go to one version, so they are no independent calls, and {calls} \
+             of {of} did not come in groups of users by which it could be told what they are worth."
+        ),
+        Obstacle::FewGroups(groups) => format!(
+            "Inconclusive: all calls of one user or child go to one version, and {groups} of the groups of users that they \
+             came in had calls: it takes {LEAST_GROUPS} to tell what such calls are worth."
+        ),
         Obstacle::UnknownRunVariation => {
             "Inconclusive: how much one version varies from run to run isn't known; it \
              takes 5 earlier runs, or runVariation."

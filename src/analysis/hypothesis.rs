@@ -210,8 +210,8 @@ impl Hypothesis {
         }
     }
 
-    /// What calls that depend on each other add to the variance. `None`: too few groups to tell.
-    pub fn between_groups(&self) -> Option<Inflation> {
+    /// What calls that depend on each other add to the variance. Too few groups to tell are refused with how many had calls.
+    pub fn between_groups(&self) -> Result<Inflation, usize> {
         self.clusters.inflation(self.sums.variance())
     }
 

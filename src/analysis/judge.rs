@@ -95,8 +95,13 @@ pub(super) enum Obstacle {
     Split(Split),
     FewEffectivePoints(f64),
     UnknownRunVariation,
-    /// Calls that depend on each other came without groups, or with too few.
-    Sticky,
+    /// So many calls, of so many, depend on each other and came without groups.
+    Sticky {
+        calls: u64,
+        of: u64,
+    },
+    /// Calls that depend on each other came in so few groups.
+    FewGroups(usize),
 }
 
 /// What a look decided, before it is explained.
@@ -271,8 +276,12 @@ impl Judgement {
         if baseline || canary {
             return Some(Obstacle::NoData { baseline, canary });
         }
-        if strata.iter().any(|stratum| stratum.assignment.is_sticky() && stratum.group.is_none()) {
-            return Some(Obstacle::Sticky);
+        let calls = |of: &dyn Fn(&&Stratum) -> bool| -> u64 {
+            strata.iter().filter(of).flat_map(Stratum::calls).fold(0, u64::saturating_add)
+        };
+        let sticky = calls(&|stratum| stratum.assignment.is_sticky() && stratum.group.is_none());
+        if sticky > 0 {
+            return Some(Obstacle::Sticky { calls: sticky, of: calls(&|_| true) });
         }
         self.splits.mismatch(self.design.alpha).map(Obstacle::Split)
     }
@@ -288,7 +297,7 @@ impl Judgement {
             Sampling::Series => series_inflation(strata)?,
         };
         let of = |hypothesis: &Hypothesis| {
-            let mut inflation = hypothesis.between_groups().ok_or(Obstacle::Sticky)?;
+            let mut inflation = hypothesis.between_groups().map_err(Obstacle::FewGroups)?;
             inflation.factor += series - 1.0;
             for more in [runs, self.children.beyond_calls()].into_iter().flatten() {
                 inflation.factor += self.between_runs_factor(hypothesis, strata, more);

@@ -69,6 +69,22 @@ pub struct ChildSplit {
 }
 
 impl Split {
+    /// Without calls.
+    pub fn new(share: f64) -> Self {
+        Self { share, baseline: 0, canary: 0, groups: Vec::new() }
+    }
+
+    /// Adds calls, of a group of users if all calls of a user go to one version.
+    pub fn note(&mut self, group: Option<u8>, calls: [u64; 2]) {
+        self.baseline = self.baseline.saturating_add(calls[0]);
+        self.canary = self.canary.saturating_add(calls[1]);
+        let Some(group) = group else { return };
+        match self.groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, [m, n])) => (*m, *n) = (m.saturating_add(calls[0]), n.saturating_add(calls[1])),
+            None => self.groups.push((group, calls)),
+        }
+    }
+
     /// ln E.
     fn ln_evidence(&self) -> f64 {
         let worth = self.worth();
@@ -95,7 +111,7 @@ impl Split {
     /// Standard deviations by which the canary's calls are off.
     pub fn z(&self) -> f64 {
         let calls = self.baseline as f64 + self.canary as f64;
-        let deviation = (calls * self.share * (1.0 - self.share)).sqrt();
+        let deviation = (calls * self.share * (1.0 - self.share) / self.worth()).sqrt();
         if deviation > 0.0 { (self.canary as f64 - calls * self.share) / deviation } else { 0.0 }
     }
 }
@@ -106,18 +122,11 @@ impl Splits {
         let is_same = |split: &Split| {
             split.share.to_bits() == share.to_bits() && split.groups.is_empty() == group.is_none()
         };
-        if !self.0.iter().any(is_same) {
-            let groups = group.map(|group| (group, [0, 0])).into_iter().collect();
-            self.0.push(Split { share, baseline: 0, canary: 0, groups });
-        }
-        let Some(split) = self.0.iter_mut().find(|split| is_same(split)) else { return };
-        split.baseline = split.baseline.saturating_add(calls[0]);
-        split.canary = split.canary.saturating_add(calls[1]);
-        let Some(group) = group else { return };
-        match split.groups.iter_mut().find(|(known, _)| *known == group) {
-            Some((_, [m, n])) => (*m, *n) = (m.saturating_add(calls[0]), n.saturating_add(calls[1])),
-            None => split.groups.push((group, calls)),
-        }
+        let at = self.0.iter().position(is_same).unwrap_or_else(|| {
+            self.0.push(Split::new(share));
+            self.0.len() - 1
+        });
+        self.0[at].note(group, calls);
     }
 
     fn ln_evidence(&self) -> f64 {

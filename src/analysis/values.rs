@@ -135,6 +135,12 @@ impl Values {
         Ok(Self { form: Form::Exact(Vec::new()), clock: clock.check()?, width: None })
     }
 
+    /// None, of the same clock.
+    #[must_use]
+    pub fn none(&self) -> Self {
+        Self { form: Form::Exact(Vec::new()), clock: self.clock, width: None }
+    }
+
     /// Values as a clock showed them, in milliseconds.
     pub fn of(values: impl IntoIterator<Item = f64>, clock: Clock) -> Result<Self, ValuesFault> {
         let mut all = Self::new(clock)?;
@@ -285,6 +291,15 @@ impl Values {
         match &self.form {
             Form::Sketch { buckets, .. } => buckets.clone(),
             Form::Exact(pairs) => bucketed(pairs).unwrap_or_else(|_| Histogram::of_one_form()),
+        }
+    }
+
+    /// The same in buckets, as if there were more different ones. Values that can't be counted so stay as they are.
+    #[must_use]
+    pub fn in_buckets(self) -> Self {
+        match sketched(&self.form) {
+            Ok((buckets, sum_ns)) => Self { form: Form::Sketch { buckets, sum_ns }, ..self },
+            Err(_) => self,
         }
     }
 

@@ -28,7 +28,8 @@ pub(super) async fn look(
     mut found: Metered,
 ) -> Result<Metered, String> {
     if metric.is_judged_on_the_way() {
-        let so_far = ranges::so_far(reports.merged(engine, due).await?, of, metric, found.clone());
+        let so_far =
+            ranges::so_far(reports.merged(engine, due).await?, of, metric, &due.strategy, found.clone());
         if so_far.verdict.is_some() {
             return Ok(so_far);
         }

@@ -4,15 +4,23 @@
 //! version's errors, and whoever keeps no histogram nothing of how times are spread: that is no data, and neither 0 nor a
 //! pass.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
 
 use super::{agenda::Due, threshold};
 use crate::{
-    analysis::{Sample, Stratum, Verdict},
+    analysis::{Assignment, Sample, Stratum, Verdict},
     engine::Engine,
     model::{ChildKey, ReleaseKey, StageStatus},
     release::{
-        analysis::Metered, assignment::Slot, state::State, strata::Strata, summary::Summary,
+        analysis::Metered,
+        assignment::Slot,
+        state::State,
+        strata::{Sides, Strata},
+        summary::Summary,
         upstream::aggregate,
     },
     store::rows::StageResultRow,
@@ -154,8 +162,34 @@ pub(super) async fn strata_since(
     });
     // All are looked at once: their order alone counts.
     let strata =
-        (0..).zip(pairs).map(|(at, (name, baseline, canary))| Stratum::new(name, at, baseline, canary));
+        (0..).zip(pairs).flat_map(|(at, (name, baseline, canary))| then_and_now(&name, at, baseline, canary));
     Ok(Some(strata.collect()))
+}
+
+/// What a child measured of the new version, by group of users where all calls of a user go to one version.
+type Apart = BTreeMap<(Assignment, Option<u8>), Sample>;
+
+/// Two releases side by side: group by group, where both tell them apart.
+fn then_and_now(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> Vec<Stratum> {
+    let keys = || baseline.keys().chain(canary.keys());
+    let sticky = keys().map(|(assignment, _)| *assignment).max().unwrap_or_default();
+    let are_groups = keys().all(|(_, group)| group.is_some());
+    if !are_groups {
+        let sum = |side: Apart| side.into_values().reduce(|sum, more| sum.clone().with(&more).unwrap_or(sum));
+        let both = sum(baseline).zip(sum(canary));
+        let stratum =
+            |(baseline, canary)| Stratum { assignment: sticky, ..Stratum::new(name, at, baseline, canary) };
+        return both.map(stratum).into_iter().collect();
+    }
+    let keys: BTreeSet<_> = keys().copied().collect();
+    let pair = |key: (Assignment, Option<u8>)| {
+        let none = |other: Option<&Sample>| other.map(Sample::none);
+        let (before, now) = (baseline.remove(&key), canary.remove(&key));
+        let (before_none, now_none) = (none(now.as_ref()), none(before.as_ref()));
+        let stratum = Stratum::new(name, at, before.or(before_none)?, now.or(now_none)?);
+        Some(Stratum { assignment: key.0, group: key.1, ..stratum })
+    };
+    keys.into_iter().filter_map(pair).collect()
 }
 
 /// One measurement of the new version over all children.
@@ -201,12 +235,21 @@ impl Report {
     }
 
     /// What it says of the new version, if that can be compared.
-    fn new_version(&self, strategy: &Strategy, of: ChildMetric) -> Option<Sample> {
-        let total = Strata::of([&self.summary], self.stage(strategy)?.new_traffic).total();
-        match of {
-            ChildMetric::ErrorRate => total.counts.map(|[_, new]| Sample::Counts(new)),
-            ChildMetric::ResponseTime => total.times.map(|[_, new]| Sample::Measured(new)),
+    fn new_version(&self, strategy: &Strategy, of: ChildMetric) -> Option<Apart> {
+        let strata = Strata::of([&self.summary], self.stage(strategy)?.new_traffic);
+        let is_sticky = strategy.is_sticky(self.slot.stage_index());
+        let told = |said: Assignment| if is_sticky { said.max(Assignment::User) } else { said };
+        let sample = |sides: Sides| match of {
+            ChildMetric::ErrorRate => sides.counts.map(|[_, new]| Sample::Counts(new)),
+            ChildMetric::ResponseTime => sides.times.map(|[_, new]| Sample::Measured(new)),
+        };
+        let mut apart: BTreeMap<_, Strata> = BTreeMap::new();
+        for (key, sides) in strata.iter() {
+            apart.entry((told(key.assignment), key.group)).or_default().add(*key, sides);
         }
+        let apart: Apart =
+            apart.into_iter().filter_map(|(of, strata)| Some((of, sample(strata.total())?))).collect();
+        (!apart.is_empty()).then_some(apart)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What children have reported so far, of stages that may still go on: managers, and agents that report while they test.
 //!
 //! Reports are cumulative. A look merges those of all, subtracts what earlier looks took, part by part (stage, split,
-//! interval), and appends the rest: so what was looked at never changes, and whoever reports late, or once and for all at the
+//! interval, group of users), and appends the rest: so what was looked at never changes, and whoever reports late, or once and for all at the
 //! end, counts at the next look. Where less is there than was taken, because a child began anew, that part waits until
 //! there is more.
 
@@ -12,7 +12,7 @@ use tokio::{sync::OnceCell, task::spawn_blocking};
 use super::{agenda::Due, children, off::Off};
 use crate::{
     analysis::{
-        Sample, Stratum,
+        Assignment, Sample, Stratum,
         effects::{Children, Told},
     },
     engine::Engine,
@@ -59,23 +59,18 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
     let (mut merged, mut after) = (Merged::default(), None);
     loop {
         let (members, more) = children::members(engine, due, after).await?;
-        let (Some(first), Some(last)) = (members.first(), members.last()) else {
-            match more {
-                Some(_) => after = more,
-                None => return Ok(merged),
-            }
-            continue;
-        };
-        let rows = children::rows(engine, due.release, *first, *last).await?;
-        let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
-        let adding = spawn_blocking(move || {
-            merged.add(&rows, &members, slot, &strategy);
-            merged
-        });
-        merged = adding.await.map_err(|error| {
-            tracing::error!(%error, release = due.id, "the reports of children could not be added up");
-            "the reports of children could not be added up; see the manager's log".to_owned()
-        })?;
+        if let (Some(first), Some(last)) = (members.first(), members.last()) {
+            let rows = children::rows(engine, due.release, *first, *last).await?;
+            let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
+            let adding = spawn_blocking(move || {
+                merged.add(&rows, &members, slot, &strategy);
+                merged
+            });
+            merged = adding.await.map_err(|error| {
+                tracing::error!(%error, release = due.id, "the reports of children could not be added up");
+                "the reports of children could not be added up; see the manager's log".to_owned()
+            })?;
+        }
         match more {
             Some(_) => after = more,
             None => return Ok(merged),
@@ -135,15 +130,24 @@ impl Merged {
             .filter_map(|(at, strata)| Some((*at, strategy.stages.get(usize::from(*at))?, strata)));
         stages.flat_map(move |(at, stage, strata)| {
             let part = move |(key, sides): (&Key, &Sides)| {
-                let found = stratum(stage, *key, sides, of)?;
+                let mut found = stratum(stage, *key, sides, of)?;
+                // Not every child knows how its calls are routed.
+                if strategy.is_sticky(Some(at.into())) && !found.assignment.is_sticky() {
+                    found.assignment = Assignment::User;
+                }
                 Some((Part { stage: at, key: *key }, named(found, *key)))
             };
             strata.iter().filter_map(part)
         })
     }
 
-    /// What is known of the new version's calls.
-    pub fn new_version(&self, of: ChildMetric) -> Option<Sample> {
+    /// What is known of the new version's calls, where none of them depend on each other.
+    pub fn new_version(&self, of: ChildMetric, strategy: &Strategy) -> Option<Sample> {
+        let is_sticky =
+            |(at, strata): (&u8, &Strata)| strata.are_sticky() || strategy.is_sticky(Some(usize::from(*at)));
+        if self.stages.iter().any(is_sticky) {
+            return None;
+        }
         let mut all = Strata::default();
         self.stages.values().for_each(|strata| all.merge(strata));
         let Sides { counts, times } = all.total();
@@ -253,6 +257,6 @@ fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Part {
     let stage = strategy.stages.iter().rposition(|stage| is_of(&stage));
     let split = name.rsplit_once(", split ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     let ordered = stage.and_then(|at| strategy.stages.get(at)).map_or(0, |stage| stage.new_traffic);
-    let key = Key { split: split.unwrap_or(ordered), interval: 0 };
+    let key = Key { split: split.unwrap_or(ordered), ..Key::default() };
     Part { stage: stage.unwrap_or_default() as u8, key }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     analysis::{
-        Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, effects::Children,
+        Assignment, Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, effects::Children,
         previous::LEAST_WINDOWS,
     },
     engine::Engine,
@@ -85,7 +85,7 @@ async fn one(
             if !due.is_last && analysis.duration.is_some() && metric.is_judged_on_the_way() =>
         {
             let merged = reports.merged(engine, due).await;
-            merged.map(|merged| ranges::so_far(merged, *of, metric, before.clone()))
+            merged.map(|merged| ranges::so_far(merged, *of, metric, &due.strategy, before.clone()))
         }
         (Source::Children(_), _) if !due.is_gathered => Ok(before.clone()),
         (Source::Children(of), _) if analysis.duration.is_none() => {
@@ -367,7 +367,12 @@ async fn compare(
         baseline = previous::kept(engine, due, previous, asked, every, from..=interval).await?;
     }
     if !canary.is_empty() || !baseline.is_empty() {
-        strata.push(Stratum::new(stage, interval, Sample::Values(baseline), Sample::Values(canary)));
+        let mut stratum = Stratum::new(stage, interval, Sample::Values(baseline), Sample::Values(canary));
+        // Side by side it is users that were assigned, and a provider tells nothing of them.
+        if found.previous.is_none() && due.strategy.is_sticky(due.stage) {
+            stratum.assignment = Assignment::User;
+        }
+        strata.push(stratum);
     }
     let kept: u64 = strata.iter().map(|stratum| stratum.canary.count().max(stratum.baseline.count())).sum();
     if kept > MAX_VALUES as u64 {

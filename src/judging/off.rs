@@ -7,7 +7,11 @@ use crate::{
     analysis::split::{ChildSplit, Split},
     engine::Engine,
     model::ChildKey,
-    release::{analysis::Metered, summary::Summary},
+    release::{
+        analysis::Metered,
+        strata::{Key, Stratum},
+        summary::Summary,
+    },
 };
 
 /// Most children that are shown.
@@ -20,28 +24,34 @@ const DEVIATIONS_SHOWN: f64 = 4.0;
 #[derive(Debug, Default)]
 pub(super) struct Off(Vec<(ChildKey, Split)>);
 
+/// The calls of both versions that a child told apart, or those of the whole stage.
+fn calls_of(summary: &Summary, ordered: u8) -> Vec<(Key, [u64; 2])> {
+    let both = |base: Option<u64>, new: Option<u64>| base.zip(new).map(|(base, new)| [base, new]);
+    if summary.strata.is_empty() {
+        let whole = Key { split: ordered, assignment: summary.assignment, ..Key::default() };
+        return both(summary.f1_calls, summary.f2_calls).map(|calls| (whole, calls)).into_iter().collect();
+    }
+    let of = |of: &Stratum| Some((Key::of(of, summary, ordered), both(of.f1_calls, of.f2_calls)?));
+    summary.strata.iter().filter_map(of).collect()
+}
+
 impl Off {
     /// Takes note of what a child reported of a stage that orders this split.
     pub fn note(&mut self, child: ChildKey, summaries: &[Summary], ordered: u8) {
-        let mut calls: BTreeMap<u8, [u64; 2]> = BTreeMap::new();
+        let mut splits: BTreeMap<Key, Split> = BTreeMap::new();
         for summary in summaries {
-            let whole = [(None, summary.f1_calls, summary.f2_calls)];
-            let parts: Vec<_> =
-                summary.strata.iter().map(|of| (of.split, of.f1_calls, of.f2_calls)).collect();
-            for (split, base, new) in if parts.is_empty() { &whole[..] } else { &parts } {
-                let Some((base, new)) = base.zip(*new) else { continue };
-                let [baseline, canary] = calls.entry(split.unwrap_or(ordered)).or_default();
-                *baseline = baseline.saturating_add(base);
-                *canary = canary.saturating_add(new);
+            for (key, calls) in calls_of(summary, ordered) {
+                // Without groups it can't be told what calls that depend on each other are worth.
+                if key.assignment.is_sticky() && key.group.is_none() {
+                    continue;
+                }
+                let of = Key { interval: 0, group: None, ..key };
+                let split = splits.entry(of).or_insert_with(|| Split::new(f64::from(key.split) / 100.0));
+                split.note(key.group, calls);
             }
         }
-        let splits = calls.into_iter().map(|(split, [baseline, canary])| Split {
-            share: f64::from(split) / 100.0,
-            baseline,
-            canary,
-            groups: Vec::new(),
-        });
-        let Some(most) = splits.max_by(|a, b| a.z().abs().total_cmp(&b.z().abs())) else { return };
+        let most = splits.into_values().max_by(|a, b| a.z().abs().total_cmp(&b.z().abs()));
+        let Some(most) = most else { return };
         if most.z().abs() > DEVIATIONS_SHOWN {
             self.0.push((child, most));
             self.0.sort_by(|(_, a), (_, b)| b.z().abs().total_cmp(&a.z().abs()));

@@ -2,6 +2,7 @@
 //!
 //! Whether a metric lies within it is measured once, over everything, when all have reported. Before that it fails if what came
 //! so far lies outside by more than chance explains, however often it is looked at: one stray error of few calls ends nothing.
+//! Of calls that depend on each other it isn't known what chance explains: they are measured at the end alone.
 
 use super::interim::Merged;
 use crate::{
@@ -10,16 +11,25 @@ use crate::{
         beyond::{LEVEL, Limit, is_beyond},
     },
     release::analysis::Metered,
-    strategy::analysis::{ChildMetric, Metric, Rule},
+    strategy::{
+        Strategy,
+        analysis::{ChildMetric, Metric, Rule},
+    },
 };
 
 /// Which quantile of times is meant where none is named.
 const MEDIAN: f64 = 0.5;
 
 /// A look at what children have reported so far. It passes nothing.
-pub(super) fn so_far(merged: &Merged, of: ChildMetric, metric: &Metric, mut found: Metered) -> Metered {
+pub(super) fn so_far(
+    merged: &Merged,
+    of: ChildMetric,
+    metric: &Metric,
+    strategy: &Strategy,
+    mut found: Metered,
+) -> Metered {
     let Rule::Threshold { min, max, quantile } = metric.rule else { return found };
-    let Some(sample) = merged.new_version(of).filter(|_| merged.is_interim) else { return found };
+    let Some(sample) = merged.new_version(of, strategy).filter(|_| merged.is_interim) else { return found };
     let quantile = quantile.unwrap_or(MEDIAN);
     let Some(value) = value(&sample, quantile) else { return found };
     let limits = [

@@ -32,6 +32,9 @@ pub const FEATURE_QUESTIONS: &str = "questions";
 /// The name of the feature: times of calls are reported value by value.
 pub const FEATURE_VALUES: &str = "values";
 
+/// The name of the feature: calls that all go to one version by user are reported as such, by groups of users.
+pub const FEATURE_GROUPS: &str = "groups";
+
 /// The name of the feature: a stage is reported while it goes on.
 pub const FEATURE_INTERIM: &str = "interim";
 

@@ -1,6 +1,6 @@
 //! Strata of a stage as they are judged.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{
     strata::{Key, Sides, Strata},
@@ -43,11 +43,16 @@ pub fn effects(summaries: &[Summary], split: u8) -> Option<Told> {
 fn child(summary: &Summary, split: u8) -> Told {
     let strata = Strata::of([summary], split);
     let of = |of: ChildMetric| {
-        let parts = strata.iter().filter_map(|(_, sides)| {
-            let [baseline, canary] = samples(sides, of)?;
-            Effect::of(&Stratum::new("", 0, baseline, canary))
-        });
-        let effect = Effect::mean(parts)?;
+        // Apart by what was ordered; groups of users tell together.
+        let mut parts: BTreeMap<Key, Vec<Stratum>> = BTreeMap::new();
+        for (key, sides) in strata.iter() {
+            if let Some([baseline, canary]) = samples(sides, of) {
+                let Key { assignment, group, .. } = *key;
+                let stratum = Stratum { assignment, group, ..Stratum::new("", 0, baseline, canary) };
+                parts.entry(key.family()).or_default().push(stratum);
+            }
+        }
+        let effect = Effect::mean(parts.values().filter_map(|part| Effect::of_part(part)))?;
         let mut effects = Effects::default();
         effects.note(effect);
         Some(effects)
@@ -63,7 +68,8 @@ pub fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Optio
         let _ = write!(name, ", split {} %", key.split);
     }
     let share = f64::from(key.split) / 100.0;
-    let found = Stratum::new(name, 0, baseline, canary);
+    let Key { assignment, group, .. } = key;
+    let found = Stratum { assignment, group, ..Stratum::new(name, 0, baseline, canary) };
     // Times are of successful calls: how calls were shared out is told by those who count all of them.
     Some(match sides.counts.filter(|_| share > 0.0 && share < 1.0) {
         Some(counts) => found.ordered(share).called(counts.map(|side| side.calls)),

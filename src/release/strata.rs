@@ -2,13 +2,16 @@
 //! counted together.
 //!
 //! A stratum of a stage is the split under which the calls were made, and an interval of the stage where a child tells
-//! several apart. A manager merges its children's numbers within a stratum, never across, and tells its parent the strata; so
+//! several apart. Where all calls of a user go to one version, it is a group of users instead, by a hash, over the whole
+//! stage: between groups it shows what such calls are worth (`analysis::clusters`). A manager merges its children's numbers within a stratum, never across, and tells its parent the strata; so
 //! a tree comes to the very numbers that one manager over all agents would have.
 //!
 //! Invariants:
 //! - merging is exact, and neither the order of children nor how they are spread over managers matters: all times have one
 //!   form before they meet ([`Values`]), with a clock that is known from their child's own report;
 //! - a stratum is what was ordered, never what came out: whoever selects by what came out compares selected calls;
+//! - calls that depend on each other never meet those that don't, and nobody is told of them who would take them for such;
+//! - the groups of one split are told all or none, and are kept exactly all or none;
 //! - what is not known of both versions is not known: nothing counts as 0.
 //!
 //! Deliberately not here: the judgement (`crate::analysis`), and who is asked (`judging`).
@@ -18,13 +21,25 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::summary::{Reported, Summary, Times};
-use crate::analysis::{Counts, Histogram, Values, bounds, grid, values::MAX_CALLS};
+use crate::analysis::{
+    Assignment, Clock, Counts, Histogram, Values, bounds, grid,
+    values::{MAX_CALLS, MAX_DISTINCT},
+};
 
-/// Most strata in one summary.
+/// Most strata without a group in one summary.
 pub const MAX_STRATA: usize = 64;
 
-/// Most text of the strata that are told to a parent, in bytes: half of what a result may have.
+/// Most text of the strata without a group that are told to a parent, in bytes: half of what a result may have.
 pub const MAX_STRATA_BYTES: usize = 512 * 1024;
+
+/// Most splits whose groups are told to a parent.
+pub const MAX_GROUPED_SPLITS: usize = 4;
+
+/// Most text of the strata of groups that are told to a parent, in bytes: with the others they leave room in a result.
+pub const MAX_GROUPED_BYTES: usize = 384 * 1024;
+
+/// Most different values that the groups of one split keep exactly, all together: a quarter of what each could keep by itself.
+const MAX_EXACT_IN_GROUPS: usize = 16_384;
 
 /// A stratum as it is reported and kept. f1 is the base version, f2 the new one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +49,12 @@ pub struct Stratum {
     pub split: Option<u8>,
     #[serde(default)]
     pub interval: u32,
+    /// How it was chosen which version a call goes to; `None`: as the summary says, and by user where there is a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignment: Option<Assignment>,
+    /// To which group of users all of these belong, over the whole stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,13 +73,24 @@ pub struct Stratum {
     pub f2_values: Option<Box<Values>>,
 }
 
-/// What tells one stratum of a stage from the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What tells one stratum of a stage from the others. What is absent in what an earlier build stored is its default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Percentage, as in [`Stratum`].
     pub split: u8,
     #[serde(default)]
     pub interval: u32,
+    #[serde(default, skip_serializing_if = "Assignment::is_call")]
+    pub assignment: Assignment,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
+}
+
+/// What whoever is told of strata understands of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Understood {
+    /// Groups of users, and that calls may depend on each other at all.
+    pub groups: bool,
 }
 
 /// The numbers of a stratum, of the base version and of the new one.
@@ -74,6 +106,26 @@ pub struct Sides {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strata(BTreeMap<Key, Sides>);
 
+impl Key {
+    /// Of what is reported of a stage that gives the new version `split` percent of the calls.
+    pub fn of(stratum: &Stratum, summary: &Summary, split: u8) -> Self {
+        let said = stratum.assignment.unwrap_or(summary.assignment);
+        // Whoever tells groups apart does so because calls depend on each other.
+        let is_unsaid = stratum.group.is_some() && !said.is_sticky();
+        Self {
+            split: stratum.split.unwrap_or(split),
+            interval: stratum.interval,
+            assignment: if is_unsaid { Assignment::User } else { said },
+            group: stratum.group,
+        }
+    }
+
+    /// What the groups of one split have in common; of what is no group, itself.
+    pub(super) fn family(self) -> Self {
+        Self { group: None, ..self }
+    }
+}
+
 impl Strata {
     /// Of what children reported of a stage that gives the new version `split` percent of the calls.
     pub fn of<'a>(summaries: impl IntoIterator<Item = &'a Summary>, split: u8) -> Self {
@@ -86,10 +138,10 @@ impl Strata {
                 if sides == Sides::default() {
                     continue;
                 }
-                let key = Key { split: stratum.split.unwrap_or(split), interval: stratum.interval };
-                strata.0.entry(key).or_default().merge(&sides);
+                strata.0.entry(Key::of(stratum, summary, split)).or_default().merge(&sides);
             }
         }
+        strata.bound();
         strata
     }
 
@@ -98,6 +150,31 @@ impl Strata {
         for (key, sides) in &other.0 {
             self.0.entry(*key).or_default().merge(sides);
         }
+        self.bound();
+    }
+
+    /// The groups of a split keep their values exactly while there are few in all, else all of them in buckets. What is too
+    /// many in a part is too many in the whole, so neither the order of merging nor how the parts were cut matters.
+    fn bound(&mut self) {
+        let mut values: BTreeMap<Key, usize> = BTreeMap::new();
+        for (key, sides) in self.0.iter().filter(|(key, _)| key.group.is_some()) {
+            *values.entry(key.family()).or_default() += sides.distinct();
+        }
+        for (key, sides) in self.0.iter_mut().filter(|(key, _)| key.group.is_some()) {
+            if values.get(&key.family()).is_some_and(|values| *values > MAX_EXACT_IN_GROUPS) {
+                sides.keep_in_buckets();
+            }
+        }
+    }
+
+    /// Whether there are calls that depend on each other.
+    pub fn are_sticky(&self) -> bool {
+        self.0.keys().any(|key| key.assignment.is_sticky())
+    }
+
+    /// Adds what was measured in one of them.
+    pub fn add(&mut self, key: Key, sides: &Sides) {
+        self.0.entry(key).or_default().merge(sides);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Sides)> {
@@ -112,19 +189,63 @@ impl Strata {
     }
 
     /// As they are told to a parent: at most [`MAX_STRATA`] and [`MAX_STRATA_BYTES`], those with the fewest calls left out.
-    pub fn told(self) -> Vec<Stratum> {
-        let mut all: Vec<(Key, Sides)> = self.0.into_iter().collect();
-        all.sort_by_key(|(key, sides)| (std::cmp::Reverse(sides.calls()), *key));
-        let mut bytes = 0;
-        let strata = all.into_iter().take(MAX_STRATA).map(|(key, sides)| sides.told(key));
-        let mut told: Vec<Stratum> = strata
-            .take_while(|stratum| {
-                bytes += serde_json::to_string(stratum).map_or(usize::MAX, |text| text.len());
-                bytes <= MAX_STRATA_BYTES
-            })
-            .collect();
-        told.sort_by_key(|stratum| (stratum.split, stratum.interval));
-        told
+    /// Groups beside them: those of at most [`MAX_GROUPED_SPLITS`] splits and [`MAX_GROUPED_BYTES`]. Who doesn't understand
+    /// groups is told nothing of calls that depend on each other.
+    pub fn told(self, parent: Understood) -> Vec<Stratum> {
+        let all = self.0.into_iter().filter(|(key, _)| parent.groups || !key.assignment.is_sticky());
+        let (grouped, others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| key.group.is_some());
+        let mut told = fullest(others);
+        told.extend(whole_families(grouped));
+        told.sort_by_key(|(key, _)| *key);
+        told.into_iter().map(|(_, stratum)| stratum).collect()
+    }
+}
+
+fn fullest(mut all: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
+    all.sort_by_key(|(key, sides)| (std::cmp::Reverse(sides.calls()), *key));
+    let mut bytes = 0_usize;
+    let strata = all.into_iter().take(MAX_STRATA).map(|(key, sides)| (key, sides.told(key)));
+    let fits = |(_, stratum): &(Key, Stratum)| {
+        bytes = bytes.saturating_add(text_bytes(stratum));
+        bytes <= MAX_STRATA_BYTES
+    };
+    strata.take_while(fits).collect()
+}
+
+/// Some of the groups of a split would be other users than all of them.
+fn whole_families(grouped: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
+    let mut families: BTreeMap<Key, Vec<(Key, Sides)>> = BTreeMap::new();
+    for (key, sides) in grouped {
+        families.entry(key.family()).or_default().push((key, sides));
+    }
+    let mut families: Vec<_> = families.into_iter().collect();
+    let calls = |groups: &[(Key, Sides)]| -> u64 { groups.iter().map(|(_, sides)| sides.calls()).sum() };
+    families.sort_by_key(|(family, groups)| (std::cmp::Reverse(calls(groups)), *family));
+    let (mut told, mut left) = (Vec::new(), MAX_GROUPED_BYTES);
+    for (_, groups) in families.into_iter().take(MAX_GROUPED_SPLITS) {
+        let mut groups: Vec<_> = groups.into_iter().map(|(key, sides)| (key, sides.told(key))).collect();
+        let bytes = |groups: &[(Key, Stratum)]| groups.iter().map(|(_, of)| text_bytes(of)).sum::<usize>();
+        if bytes(&groups) > left {
+            // Calls and errors are told even where there is no room for times.
+            for (_, stratum) in &mut groups {
+                stratum.forget_times();
+            }
+        }
+        if let Some(rest) = left.checked_sub(bytes(&groups)) {
+            left = rest;
+            told.extend(groups);
+        }
+    }
+    told
+}
+
+fn text_bytes(stratum: &Stratum) -> usize {
+    serde_json::to_string(stratum).map_or(usize::MAX, |text| text.len())
+}
+
+impl Stratum {
+    fn forget_times(&mut self) {
+        (self.f1_histogram, self.f2_histogram, self.f1_values, self.f2_values) = (None, None, None, None);
     }
 }
 
@@ -152,14 +273,21 @@ impl Sides {
         let base = counts(stratum.f1_calls, stratum.f1_errors);
         let new = counts(stratum.f2_calls, stratum.f2_errors);
         let [base_times, new_times] = [
-            (&stratum.f1_values, &stratum.f1_histogram, summary.f1_times_summary),
-            (&stratum.f2_values, &stratum.f2_histogram, summary.f2_times_summary),
+            (&stratum.f1_values, &stratum.f1_histogram, summary.f1_times_summary, base),
+            (&stratum.f2_values, &stratum.f2_histogram, summary.f2_times_summary, new),
         ]
-        .map(|(values, histogram, times)| {
-            let values = values.as_deref().cloned().or_else(|| counted(histogram.as_deref()?, times))?;
+        .map(|(values, histogram, times, calls)| {
+            // Few groups have users of both versions: where it is known that no call of one succeeded, its times are known.
+            let none = calls.is_some_and(|calls| calls.calls == calls.events) && stratum.group.is_some();
+            let none = || none.then(|| Values::new(Clock::UNKNOWN).ok())?;
+            let reported = || counted(histogram.as_deref()?, times);
+            let values = values.as_deref().cloned().or_else(reported).or_else(none)?;
+            if summary.agents.is_some() {
+                return Some(values);
+            }
             // What one child measured was measured by one clock; of many together it can't be told any more.
             let clock = grid::clock(&values);
-            Some(if summary.agents.is_some() { values } else { values.with_clock(clock) })
+            Some(values.with_clock(clock))
         });
         Self {
             counts: base.zip(new).map(|(base, new)| [base, new]),
@@ -179,10 +307,11 @@ impl Sides {
         }
         match (&mut self.times, &other.times) {
             (None, Some(more)) => self.times = Some(more.clone()),
-            (Some(sum), Some(more)) => {
-                let [mut base, mut new] = sum.clone();
-                if base.merge(&more[0]).and_then(|()| new.merge(&more[1])).is_ok() {
-                    *sum = [base, new];
+            (Some([base, new]), Some([more_base, more_new])) => {
+                // What is refused changes nothing, and one side goes with the other.
+                let mut sum = base.clone();
+                if sum.merge(more_base).and_then(|()| new.merge(more_new)).is_ok() {
+                    *base = sum;
                 }
             }
             (_, None) => {}
@@ -195,6 +324,22 @@ impl Sides {
         u64::max(counted, timed)
     }
 
+    /// Different values, as many as are kept where there are more.
+    fn distinct(&self) -> usize {
+        let of = |side: &Values| match side.exact() {
+            Some(values) => values.len(),
+            None => MAX_DISTINCT,
+        };
+        self.times.iter().flatten().map(of).sum()
+    }
+
+    fn keep_in_buckets(&mut self) {
+        for side in self.times.iter_mut().flatten().filter(|side| !side.is_empty() && side.exact().is_some())
+        {
+            *side = side.clone().in_buckets();
+        }
+    }
+
     fn told(self, key: Key) -> Stratum {
         let [base, new] = self.counts.map_or([None, None], |sides| sides.map(Some));
         let [f1_values, f2_values] =
@@ -202,6 +347,8 @@ impl Sides {
         Stratum {
             split: Some(key.split),
             interval: key.interval,
+            assignment: Some(key.assignment).filter(|assignment| assignment.is_sticky()),
+            group: key.group,
             f1_calls: base.map(|side| side.calls),
             f2_calls: new.map(|side| side.calls),
             f1_errors: base.map(|side| side.events),

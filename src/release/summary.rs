@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ending::Ending, manager::Agents, strata::Stratum};
 use crate::{
-    analysis::{self, Values},
+    analysis::{self, Assignment, Values},
     model::StageStatus,
     strategy::{Condition, Metric, Operator, Stage, Statistic},
 };
@@ -105,7 +105,11 @@ pub struct Summary {
     pub f1_values: Option<Box<Values>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_values: Option<Box<Values>>,
-    /// The same numbers apart by split and interval; a manager's are those of its children, merged within each of them.
+    /// How it was chosen which version a call goes to, where no stratum says otherwise.
+    #[serde(default, skip_serializing_if = "Assignment::is_call")]
+    pub assignment: Assignment,
+    /// The same numbers apart by split and interval, or by group of users; a manager's are those of its children, merged
+    /// within each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
     /// What a manager says of how its children differ.

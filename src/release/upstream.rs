@@ -27,7 +27,7 @@ use super::{
     summary::{Histogram, Reported, Summary, Times},
 };
 use crate::{
-    analysis::Values,
+    analysis::{Assignment, Values},
     model::{Now, StageStatus},
     strategy::{Action, Order, Rollout, StageKind, Strategy},
 };
@@ -280,6 +280,7 @@ pub fn aggregate(status: StageStatus, of: &[Summary]) -> Summary {
         f2_histogram: f2_histogram.map(Box::new),
         f1_values: f1_values.map(Box::new),
         f2_values: f2_values.map(Box::new),
+        assignment: Assignment::default(),
         strata: Vec::new(),
         why: None,
         recount: None,

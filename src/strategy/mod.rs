@@ -24,6 +24,7 @@ mod rollout;
 mod runtime;
 mod scalar;
 pub mod schema;
+mod sticky;
 mod syntax;
 mod target;
 mod validate;
@@ -44,6 +45,7 @@ pub use rollout::{
     Approval, ApprovalOf, LateJoiners, MAX_WAVES, NO_CALLS, NoCalls, OnLimit, Order, Rollout, Untested,
 };
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
+pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
 
 use serde::{Deserialize, Serialize};
@@ -91,6 +93,9 @@ pub struct Function {
     pub name: String,
     pub base: Version,
     pub new: Version,
+    /// By what calls stay with one version; `None`: each call goes to either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sticky: Option<Sticky>,
 }
 
 /// One version of a function: a folder in `fns.zip` and the runtime it needs.

@@ -16,6 +16,7 @@ use super::{
     raw::{At, Kind, Node},
     rollout, runtime,
     scalar::{self, Fault},
+    sticky::{self, Sticky},
     target::{self, Target},
 };
 
@@ -84,6 +85,7 @@ pub(super) struct DraftFunction {
     pub name: Option<Located<String>>,
     pub base: Option<Version>,
     pub new: Option<Version>,
+    pub sticky: Option<Sticky>,
     pub places: [VersionPlace; 2],
 }
 
@@ -323,7 +325,7 @@ pub(super) fn title(noun: &str, node: &Node, index: usize) -> String {
 }
 
 fn function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftFunction> {
-    let keys = ["name", "base_version", "new_version"];
+    let keys = ["name", "base_version", "new_version", "sticky"];
     let fields = Fields::open(node, title("function", node, index), &keys, findings)?;
     let version = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.required(key, "and below it path: and env:", findings)?;
@@ -351,6 +353,9 @@ fn function(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Dr
         name: fields.required("name", "sieve", findings).and_then(|e| name(e, findings)),
         base: base.map(|(version, _)| version),
         new: new.map(|(version, _)| version),
+        sticky: fields
+            .filled("sticky", "{cookie: session}", findings)
+            .and_then(|entry| sticky::read(entry, findings)),
         places,
     })
 }

@@ -254,7 +254,28 @@ pub struct FunctionForm {
     pub name: Scalar,
     pub base_version: VersionForm,
     pub new_version: VersionForm,
+    /// By what all calls of one user stay with one version, where whoever routes the calls goes about it so; each call by
+    /// itself if absent.
+    pub sticky: Option<StickyForm>,
 }
+
+/// All calls in which this is the same go to one version.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StickyForm {
+    /// The value of a cookie of this name.
+    Cookie(StickyName),
+    /// The value of a header of this name.
+    Header(StickyName),
+    /// The caller's address.
+    Address,
+}
+
+/// The name of a cookie or header.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct StickyName(
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"))] pub String,
+);
 
 /// A folder of `fns.zip` and the runtime that it needs.
 #[derive(Debug, Deserialize, JsonSchema)]

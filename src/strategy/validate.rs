@@ -211,7 +211,7 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
         let message = format!("both versions of {} are the same folder", quoted(&name.value));
         findings.warning(draft.at, "same-folder", message).fix("give new_version a folder of its own");
     }
-    Some(Function { name: name.value, base, new })
+    Some(Function { name: name.value, base, new, sticky: draft.sticky })
 }
 
 fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {
@@ -268,12 +268,31 @@ fn warnings(strategy: &Strategy, places: &[Places], deadline_at: At, findings: &
                 .fix("give new_version a trafficPercentage above 0, or leave the stage out");
         }
     }
+    ungrouped_warning(strategy, places, findings);
     deadline_warning(strategy, &strategy.deadlines, deadline_at, findings);
     for function in (0..strategy.functions.len()).filter(|f| !reached().any(|(s, _)| s.function == *f)) {
         let name = quoted(&strategy.functions[function].name);
         findings
             .warning(At::START, "unused-function", format!("no stage tests the function {name}"))
             .fix("name it in the func_name of a stage, or leave it out");
+    }
+}
+
+/// What a provider tells of calls that depend on each other shows nothing of how they do.
+fn ungrouped_warning(strategy: &Strategy, places: &[Places], findings: &mut Findings<'_>) {
+    for (stage, analysis) in strategy.analyses().filter(|(stage, _)| strategy.is_sticky(*stage)) {
+        let at = stage.map_or(At::START, |stage| places[stage].name);
+        for metric in analysis.metrics.iter().filter(|metric| metric.compares_calls_of_a_provider()) {
+            let message = format!(
+                "all calls of one user go to one version, and a provider tells nothing of users: metric {} can't \
+                 be decided",
+                quoted(&metric.name)
+            );
+            findings.warning(at, "no-groups", message).fix(
+                "compare what children report (provider: children), whose calls come in groups of users, or give \
+                 what is expected (strategy: THRESHOLD)",
+            );
+        }
     }
 }
 

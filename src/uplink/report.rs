@@ -10,13 +10,13 @@ use super::{Caller, PATIENCE, Trouble};
 use crate::{
     analysis::{Values, effects::Told},
     engine::rows::Upward,
-    model::{FEATURE_VALUES, ManagerInstant, StageStatus},
+    model::{FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, StageStatus},
     release::{
         assignment::Slot,
         ending::Ending,
         manager::Agents,
         measured,
-        strata::{self, Strata},
+        strata::{self, Strata, Understood},
         summary::{self, Reported, Summary},
         upstream::aggregate,
     },
@@ -33,15 +33,30 @@ impl Caller {
         self.parent.knows(FEATURE_VALUES)
     }
 
+    /// What the parent said that it understands of strata.
+    fn understood(&self) -> Understood {
+        Understood { groups: self.parent.knows(FEATURE_GROUPS) }
+    }
+
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
         // What is said anew is the agents alone.
         let below = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
             Some(_) => self.below(upward.release_key, upward.slot, upward.split).await?,
             None => Below::default(),
         };
+        let understood = self.understood();
+        if below.strata.are_sticky() && !understood.groups {
+            tracing::warn!(
+                offer = upward.offer,
+                stage = upward.stage,
+                "all calls of one user go to one version, and the manager above doesn't understand groups of users: it is \
+                 told no times and errors of these to compare, for it would take the calls for independent ones; bring it \
+                 up to date"
+            );
+        }
         let why = upward.why.clone();
         let (agents, recount) = (Some(upward.agents), upward.recount);
-        let sum = Summary { agents, why, recount, ..below.told(upward.status) };
+        let sum = Summary { agents, why, recount, ..below.told(upward.status, understood) };
         let summary = wire(sum, upward.stage.clone(), upward.next.clone(), self.tells_values());
         self.parent.result(id, &upward.offer, summary).await?;
         Ok(())
@@ -115,7 +130,7 @@ impl Caller {
             Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents(), next))
         });
         let Some((key, slot, split, agents, next)) = found.await? else { return Ok(None) };
-        let told = self.below(key, slot, split).await?.told(status);
+        let told = self.below(key, slot, split).await?.told(status, self.understood());
         let sum = Summary { agents: Some(agents), ..told };
         Ok(Some(wire(sum, Some(name.to_owned()), next, self.tells_values())))
     }
@@ -156,9 +171,9 @@ impl Below {
     }
 
     /// As one summary.
-    fn told(self, status: StageStatus) -> Summary {
+    fn told(self, status: StageStatus, understood: Understood) -> Summary {
         let whole = aggregate(status, &self.summaries);
-        Summary { strata: self.strata.told(), effects: self.effects, ..whole }
+        Summary { strata: self.strata.told(understood), effects: self.effects, ..whole }
     }
 }
 
@@ -208,6 +223,7 @@ fn wire(
         f2_histogram,
         f1_values,
         f2_values,
+        assignment: Some(summary.assignment).filter(|assignment| assignment.is_sticky()),
         strata: summary.strata.into_iter().map(|kept| stratum(kept, exactly)).collect(),
         effects: summary.effects,
     }
@@ -245,6 +261,8 @@ fn stratum(kept: strata::Stratum, exactly: bool) -> Stratum {
     Stratum {
         split: kept.split,
         interval: kept.interval,
+        assignment: kept.assignment,
+        group: kept.group,
         f1_calls: kept.f1_calls,
         f2_calls: kept.f2_calls,
         f1_errors: kept.f1_errors,

@@ -62,8 +62,14 @@ pub const MAX_HISTOGRAM_CALLS: u64 = 1 << 48;
 /// Longest text of why a part ended, in bytes.
 pub const MAX_WHY_BYTES: usize = 1_000;
 
-/// Most strata in a summary.
+/// Most strata without a group in a summary.
 pub const MAX_STRATA: usize = 64;
+
+/// Most strata of groups of users in a summary: all groups under so many splits.
+pub const MAX_GROUPED_STRATA: usize = 4 * MAX_GROUPS as usize;
+
+/// Groups of users are numbered below it.
+pub const MAX_GROUPS: u8 = analysis::clusters::MAX_GROUPS;
 
 /// A time in a summary that stands for "no successful call".
 pub const NO_CALL: f64 = -1.0;
@@ -296,8 +302,11 @@ pub struct StageSummary {
     /// Likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f2_values: Option<Box<analysis::Values>>,
-    /// The same numbers apart by split and interval, at most [`MAX_STRATA`]; a manager's are those of its children, merged
-    /// within each of them.
+    /// How it was chosen which version a call goes to, in all strata that don't say otherwise; absent: each call by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignment: Option<analysis::Assignment>,
+    /// The same numbers apart by split and interval, at most [`MAX_STRATA`], or by group of users, at most
+    /// [`MAX_GROUPED_STRATA`]; a manager's are those of its children, merged within each of them. No call is in two of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
     /// From a manager: how much its children differ, as sums over them that add up; see [`analysis::effects`].
@@ -387,6 +396,7 @@ impl StageSummary {
             f2_histogram: None,
             f1_values: None,
             f2_values: None,
+            assignment: None,
             strata: Vec::new(),
             effects: None,
             participants: None,
@@ -421,11 +431,27 @@ impl StageSummary {
         if self.effects.is_some_and(|effects| !effects.is_possible()) {
             return Err(WireError::new(&format!("`{at}.effects` can't be sums over children")));
         }
-        at_most(&format!("{at}.strata"), self.strata.len(), MAX_STRATA)?;
+        self.check_number_of_strata(at)?;
         self.strata
             .iter()
             .enumerate()
             .try_for_each(|(index, stratum)| stratum.validate(&format!("{at}.strata[{index}]")))
+    }
+}
+
+impl StageSummary {
+    fn check_number_of_strata(&self, at: &str) -> Result<(), WireError> {
+        let grouped = self.strata.iter().filter(|stratum| stratum.group.is_some()).count();
+        let others = self.strata.len() - grouped;
+        for (what, len, max) in
+            [("without a group", others, MAX_STRATA), ("of groups", grouped, MAX_GROUPED_STRATA)]
+        {
+            if len > max {
+                let text = format!("`{at}.strata` holds at most {max} entries {what}, this one has {len}");
+                return Err(WireError::new(&text));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -455,6 +481,13 @@ pub struct Stratum {
     /// Which part of the stage, from 0.
     #[serde(default)]
     pub interval: u32,
+    /// How it was chosen which version a call goes to; absent: as the summary says, and by user where there is a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignment: Option<analysis::Assignment>,
+    /// To which group of users, by a hash, all of these belong: below [`MAX_GROUPS`], and over the whole stage. Only to who
+    /// knows the feature `groups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -483,8 +516,28 @@ impl Stratum {
             let text = format!("`{at}.split` is {percent}: a percentage is from 0 to 100");
             return Err(WireError::new(&text));
         }
+        self.group.map_or(Ok(()), |group| self.check_group(at, group))?;
         check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
         check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())
+    }
+
+    fn check_group(&self, at: &str, group: u8) -> Result<(), WireError> {
+        let text = if group >= MAX_GROUPS {
+            format!("`{at}.group` is {group}: groups of users are numbered from 0 to {}", MAX_GROUPS - 1)
+        } else if self.assignment == Some(analysis::Assignment::Call) {
+            format!(
+                "`{at}.group` is {group}, and `assignment` is call: a group is one of users all of whose calls go to one \
+                 version, so it is user or child"
+            )
+        } else if self.interval != 0 {
+            let interval = self.interval;
+            format!(
+                "`{at}.interval` is {interval}: a group counts over the whole stage, so it is 0 or left out"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(WireError::new(&text))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, address::Caller, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind, FEATURE_INTERIM, FEATURE_VALUES},
+    model::{ChildId, ChildKey, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES},
     release::{
         command::{Command, Poll, Reply},
         manager::FEATURE_RETRY,
@@ -43,7 +43,7 @@ use crate::{
 const ADDRESS_EVERY: Duration = Duration::from_mins(5);
 
 /// What agents are told that they may add to the plain protocol, where they name features of their own.
-const AGENT_FEATURES: [&str; 2] = [FEATURE_INTERIM, FEATURE_VALUES];
+const AGENT_FEATURES: [&str; 3] = [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS];
 
 /// A child's regular call: it says where it is and asks what is new.
 #[utoipa::path(post, path = "/poll", operation_id = "poll", tag = "child protocol",
@@ -185,9 +185,9 @@ fn unwritten(error: &dyn std::fmt::Display) -> Refused {
 /// The plain answer, with what this manager understands beyond the plain protocol. Each poll of a newer agent comes this
 /// way, so nothing is read and written again.
 fn for_agent(mut plain: Vec<u8>) -> Vec<u8> {
-    let [interim, values] = AGENT_FEATURES;
+    let [interim, values, groups] = AGENT_FEATURES;
     plain.truncate(plain.len() - ANSWER_END.len());
-    for part in [",\"features\":[\"", interim, "\",\"", values, "\"]}"] {
+    for part in [",\"features\":[\"", interim, "\",\"", values, "\",\"", groups, "\"]}"] {
         plain.extend_from_slice(part.as_bytes());
     }
     plain
@@ -210,8 +210,8 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let features =
-        [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into();
+    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY].into_iter();
+    let features = of_managers.chain(AGENT_FEATURES).map(str::to_owned).collect();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| unwritten(&error))
 }

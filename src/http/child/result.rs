@@ -92,6 +92,7 @@ fn read(sent: StageSummary, says_next: Option<String>) -> summary::Summary {
         f2_histogram: sent.f2_histogram.map(|sent| Box::new(histogram(sent))),
         f1_values: sent.f1_values,
         f2_values: sent.f2_values,
+        assignment: sent.assignment.unwrap_or_default(),
         strata: sent.strata.into_iter().map(stratum).collect(),
         effects: sent.effects,
     }
@@ -133,6 +134,8 @@ fn stratum(sent: Stratum) -> strata::Stratum {
     strata::Stratum {
         split: sent.split,
         interval: sent.interval,
+        assignment: sent.assignment,
+        group: sent.group,
         f1_calls: sent.f1_calls,
         f2_calls: sent.f2_calls,
         f1_errors: sent.f1_errors,

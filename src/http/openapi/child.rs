@@ -8,8 +8,8 @@ use crate::{
     model::MAX_OFFER_ID_LEN,
     wire::{
         child::{
-            MAX_CHILD_NAME_BYTES, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS, MAX_RUNTIMES,
-            MAX_STAGE_NAME_BYTES, MAX_SUMMARIES,
+            MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
+            MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
         },
         question::{MAX_QUESTIONS, MAX_REFUSAL_BYTES},
     },
@@ -118,6 +118,26 @@ fn report() -> Value {
     });
     let rate = json!({"type": "number", "minimum": 0, "maximum": 1});
     let name = optional_text(MAX_STAGE_NAME_BYTES);
+    let assignment = json!({"enum": ["call", "user", "child"], "description": "How it was chosen which version a call goes \
+        to: each by itself, all of a user alike, or all of the child."});
+    let count = json!({"type": ["integer", "null"], "minimum": 0, "maximum": u64::MAX});
+    let stratum = json!({
+        "type": "object",
+        "properties": {
+            "split": {"type": ["integer", "null"], "minimum": 0, "maximum": 100},
+            "interval": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+            "assignment": assignment,
+            "group": {"type": "integer", "minimum": 0, "maximum": MAX_GROUPS - 1, "description": "Of users, by a hash, over \
+                the whole stage; to managers that name the feature `groups`."},
+            "f1_calls": count,
+            "f2_calls": count,
+        },
+        // A group has no interval, and is one of users.
+        "if": {"required": ["group"]},
+        "then": {"properties": {"interval": {"const": 0}, "assignment": {"enum": ["user", "child"]}}},
+    });
+    let with_group = json!({"required": ["group"]});
+    let at_most = |most: usize, of: &Value| json!({"contains": of, "minContains": 0, "maxContains": most});
     json!({
         "type": "object",
         "required": ["id", "release_id", "stage_summaries"],
@@ -139,6 +159,12 @@ fn report() -> Value {
                         "status": {"type": "integer", "minimum": 0, "maximum": 6, "description": "Pending, InProgress, \
                             SuccessWaiting, ShouldEnd, Completed, Failure, Error."},
                         "next_stage": name,
+                        "assignment": assignment,
+                        "strata": {
+                            "type": "array", "items": stratum,
+                            "description": "The same numbers apart by split and interval, or by group of users.",
+                            "allOf": [at_most(MAX_GROUPED_STRATA, &with_group), at_most(MAX_STRATA, &json!({"not": with_group}))],
+                        },
                     },
                 },
             },

@@ -264,6 +264,11 @@ impl Metric {
         matches!(self.source, Source::Children(_)) && can_be
     }
 
+    /// Whether it compares calls of both versions, side by side, by what a provider tells of them.
+    pub const fn compares_calls_of_a_provider(&self) -> bool {
+        matches!((&self.source, &self.rule), (Source::Query(_), Rule::Compare(_))) && !self.looks_back()
+    }
+
     /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for
     /// `PREVIOUS`, where the times differ. There it is the canary, as the new version is called while it is tested; with
     /// `primaryArgs` it is the primary, as it is called once it was rolled out.

@@ -94,6 +94,7 @@ impl Story {
             f1_values: None,
             f2_values: None,
             why: None,
+            assignment: choirmaster::analysis::Assignment::Call,
             effects: None,
             recount: None,
             strata: Vec::new(),

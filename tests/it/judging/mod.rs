@@ -7,6 +7,7 @@ mod foresight;
 mod interim;
 mod previous;
 mod provider;
+mod sticky;
 mod tree;
 mod tree_children;
 mod whole;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use choirmaster::{
     analysis::{
-        Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding, Sample,
-        Tolerance, Values, histogram::MAX_BUCKETS, values::GAMMA,
+        Assignment, Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding,
+        Sample, Tolerance, Values, histogram::MAX_BUCKETS, values::GAMMA,
     },
     model::StageStatus,
     release::{
         manager::Agents,
-        strata::{Key, MAX_STRATA, Strata, Stratum, one_form},
+        strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Stratum, Understood, one_form},
         summary::{Histogram as Bounds, Reported, Summary, Times},
     },
 };
@@ -26,6 +26,8 @@ const ORDERED: u8 = 5;
 struct Measured {
     split: Option<u8>,
     interval: u32,
+    /// Of users all of whose calls go to one version.
+    group: Option<u8>,
     is_counted: bool,
     /// It reports values read by this clock; else a histogram.
     clock: Option<Clock>,
@@ -56,6 +58,8 @@ fn stratum(of: &Measured) -> Stratum {
     Stratum {
         split: of.split,
         interval: of.interval,
+        assignment: None,
+        group: of.group,
         f1_calls: calls(&of.base, of.errors[0]),
         f2_calls: calls(&of.new, of.errors[1]),
         f1_errors,
@@ -72,7 +76,7 @@ fn agent(measured: &[Measured]) -> Summary {
     let strata: Vec<Stratum> = measured.iter().map(stratum).collect();
     let plain = summary("", StageStatus::Completed);
     match &strata[..] {
-        [Stratum { split: None, interval: 0, .. }] => {
+        [Stratum { split: None, interval: 0, group: None, .. }] => {
             let lone = strata.into_iter().next().unwrap();
             Summary {
                 f1_calls: lone.f1_calls,
@@ -92,7 +96,7 @@ fn agent(measured: &[Measured]) -> Summary {
 
 /// What a manager tells of its children, as it is written and read.
 fn manager(children: &[Summary]) -> Summary {
-    let strata = Strata::of(children, ORDERED).told();
+    let strata = Strata::of(children, ORDERED).told(Understood { groups: true });
     let sum = Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
     serde_json::from_str(&sum.keep().json).unwrap()
 }
@@ -112,10 +116,13 @@ fn measured() -> impl Strategy<Value = Measured> {
         Just(Some(Clock::CONTINUOUS)),
         Just(Some(Clock::stepped(1.0, Rounding::Down))),
     ];
-    (split, 0_u32..3, any::<bool>(), clock, values(), values(), [0_u64..5, 0_u64..5]).prop_map(
-        |(split, interval, is_counted, clock, base, new, errors)| Measured {
+    let group = proptest::option::weighted(0.5, prop_oneof![0_u8..3, Just(63)]);
+    (split, 0_u32..3, group, any::<bool>(), clock, values(), values(), [0_u64..5, 0_u64..5]).prop_map(
+        |(split, interval, group, is_counted, clock, base, new, errors)| Measured {
             split,
-            interval,
+            // A group counts over the whole stage.
+            interval: if group.is_some() { 0 } else { interval },
+            group,
             is_counted,
             clock,
             base,
@@ -161,7 +168,7 @@ proptest! {
     ) {
         let clock = Some(Clock::CONTINUOUS);
         let fleet: Vec<Vec<Measured>> = fleet.into_iter().map(|agent| {
-            agent.into_iter().map(|measured| Measured { clock, ..measured }).collect()
+            agent.into_iter().map(|measured| Measured { clock, group: None, ..measured }).collect()
         }).collect();
         let mut pooled: BTreeMap<(u8, u32), [Vec<f64>; 2]> = BTreeMap::new();
         for measured in fleet.iter().flatten() {
@@ -359,9 +366,166 @@ fn a_parent_is_told_the_strata_with_the_most_calls() {
         ..Stratum::default()
     });
     let agent = Summary { strata: strata.collect(), ..summary("", StageStatus::Completed) };
-    let told = Strata::of([&agent], ORDERED).told();
+    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true });
     let intervals: Vec<u32> = told.iter().map(|stratum| stratum.interval).collect();
     assert_eq!(intervals, (100 - MAX_STRATA as u32..100).collect::<Vec<_>>());
     let all = Strata::of([&agent], ORDERED);
-    assert!(all.iter().any(|(key, _)| *key == Key { split: ORDERED, interval: 0 }));
+    assert!(all.iter().any(|(key, _)| *key == Key { split: ORDERED, ..Key::default() }));
+}
+
+/// An agent whose calls go by session: a stratum for each of 64 groups, with so many different values a side.
+fn sticky(values: usize) -> Summary {
+    let side = |group: u8, shift: f64| {
+        let values = (0..values).map(|at| 8.0 + f64::from(group) + shift + at as f64 / 1_000.0);
+        Some(Box::new(Values::of(values, Clock::stepped(0.001, Rounding::Nearest)).unwrap()))
+    };
+    let calls = Some(values as u64);
+    let stratum = |group: u8| Stratum {
+        group: Some(group),
+        f1_calls: calls,
+        f2_calls: calls,
+        f1_errors: Some(0),
+        f2_errors: Some(0),
+        f1_values: side(group, 0.0),
+        f2_values: side(group, 0.000_5),
+        ..Stratum::default()
+    };
+    let strata = (0..64).map(stratum).collect();
+    Summary { assignment: Assignment::User, strata, ..summary("", StageStatus::Completed) }
+}
+
+fn text_bytes(strata: &[Stratum]) -> usize {
+    strata.iter().map(|stratum| serde_json::to_string(stratum).unwrap().len()).sum()
+}
+
+#[test]
+fn groups_of_users_are_never_added_to_calls_that_do_not_depend_on_each_other() {
+    let plain = Summary { f1_calls: Some(500), f2_calls: Some(500), ..counted(0, 0) };
+    let strata = Strata::of([&sticky(4), &plain, &manager(&[sticky(4), plain.clone()])], ORDERED);
+    let groups: Vec<_> = strata.iter().map(|(key, _)| (key.assignment, key.group)).collect();
+    let mut expected = vec![(Assignment::Call, None)];
+    expected.extend((0..64).map(|group| (Assignment::User, Some(group))));
+    assert_eq!(groups, expected);
+    let calls: Vec<u64> = strata.iter().map(|(_, sides)| sides.counts.unwrap()[0].calls).collect();
+    assert_eq!((calls[0], &calls[1..]), (1_000, &[8; 64][..]));
+}
+
+#[test]
+fn calls_that_depend_on_each_other_keep_that_without_groups_and_up_the_tree() {
+    for assignment in [Assignment::User, Assignment::Child] {
+        let agent = Summary { assignment, ..counted(500, 500) };
+        for summary in [&agent, &manager(&[agent.clone()]), &manager(&[manager(&[agent.clone()])])] {
+            let strata = Strata::of([summary], ORDERED);
+            let keys: Vec<_> = strata.iter().map(|(key, _)| *key).collect();
+            assert_eq!(keys, [Key { split: ORDERED, assignment, ..Key::default() }]);
+        }
+    }
+}
+
+#[test]
+fn a_parent_that_does_not_understand_groups_is_told_nothing_of_calls_that_depend_on_each_other() {
+    let lone = Summary { assignment: Assignment::User, ..counted(500, 500) };
+    let strata = Strata::of([&sticky(4), &lone], ORDERED);
+    assert!(strata.are_sticky());
+    assert_eq!(strata.clone().told(Understood { groups: true }).len(), 65);
+    assert_eq!(strata.told(Understood::default()), []);
+    // What doesn't depend on each other is told as before.
+    let mixed = Strata::of([&sticky(4), &counted(500, 500)], ORDERED);
+    let told = mixed.told(Understood::default());
+    let calls = |told: &[Stratum]| told.iter().map(|of| (of.group, of.f1_calls)).collect::<Vec<_>>();
+    assert_eq!(calls(&told), [(None, Some(500))]);
+    assert!(!serde_json::to_string(&told).unwrap().contains("assignment"));
+}
+
+#[test]
+fn a_group_without_a_call_of_one_version_still_tells_the_times_of_the_other() {
+    let mut agent = sticky(4);
+    let first = &mut agent.strata[0];
+    (first.f2_calls, first.f2_values) = (Some(0), None);
+    // A version whose calls all failed has no times either.
+    let second = &mut agent.strata[1];
+    (second.f2_errors, second.f2_values) = (Some(4), None);
+    // How many calls there were isn't known: nor is that there were none.
+    let third = &mut agent.strata[2];
+    (third.f2_calls, third.f2_errors, third.f2_values) = (None, None, None);
+    for summary in [&agent, &manager(&[agent.clone()])] {
+        let strata = Strata::of([summary], ORDERED);
+        let of = |group: u8| strata.iter().find(|(key, _)| key.group == Some(group)).map(|(_, sides)| sides);
+        let counts = |group| of(group).unwrap().times.as_ref().unwrap().each_ref().map(Values::count);
+        assert_eq!([counts(0), counts(1), counts(3)], [[4, 0], [4, 0], [4, 4]]);
+        assert!(of(2).is_none());
+    }
+}
+
+#[test]
+fn groups_keep_their_values_exactly_while_they_are_few_and_fit_into_a_report() {
+    for (values, is_exact) in [(100, true), (200, false), (510, false)] {
+        let agent = sticky(values);
+        let strata = Strata::of([&agent], ORDERED);
+        let mut times = strata.iter().flat_map(|(_, sides)| sides.times.clone().unwrap());
+        assert!(times.all(|side| side.exact().is_some() == is_exact), "{values}");
+        let told = strata.clone().told(Understood { groups: true });
+        assert_eq!(told.len(), 64);
+        assert!(text_bytes(&told) <= MAX_GROUPED_BYTES, "{}", text_bytes(&told));
+        assert!(told.iter().all(|stratum| stratum.f1_values.is_some()));
+        // However it goes up.
+        let manager = manager(&[agent.clone()]);
+        assert_eq!(Strata::of([&manager], ORDERED), strata);
+        assert_eq!(Strata::of([&manager, &agent], ORDERED), Strata::of([&agent, &agent], ORDERED));
+    }
+    // Ever more different values together: what was in buckets stays so, and sums stay known.
+    let shifted = |by: f64| {
+        let mut agent = sticky(200);
+        for stratum in &mut agent.strata {
+            let values = (0..200).map(|at| 90.0 + by + f64::from(at) / 1_000.0);
+            let side = Values::of(values, Clock::stepped(0.001, Rounding::Nearest)).unwrap();
+            (stratum.f1_values, stratum.f2_values) = (Some(Box::new(side.clone())), Some(Box::new(side)));
+        }
+        agent
+    };
+    let one = Strata::of([&shifted(0.0)], ORDERED);
+    let both = Strata::of([&shifted(0.0), &shifted(1.0)], ORDERED);
+    for ((_, now), (_, before)) in both.iter().zip(one.iter()) {
+        let [now, before] = [now, before].map(|sides| sides.times.clone().unwrap()[0].clone());
+        let more = now.since(&before).unwrap();
+        assert_eq!(more.count(), 200);
+        assert!((more.mean_ms().unwrap() - 91.099_5).abs() < 1e-6, "{:?}", more.mean_ms());
+    }
+}
+
+#[test]
+fn of_groups_that_do_not_fit_a_parent_is_told_calls_and_errors_and_never_some_of_a_split() {
+    let wide = |split: u8, calls: u64| {
+        let stratum = |group: u8| {
+            // From a microsecond to ten minutes.
+            let values = (0..510).map(|at| 0.001 * 1.04_f64.powi(at));
+            let side = || Some(Box::new(Values::of(values.clone(), Clock::CONTINUOUS).unwrap()));
+            Stratum {
+                split: Some(split),
+                group: Some(group),
+                f1_calls: Some(calls),
+                f2_calls: Some(calls),
+                f1_errors: Some(0),
+                f2_errors: Some(0),
+                f1_values: side(),
+                f2_values: side(),
+                ..Stratum::default()
+            }
+        };
+        (0..64).map(stratum).collect::<Vec<_>>()
+    };
+    let strata = [wide(5, 900), wide(10, 700), wide(20, 800), wide(50, 600), wide(90, 1_000)].concat();
+    let agent = Summary { strata, ..summary("", StageStatus::Completed) };
+    let told = Strata::of([&agent], ORDERED).told(Understood { groups: true });
+    assert!(text_bytes(&told) <= MAX_GROUPED_BYTES);
+    let mut splits: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
+    for stratum in &told {
+        let (groups, timed) = splits.entry(stratum.split.unwrap()).or_default();
+        *groups += 1;
+        *timed += usize::from(stratum.f1_values.is_some());
+        assert_eq!(stratum.f1_errors, Some(0));
+    }
+    // The four with the most calls.
+    assert_eq!(splits.keys().copied().collect::<Vec<_>>(), [5, 10, 20, 90]);
+    assert!(splits.values().all(|(groups, timed)| *groups == 64 && matches!(timed, 0 | 64)), "{splits:?}");
 }

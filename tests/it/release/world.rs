@@ -456,6 +456,7 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f1_values: None,
         f2_values: None,
         why: None,
+        assignment: choirmaster::analysis::Assignment::Call,
         effects: None,
         recount: None,
         strata: Vec::new(),

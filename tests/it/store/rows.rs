@@ -152,6 +152,7 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         agents: None,
         says_next: None,
         why: None,
+        assignment: choirmaster::analysis::Assignment::Call,
         effects: None,
         recount: None,
     };

@@ -258,7 +258,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 id: ReleaseId::parse("r").unwrap(),
                 name,
                 kind,
-                functions: vec![Function { name: function, base, new }],
+                functions: vec![Function { name: function, base, new, sticky: None }],
                 stages,
                 on_conflict: OnConflict::Queue,
                 deadlines: Deadlines::default(),

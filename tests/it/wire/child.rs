@@ -8,8 +8,8 @@ use choirmaster::{
         EndStageAnswer, EndStageRequest, MAX_ERROR_BYTES, PollAnswer, PollRequest, ResultRequest,
         StageSummary, Then, Times,
         child::{
-            MAX_CHILD_NAME_BYTES, MAX_HISTOGRAM_BOUNDS, MAX_LABELS, MAX_RUNTIMES, MAX_STAGE_NAME_BYTES,
-            MAX_STRATA, MAX_SUMMARIES,
+            MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_HISTOGRAM_BOUNDS, MAX_LABELS, MAX_RUNTIMES,
+            MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
         },
     },
 };
@@ -249,13 +249,56 @@ fn a_sketch_and_strata_must_make_sense() {
     `stage_summaries[0].strata[0].f2_histogram` counts negative times
     the body can't be read: interpolation "CUBIC" isn't supported: only NONE, the logarithmic mapping, merges here at line 1 column 147
     the body can't be read: missing field `bounds_ms` at line 1 column 111
-    `stage_summaries[0].strata` holds at most 64 entries, this one has 65
+    `stage_summaries[0].strata` holds at most 64 entries without a group, this one has 65
     "#);
     // What is written is read as the same.
     let request = body(json!({"strata": [stratum]}));
     let request = ResultRequest::parse(request.as_bytes()).unwrap();
     let written = serde_json::to_vec(&request).unwrap();
     assert_eq!(ResultRequest::parse(&written).unwrap().stage_summaries, request.stage_summaries);
+}
+
+#[test]
+fn groups_of_users_must_make_sense() {
+    let body = |assignment: &str, strata: serde_json::Value| {
+        let summary = json!({"status": 4, "assignment": assignment, "strata": strata});
+        json!({"id": "a", "release_id": "1", "stage_summaries": [summary]}).to_string()
+    };
+    let said: String = [
+        body("user", json!([{"group": 0, "f1_calls": 9}, {"group": 63}])),
+        // Where there is a group it goes without saying, and a stratum says otherwise than the summary.
+        body("call", json!([{"group": 7}, {"assignment": "child"}])),
+        body("session", json!([])),
+        body("user", json!([{"group": 64}])),
+        body("user", json!([{"group": -1}])),
+        body("user", json!([{"group": 7, "assignment": "call"}])),
+        body("user", json!([{"group": 7, "interval": 2}])),
+        body("user", json!(vec![json!({"group": 7}); MAX_GROUPED_STRATA])),
+        body("user", json!(vec![json!({"group": 7}); MAX_GROUPED_STRATA + 1])),
+        body("user", json!(vec![json!({"split": 7}); MAX_STRATA + 1])),
+    ]
+    .iter()
+    .map(|body| refused(ResultRequest::parse(body.as_bytes())))
+    .collect();
+    insta::assert_snapshot!(said, @r"
+    accepted
+    accepted
+    the body can't be read: unknown variant `session`, expected one of `call`, `user`, `child` at line 1 column 69
+    `stage_summaries[0].strata[0].group` is 64: groups of users are numbered from 0 to 63
+    the body can't be read: invalid value: integer `-1`, expected u8 at line 1 column 99
+    `stage_summaries[0].strata[0].group` is 7, and `assignment` is call: a group is one of users all of whose calls go to one version, so it is user or child
+    `stage_summaries[0].strata[0].interval` is 2: a group counts over the whole stage, so it is 0 or left out
+    accepted
+    `stage_summaries[0].strata` holds at most 256 entries of groups, this one has 257
+    `stage_summaries[0].strata` holds at most 64 entries without a group, this one has 65
+    ");
+    // What is written is read as the same; what nobody said is not written.
+    let request = body("child", json!([{"group": 7, "assignment": "user", "f1_calls": 9}]));
+    let request = ResultRequest::parse(request.as_bytes()).unwrap();
+    let written = serde_json::to_vec(&request).unwrap();
+    assert_eq!(ResultRequest::parse(&written).unwrap().stage_summaries, request.stage_summaries);
+    let plain = serde_json::to_string(&StageSummary::without_calls(StageStatus::Completed)).unwrap();
+    assert!(!plain.contains("assignment"), "{plain}");
 }
 
 #[test]

@@ -14,7 +14,10 @@ use choirmaster::analysis::{
 use super::{ALPHA, TOLERANCE, exceeds, shapes::Shape};
 use crate::analysis::{
     random::Random,
-    simulation::shapes::{Autoregression, SD, SD_OF_TRENDS, Trend},
+    simulation::{
+        shapes::{Autoregression, SD, SD_OF_TRENDS, Trend},
+        sticky::{Cell, Managers},
+    },
 };
 
 /// False alarms in so many runs, by a judge that says whether a run failed.
@@ -63,6 +66,15 @@ fn fails(design: &Design, strata: &[Stratum]) -> bool {
     (1..=strata.len()).any(|look| {
         judgement.decide(&strata[..look], look as u64, Occasion::Look).verdict == Some(Verdict::Fail)
     })
+}
+
+#[test]
+fn a_manager_that_drops_the_groups_of_sessions_is_refused() {
+    let cell = Cell::new(10, 0.5, 1);
+    let fails = |managers: Managers| {
+        move |random: &mut Random| cell.with(managers).run(random).verdict == Verdict::Fail
+    };
+    told_apart(150, fails(Managers::Right), fails(Managers::DropGroups));
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! By what the calls of a function stay with one version.
+//!
+//! It says how whoever routes the calls goes about it: so many calls are worth as much as their users, and nobody is to take
+//! them for independent ones. Nothing here routes by it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Strategy,
+    diagnostic::{Findings, quoted},
+    fields::{Entry, Fields},
+    parse,
+    raw::Kind,
+    scalar::{Fault, fault},
+};
+
+/// Longest name of a cookie or header, in bytes.
+pub const MAX_STICKY_NAME_BYTES: usize = 128;
+
+/// All calls in which this is the same go to one version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sticky {
+    /// The value of the cookie of this name.
+    Cookie(String),
+    /// The value of the header of this name.
+    Header(String),
+    /// The caller's address.
+    Address,
+}
+
+impl Strategy {
+    /// Whether all calls of one user go to one version in a stage, or, without one, in any.
+    pub fn is_sticky(&self, stage: Option<usize>) -> bool {
+        let is_sticky = |function: usize| self.functions.get(function).is_some_and(|of| of.sticky.is_some());
+        match stage {
+            Some(stage) => self.stages.get(stage).is_some_and(|stage| is_sticky(stage.function)),
+            None => self.stages.iter().any(|stage| is_sticky(stage.function)),
+        }
+    }
+}
+
+/// `{cookie: NAME}`, `{header: NAME}` or `address`.
+pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Sticky> {
+    if matches!(entry.node.kind, Kind::Scalar(_)) {
+        let what = "way for calls to stay with a version";
+        return parse::word(entry, what, &[("address", ())], findings).map(|()| Sticky::Address);
+    }
+    let fields = Fields::open(entry.node, "sticky".to_owned(), &["cookie", "header"], findings)?;
+    let mut named = |key: &str, example: &str| {
+        let entry = fields.filled(key, example, findings)?;
+        parse::read(entry, "bad-name", name, findings)
+    };
+    let (cookie, header) = (named("cookie", "session"), named("header", "X-User"));
+    match (fields.place("cookie"), fields.place("header")) {
+        (Some(_), Some(at)) => {
+            let message = "sticky names both a cookie and a header";
+            findings.error(at, "contradiction", message).fix("keep the one by which calls are routed");
+            None
+        }
+        (None, None) => {
+            findings
+                .error(entry.at, "missing-value", "sticky names neither a cookie nor a header")
+                .fix("write sticky: {cookie: session}, {header: X-User} or address");
+            None
+        }
+        _ => cookie.map(Sticky::Cookie).or(header.map(Sticky::Header)),
+    }
+}
+
+/// A token of RFC 9110, as names of headers and of cookies are.
+fn name(text: &str) -> Result<String, Fault> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.len() > MAX_STICKY_NAME_BYTES {
+        let message = format!("the name is longer than {MAX_STICKY_NAME_BYTES} bytes");
+        return Err(fault(message, "write a shorter one"));
+    }
+    if text.is_empty() || !text.bytes().all(is_token) {
+        let message = format!("no cookie or header is called {}", quoted(text));
+        return Err(fault(message, "use letters, digits and -, as in X-User"));
+    }
+    Ok(text.to_owned())
+}
