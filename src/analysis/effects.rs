@@ -33,7 +33,7 @@ const UNDERESTIMATED: f64 = 0.35;
 const UNDERESTIMATED_OF_FEW: f64 = 0.2;
 
 /// Least values a side whose spread says how exactly a child is known.
-const LEAST_VALUES: f64 = 3.0;
+pub(super) const LEAST_VALUES: f64 = 3.0;
 
 /// A time of 0 is taken for this part of the least that is not 0 where logarithms are taken.
 const PART_OF_LEAST: f64 = 0.25;
@@ -295,11 +295,11 @@ impl Effects {
     }
 
     /// Σw − Σw²/Σw, by which τ² moves Q in the mean.
-    fn spare(&self) -> f64 {
+    pub(super) fn spare(&self) -> f64 {
         if self.w > 0.0 { (self.w - self.w2 / self.w).max(0.0) } else { 0.0 }
     }
 
-    fn q(&self) -> f64 {
+    pub(super) fn q(&self) -> f64 {
         if self.w > 0.0 { (self.wt2 - self.wt * self.wt / self.w).max(0.0) } else { 0.0 }
     }
 }
@@ -344,8 +344,7 @@ impl Children {
         if self.count() < LEAST_CHILDREN || spare <= 0.0 {
             return None;
         }
-        let p = if self.effective() >= MANY { UNDERESTIMATED } else { UNDERESTIMATED_OF_FEW };
-        let q = self.sum(Effects::q) * freedom / chi_squared(freedom, p);
+        let q = self.sum(Effects::q) * bound(freedom, self.effective());
         Some(((q - freedom) / spare).max(0.0))
     }
 
@@ -367,8 +366,14 @@ impl Children {
     }
 }
 
+/// By what Q is multiplied, so that the variance between children is an upper bound.
+pub(super) fn bound(freedom: f64, effective: f64) -> f64 {
+    let p = if effective >= MANY { UNDERESTIMATED } else { UNDERESTIMATED_OF_FEW };
+    freedom / chi_squared(freedom, p)
+}
+
 /// The quantile p of χ² with so many degrees of freedom (Wilson and Hilferty 1931).
-fn chi_squared(freedom: f64, p: f64) -> f64 {
+pub(super) fn chi_squared(freedom: f64, p: f64) -> f64 {
     let part = 2.0 / (9.0 * freedom);
     freedom * (1.0 - part - normal_z(p) * part.sqrt()).powi(3)
 }

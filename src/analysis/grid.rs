@@ -8,18 +8,17 @@
 //! Where values of a finer clock are mixed in, they are read once more, as the coarser clock would have read them.
 //!
 //! A step that nobody named is recognised: of exact values it is the largest number of which all are multiples, of buckets
-//! the coarsest usual step of which every filled bucket holds a multiple, if that is no chance.
+//! the coarsest usual step of which every filled bucket holds a multiple, if that is no chance. Whole milliseconds among
+//! finer values are recognised too: of exact values by how many they are, of buckets by what stands out of its neighbours.
 
 use std::collections::BTreeMap;
 
 use super::{
+    dist::binomial_sf,
     histogram::Histogram,
-    spread::{Axis, Cell, Step, TIE},
+    spread::{Axis, Cell, LEAST_STEP, Step, TIE},
     values::{Clock, Rounding, Values},
 };
-
-/// A step below this share of a typical value is nothing to be spread.
-pub const LEAST_STEP: f64 = 1e-4;
 
 /// Steps of clocks that are recognised by the buckets they leave empty, in milliseconds, from coarse to fine.
 const USUAL_STEPS_MS: [f64; 12] = [100.0, 50.0, 20.0, 15.625, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.01];
@@ -34,6 +33,13 @@ const CHANCE: f64 = 1e-9;
 /// Least share of values on whole milliseconds, and how much more than by chance, that show a coarser clock among finer.
 const LEAST_MIXED: f64 = 0.02;
 const MORE_THAN_CHANCE: f64 = 3.0;
+
+/// Different whole milliseconds that show a coarser clock by themselves: a single peak may be where all times are.
+const LEAST_PEAKS: u32 = 3;
+
+/// The share of a bucket among itself and its two neighbours that a smooth distribution comes to, however narrow it is: three
+/// equal buckets are a third.
+const SMOOTH_SHARE: f64 = 0.4;
 
 /// A bucket so wide, in steps, holds so many points of the grid that they are spread together.
 const WIDE: f64 = 2.0;
@@ -51,7 +57,7 @@ pub fn clock(values: &Values) -> Clock {
             let buckets = values.to_histogram();
             // Few values tell nothing for certain, and a step that is too coarse misleads nobody.
             let assumed = || holds(&filled(&buckets), COMMON_STEP_MS).then_some(COMMON_STEP_MS);
-            step_of_buckets(&buckets).or_else(assumed)
+            step_of_buckets(&buckets).or_else(assumed).or_else(|| mixed_buckets(&buckets))
         }
     };
     Clock { step: Some(step.unwrap_or(0.0)), ..known }
@@ -88,7 +94,60 @@ fn mixed(pairs: &[(f64, u64)], finer: f64) -> Option<f64> {
     }
     let share = whole as f64 / all as f64;
     let is_common = share >= LEAST_MIXED.max(MORE_THAN_CHANCE * finer / COMMON_STEP_MS);
-    (is_common && different >= 3).then_some(COMMON_STEP_MS)
+    (is_common && different >= LEAST_PEAKS).then_some(COMMON_STEP_MS)
+}
+
+/// The clock by which values of many are to be judged. What is too little at each of them to be seen may be seen in all
+/// together: a coarser clock among finer ones.
+pub fn common_clock(values: &Values) -> Clock {
+    let known = values.clock();
+    if values.exact().is_some()
+        || values.width().is_some()
+        || known.step.is_none_or(|step| step >= COMMON_STEP_MS)
+    {
+        return known;
+    }
+    let coarser = mixed_buckets(&values.to_histogram());
+    known.coarser(coarser.map_or(known, |step| Clock { step: Some(step), rounding: None }))
+}
+
+/// Whole milliseconds among finer values: buckets that hold one stand out of their neighbours, more than by chance.
+fn mixed_buckets(buckets: &Histogram) -> Option<f64> {
+    let ln_base = buckets.gamma().ln();
+    let edge = |index: i64| (index as f64 * ln_base).exp();
+    let counts: BTreeMap<i64, u64> = buckets
+        .buckets()
+        .filter(|(low, ..)| *low > 0.0)
+        .map(|(low, _, count)| ((low.ln() / ln_base).round() as i64, count))
+        .collect();
+    let within = |from: f64, to: f64| -> u64 {
+        let index = |value: f64| (value.ln() / ln_base).floor() as i64;
+        counts.range(index(from)..=index(to)).map(|(_, count)| count).sum()
+    };
+    let at = |index: i64| counts.get(&index).copied().unwrap_or(0);
+    let (mut peaks, mut beside, mut others, mut different) = (0, 0, 0, 0);
+    for whole in 1.. {
+        let value = f64::from(whole) * COMMON_STEP_MS;
+        let index = (value.ln() / ln_base).floor() as i64;
+        let [lower, low, high, higher] = [-1, 0, 1, 2].map(|more| edge(index + more));
+        // From here on each bucket holds one, or has a neighbour that does.
+        if high - low > 0.5 * COMMON_STEP_MS {
+            break;
+        }
+        let is_inside = value > low * (1.0 + TIE) && value < high * (1.0 - TIE);
+        if !is_inside || value - COMMON_STEP_MS >= lower * (1.0 - TIE) || value + COMMON_STEP_MS < higher {
+            continue;
+        }
+        let (peak, neighbours) = (at(index), at(index - 1) + at(index + 1));
+        peaks += peak;
+        beside += neighbours;
+        others += within(value - 0.5 * COMMON_STEP_MS, value + 0.5 * COMMON_STEP_MS) - peak - neighbours;
+        different += u32::from(2 * peak > neighbours);
+    }
+    // The sides of a narrow peak are steep: what is beside it is more than what is further off.
+    let is_apart = different >= LEAST_PEAKS || beside <= 2 * others;
+    let chance = binomial_sf(peaks, peaks + beside, SMOOTH_SHARE);
+    (peaks > 0 && is_apart && chance < CHANCE).then_some(COMMON_STEP_MS)
 }
 
 fn is_multiple(value: f64, of: f64) -> bool {

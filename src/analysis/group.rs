@@ -159,7 +159,8 @@ impl Pooled {
 
     /// By which its times were read, where they are counted times.
     fn clock(&self) -> Clock {
-        self.measured.as_ref().filter(|values| !values.is_empty()).map_or(Clock::CONTINUOUS, Values::clock)
+        let measured = self.measured.as_ref().filter(|values| !values.is_empty());
+        measured.map_or(Clock::CONTINUOUS, grid::common_clock)
     }
 
     /// The ratio of the ends of the buckets that its times come from, where these were wider than their cells.

@@ -37,7 +37,7 @@ use super::{
 const ENOUGH_TO_TELL_ZEROS: u64 = 20;
 
 /// Half the relative width over which the slope of a statistic is taken.
-const SLOPE: f64 = 0.05;
+pub(super) const SLOPE: f64 = 0.05;
 
 /// When a look comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -459,7 +459,7 @@ fn hypotheses(design: &Design, mostly_zero: bool) -> Vec<Hypothesis> {
     directions.iter().flat_map(of).collect()
 }
 
-fn mostly_zero(strata: &[Stratum]) -> bool {
+pub(super) fn mostly_zero(strata: &[Stratum]) -> bool {
     let (mut all, mut zeros) = (0, 0);
     for sample in strata.iter().flat_map(|s| [&s.baseline, &s.canary]) {
         all += sample.count();

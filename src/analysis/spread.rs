@@ -9,7 +9,7 @@ use super::order;
 pub const TIE: f64 = 1e-9;
 
 /// A step below this share of a typical value is nothing to be spread.
-const LEAST_STEP: f64 = 1e-4;
+pub const LEAST_STEP: f64 = 1e-4;
 
 /// What is left of a division counts as nothing below this share of the largest value.
 const REMAINDER: f64 = 1e-7;

@@ -10,6 +10,8 @@
 //!
 //! Deliberately not here: what a step does to a comparison (`grid`).
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::histogram::{Histogram, HistogramFault};
@@ -211,7 +213,7 @@ impl Values {
         if self.count() + other.count() > MAX_CALLS {
             return Err(ValuesFault::TooMuch);
         }
-        self.form = merged(&self.form, &other.form)?;
+        add(&mut self.form, &other.form)?;
         self.clock = self.clock.coarser(other.clock);
         self.width = wider(self.width, other.width);
         Ok(())
@@ -298,7 +300,10 @@ impl Values {
     #[must_use]
     pub fn in_buckets(self) -> Self {
         match sketched(&self.form) {
-            Ok((buckets, sum_ns)) => Self { form: Form::Sketch { buckets, sum_ns }, ..self },
+            Ok((buckets, sum_ns)) => {
+                let form = Form::Sketch { buckets: buckets.into_owned(), sum_ns };
+                Self { form, ..self }
+            }
             Err(_) => self,
         }
     }
@@ -347,21 +352,33 @@ fn wider(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).max_by(f64::total_cmp)
 }
 
-fn merged(a: &Form, b: &Form) -> Result<Form, ValuesFault> {
-    if let (Form::Exact(a), Form::Exact(b)) = (a, b) {
-        let union = union(a, b);
+/// Adds to a form in place. What is refused changes nothing: buckets of values always merge, and only sums may be too much.
+fn add(all: &mut Form, more: &Form) -> Result<(), ValuesFault> {
+    if let (Form::Exact(known), Form::Exact(more)) = (&*all, more) {
+        let union = union(known, more);
         if union.len() <= MAX_DISTINCT {
-            return Ok(Form::Exact(union));
+            *all = Form::Exact(union);
+            return Ok(());
         }
     }
-    let (mut buckets, sum) = sketched(a)?;
-    let (more, more_sum) = sketched(b)?;
-    buckets.merge(&more)?;
-    let sum_ns = match (sum, more_sum) {
-        (Some(sum), Some(more)) => Some(sum.checked_add(more).ok_or(ValuesFault::TooMuch)?),
-        _ => None,
+    let (more, more_ns) = sketched(more)?;
+    let total = |sum: Option<u64>| match (sum, more_ns) {
+        (Some(sum), Some(more)) => sum.checked_add(more).map(Some).ok_or(ValuesFault::TooMuch),
+        _ => Ok(None),
     };
-    Ok(Form::Sketch { buckets, sum_ns })
+    match all {
+        Form::Sketch { buckets, sum_ns } => {
+            let total = total(*sum_ns)?;
+            buckets.merge(&more)?;
+            *sum_ns = total;
+        }
+        Form::Exact(pairs) => {
+            let (mut buckets, sum_ns) = (bucketed(pairs)?, total(Some(sum_ns(pairs)?))?);
+            buckets.merge(&more)?;
+            *all = Form::Sketch { buckets, sum_ns };
+        }
+    }
+    Ok(())
 }
 
 fn union(a: &[(f64, u64)], b: &[(f64, u64)]) -> Vec<(f64, u64)> {
@@ -386,10 +403,10 @@ fn without(now: &[(f64, u64)], before: &[(f64, u64)]) -> Option<Vec<(f64, u64)>>
     Some(left)
 }
 
-fn sketched(form: &Form) -> Result<(Histogram, Option<u64>), ValuesFault> {
+fn sketched(form: &Form) -> Result<(Cow<'_, Histogram>, Option<u64>), ValuesFault> {
     match form {
-        Form::Sketch { buckets, sum_ns } => Ok((buckets.clone(), *sum_ns)),
-        Form::Exact(pairs) => Ok((bucketed(pairs)?, Some(sum_ns(pairs)?))),
+        Form::Sketch { buckets, sum_ns } => Ok((Cow::Borrowed(buckets), *sum_ns)),
+        Form::Exact(pairs) => Ok((Cow::Owned(bucketed(pairs)?), Some(sum_ns(pairs)?))),
     }
 }
 

@@ -27,6 +27,11 @@ pub fn of(plan: &Plan) -> String {
         let head = ["TO JUDGE", "METRIC"].into_iter().chain(HEAD).chain(["BY"]).collect::<Vec<_>>();
         text.extend(["\n".to_owned(), show::table(&head, metrics)]);
     }
+    let reporting = plan.takes.iter().filter_map(|found| {
+        let what = found.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
+        Some(format!("  {what}, {}: {}\n", found.metric, found.reporting.as_ref()?))
+    });
+    text.extend(reporting.map(|line| format!("{}\n", show::one_line(line.trim_end()))));
     let warnings = plan.takes.iter().filter_map(|found| {
         let what = found.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
         let unknown = found.unknown.as_ref().map(|why| format!("nothing can be said beforehand: {why}"));

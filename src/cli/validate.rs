@@ -8,7 +8,10 @@ use std::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::source::{Functions, Source, Unfound, Wanted};
+use super::{
+    show::one_line,
+    source::{Functions, Source, Unfound, Wanted},
+};
 use crate::{
     functions::{missing_in_folder, missing_in_zip},
     strategy::{Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Strategy, check_submission},
@@ -42,6 +45,9 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     diagnostics: Vec<Diagnostic>,
+    /// What is no fault, and good to know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 impl Report {
@@ -72,6 +78,7 @@ fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> Report {
         valid: false,
         unreadable: Some(error),
         diagnostics: Vec::new(),
+        notes: Vec::new(),
     };
     if named == "-" {
         return match limited(input) {
@@ -99,7 +106,17 @@ fn checked(source: &Source) -> Report {
         checked.add(found);
     }
     let valid = checked.strategy.is_some();
-    Report { file: source.file.clone(), valid, unreadable: None, diagnostics: checked.diagnostics }
+    let notes = checked.strategy.as_ref().map(notes).unwrap_or_default();
+    Report { file: source.file.clone(), valid, unreadable: None, diagnostics: checked.diagnostics, notes }
+}
+
+fn notes(strategy: &Strategy) -> Vec<String> {
+    let once = strategy.all_reported_once().into_iter();
+    let note = |(stage, note): (Option<&str>, String)| match stage {
+        Some(stage) => format!("analysis of stage {stage}: {note}"),
+        None => format!("analysis of the release: {note}"),
+    };
+    once.map(note).collect()
 }
 
 /// The folders of functions that are not where they are taken from.
@@ -142,6 +159,9 @@ fn text(reports: &[Report], out: &mut impl Write) -> io::Result<()> {
     for report in reports {
         for diagnostic in &report.diagnostics {
             writeln!(out, "{}\n", diagnostic.render(&report.file))?;
+        }
+        for note in &report.notes {
+            writeln!(out, "{}: note: {}\n", report.file, one_line(note))?;
         }
         if let Some(error) = &report.unreadable {
             writeln!(out, "{}: can't be read: {error}\n", report.file)?;

@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     analysis::{
-        Assignment, Design, End, Judgement, Occasion, RunVariation, Sample, Spending, Stratum, Verdict,
-        effects::Children, previous::LEAST_WINDOWS,
+        Assignment, Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, effects::Children,
+        previous::LEAST_WINDOWS,
     },
     engine::Engine,
     provider::{Registry, Samples},
-    release::analysis::{Look, Metered, Previous},
+    release::analysis::{Look, Metered, Previous, while_running},
     strategy::analysis::{Analysis, Asked, ChildMetric, Metric, Rule, Source},
 };
 
@@ -207,18 +207,6 @@ fn told(judgement: Option<Judgement>, design: Design, children: Children) -> Res
     let mut judgement = judgement.map_err(|fault| fault.to_string())?;
     judgement.set_children(children);
     Ok(judgement)
-}
-
-/// How alpha is spent where it is looked at while it runs.
-fn while_running(analysis: &Analysis, metric: &Metric) -> End {
-    let interval_ms = interval_ms(analysis, metric);
-    match analysis.duration {
-        Some(duration) => {
-            let duration_ms = duration.as_millis() as u64;
-            End::After { duration_ms, interval_ms, spending: Spending::default() }
-        }
-        None => End::Open { interval_ms },
-    }
 }
 
 fn interval_ms(analysis: &Analysis, metric: &Metric) -> u64 {

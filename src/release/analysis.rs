@@ -436,6 +436,17 @@ pub(super) fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis,
     }
 }
 
+/// How alpha is spent on what children report, where it is looked at while it runs.
+pub fn while_running(analysis: &Analysis, metric: &Metric) -> End {
+    let interval_ms = ms(analysis.interval_of(metric)).max(1);
+    match analysis.duration {
+        Some(duration) => {
+            End::After { duration_ms: ms(duration), interval_ms, spending: Spending::default() }
+        }
+        None => End::Open { interval_ms },
+    }
+}
+
 /// The runs that begin now.
 pub(super) fn begin(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     if release.strategy.rollout.is_none() || !is_led(release) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Strategy, analysis::Analysis};
+use super::{Strategy, analysis::Analysis, scalar::go_duration};
 
 /// Intervals into which the time of an analysis is cut at most: a report has a stratum for each.
 pub const MAX_CUTS: u64 = 32;
@@ -41,7 +41,34 @@ impl Strategy {
             .min_by_key(|found| found.every_ms)
     }
 
-    /// The same of all stages, by name.
+    /// What it means for an analysis that some children report a stage once, in words; `None`: it isn't judged on the way.
+    pub fn reported_once(&self, stage: Option<usize>, analysis: &Analysis) -> Option<String> {
+        Interim::of(analysis)?;
+        let every = go_duration(analysis.interval);
+        let of = match stage.and_then(|stage| self.stages.get(stage)) {
+            None => "each stage once, when it has met its minDuration and minCalls".to_owned(),
+            Some(stage) => format!(
+                "once, when it has met minDuration ({}) and minCalls ({})",
+                go_duration(stage.min_duration),
+                stage.min_calls
+            ),
+        };
+        Some(format!(
+            "a deployed agent reports {of}, and so is looked at once; interval ({every}) acts only for children that report \
+             while a stage goes on"
+        ))
+    }
+
+    /// The same of all analyses, each with what it judges.
+    pub fn all_reported_once(&self) -> Vec<(Option<&str>, String)> {
+        let each = |(stage, analysis): (Option<usize>, &Analysis)| {
+            let name = stage.and_then(|stage| self.stages.get(stage)).map(|stage| stage.name.as_str());
+            Some((name, self.reported_once(stage, analysis)?))
+        };
+        self.analyses().filter_map(each).collect()
+    }
+
+    /// How all stages are reported, by name.
     pub fn interims(&self) -> Vec<(String, Interim)> {
         let stages = self.stages.iter().enumerate();
         stages.filter_map(|(at, stage)| Some((stage.name.clone(), self.interim(at)?))).collect()

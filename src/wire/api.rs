@@ -214,6 +214,9 @@ pub struct AnalysisOverview {
     pub runs: u32,
     /// Looks at the data of this run.
     pub looks: u64,
+    /// What it means that some children report once, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reporting: Option<String>,
     pub metrics: Vec<MetricOverview>,
 }
 
@@ -265,6 +268,12 @@ pub struct PlannedMetric {
     /// What the calls at the end will be good for, where their number is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<PlannedPoint>,
+    /// How often it is looked at, by what the children can do that take part; `None`: for as long as the release takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looks: Option<u64>,
+    /// Who reports when, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reporting: Option<String>,
     /// That those don't suffice, and what would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,

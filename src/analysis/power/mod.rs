@@ -10,27 +10,32 @@
 //! standard deviations from where it lies at the tolerance (Noether 1987), and the share beyond a quantile likewise with the
 //! variance of a share. Rates are few events: their passes and fails are summed up exactly over the numbers of events that may
 //! come. That there are several looks costs power and no false alarms; it is told by the one level that a single look would
-//! have to have for the same power ([`level`]).
+//! have to have for the same power ([`level`]). What one side's clock can't tell is tested as the judge does: a pass closer to
+//! what is equal, a fail further from it. Of children that may differ see [`Among`].
 //!
 //! What is assumed of the data is said by whoever asks, as a spread or as a sample that was observed. Not here: how long it
 //! takes, which is a matter of who calls.
 
+mod children;
 mod condition;
 mod level;
+mod outcome;
 mod rates;
+mod series;
 mod shape;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    children::Among,
     condition::{Chances, Kept, chances, least_calls},
     level::level,
 };
-use self::{rates::Events, shape::Shape};
+use self::{rates::Events, series::Series, shape::Shape};
 use super::{
-    data::Sample,
-    design::{Design, Deviation, Question, RunVariation, Tolerance},
-    dist::{normal_sf, normal_z},
+    data::{Sample, Stratum},
+    design::{Design, Deviation, Question, RunVariation, Sampling, Tolerance},
+    judge::mostly_zero,
 };
 
 /// The share of tests at which a change counts as found.
@@ -56,6 +61,8 @@ pub enum Spread {
     LogNormal { ln_sd: f64, median: Option<f64> },
     /// Values as in this sample.
     Observed(Sample),
+    /// Points of time series as in these, an interval each; the canary's may be missing.
+    Series(Vec<Stratum>),
     /// This share of calls are events.
     Events { rate: f64 },
 }
@@ -82,12 +89,27 @@ pub enum PowerFault {
     Kind,
     #[error("{0} values are too few to tell how they vary: it takes {least}", least = shape::LEAST_VALUES)]
     FewValues(u64),
-    #[error("most values are 0, which is judged in two parts and not planned")]
+    #[error("most values are 0, which gives an absolute tolerance no typical value")]
     MostlyZero,
+    #[error("it can't be told from such data: {}", resolution(*error, *tolerance))]
+    Resolution { error: f64, tolerance: Tolerance },
     #[error("an absolute tolerance can't be planned without a typical value")]
     NoMedian,
     #[error("how much one version varies from run to run isn't known")]
     RunVariation,
+}
+
+fn resolution(error: f64, tolerance: Tolerance) -> String {
+    match tolerance {
+        Tolerance::Ratio(ratio) => format!(
+            "their clock leaves {:.1} % of a typical value open, and the tolerance is {} %",
+            error * 100.0,
+            ratio * 100.0
+        ),
+        Tolerance::Shift(shift) => {
+            format!("their clock leaves {error:.3} of a typical value open, and the tolerance is {shift}")
+        }
+    }
 }
 
 /// What a number of calls is good for.
@@ -113,12 +135,60 @@ pub struct Power {
     level: f64,
     /// Variance of the difference of two runs, in logarithms.
     between_runs: f64,
+    /// Whose calls they are, where that makes a difference.
+    among: Option<Among>,
 }
 
 #[derive(Debug, Clone)]
 enum Data {
     Values(Shape),
     Events(Events),
+    /// Most are 0: how many aren't is judged, and apart from that those that aren't.
+    Parts {
+        present: Events,
+        values: Shape,
+    },
+    Series {
+        series: Series,
+        values: Shape,
+    },
+}
+
+impl Data {
+    fn of(design: &Design, spread: &Spread, share: f64) -> Result<Self, PowerFault> {
+        let is_rate = matches!(design.question, Question::Rate { .. });
+        match spread {
+            Spread::Events { rate } if is_rate && (0.0..1.0).contains(rate) => {
+                Ok(Self::Events(Events { rate: *rate, share }))
+            }
+            Spread::Events { rate } if is_rate => Err(PowerFault::Rate(*rate)),
+            Spread::Events { .. } => Err(PowerFault::Kind),
+            _ if is_rate => Err(PowerFault::Kind),
+            Spread::LogNormal { ln_sd, median } => {
+                Ok(Self::Values(Shape::log_normal(*ln_sd, *median, design)?))
+            }
+            Spread::Series(strata) => {
+                let series = Series::of(strata);
+                Ok(Self::Series { values: Shape::observed(&series.values(), design, false)?, series })
+            }
+            Spread::Observed(sample) => {
+                let relative = matches!(design.tolerance, Tolerance::Ratio(_));
+                let twice = Stratum::new("", 0, sample.clone(), sample.clone());
+                let in_parts = design.question == Question::Location
+                    && relative
+                    && design.sampling == Sampling::Calls
+                    && sample.count() > 0
+                    && mostly_zero(&[twice]);
+                let values = Shape::observed(sample, design, in_parts)?;
+                Ok(if in_parts {
+                    let rate = values.count() / sample.count() as f64;
+                    Self::Parts { present: Events { rate, share }, values }
+                } else {
+                    Self::Values(values)
+                })
+            }
+        }
+    }
 }
 
 /// A direction that is judged: higher is worse, or lower.
@@ -133,25 +203,23 @@ impl Power {
         if !(canary_share > 0.0 && canary_share < 1.0) {
             return Err(PowerFault::Share(canary_share));
         }
-        let is_rate = matches!(design.question, Question::Rate { .. });
-        let data = match spread {
-            Spread::Events { rate } if is_rate && (0.0..1.0).contains(rate) => {
-                Data::Events(Events { rate: *rate, share: canary_share })
-            }
-            Spread::Events { rate } if is_rate => return Err(PowerFault::Rate(*rate)),
-            Spread::Events { .. } => return Err(PowerFault::Kind),
-            _ if is_rate => return Err(PowerFault::Kind),
-            Spread::LogNormal { ln_sd, median } => Data::Values(Shape::log_normal(*ln_sd, *median, design)?),
-            Spread::Observed(sample) => Data::Values(Shape::observed(sample)?),
-        };
+        let data = Data::of(design, spread, canary_share)?;
         let between_runs = match &design.run_variation {
             None => 0.0,
             Some(RunVariation::Given(variation)) => 2.0 * variation * variation,
             Some(RunVariation::Windows(_) | RunVariation::Unknown) => return Err(PowerFault::RunVariation),
         };
         let directions = if design.deviation == Deviation::Either { 2.0 } else { 1.0 };
-        let level = level(design.end, design.alpha / directions);
-        Ok(Self { design: design.clone(), share: canary_share, data, level, between_runs })
+        let parts = if matches!(data, Data::Parts { .. }) { 2.0 } else { 1.0 };
+        let level = level(design.end, design.planned_alpha() / (directions * parts));
+        let design = design.clone();
+        Ok(Self { design, share: canary_share, data, level, between_runs, among: None })
+    }
+
+    /// The same where the calls are those of children that may differ.
+    #[must_use]
+    pub fn among(self, among: Option<Among>) -> Self {
+        Self { among, ..self }
     }
 
     /// The share of equal versions that pass with so many calls on both sides together.
@@ -217,82 +285,6 @@ impl Power {
             Deviation::High => &HIGH,
             Deviation::Low => &LOW,
             Deviation::Either => &EITHER,
-        }
-    }
-
-    /// The share of equal versions that aren't found to be within the tolerance in one direction, turned round.
-    fn pass(&self, high: bool, calls: u64) -> f64 {
-        let alpha = self.design.alpha;
-        match (&self.data, self.design.question) {
-            (Data::Events(events), Question::Rate { floor }) if self.between_runs == 0.0 => {
-                let floor = (high && floor > 0.0).then_some(floor);
-                // A floor is another way to be safe, and shares alpha with the first.
-                let halved = matches!(self.design.question, Question::Rate { floor } if floor > 0.0);
-                events.pass(calls, self.boundary(high), floor, if halved { 0.5 * alpha } else { alpha })
-            }
-            _ => {
-                let none = self.unchanged();
-                normal_sf(normal_z(alpha) + self.distance(high, calls, none))
-            }
-        }
-    }
-
-    fn fail(&self, high: bool, calls: u64, change: f64) -> f64 {
-        match (&self.data, self.design.question) {
-            (Data::Events(events), Question::Rate { floor }) if self.between_runs == 0.0 => {
-                events.fail(calls, self.boundary(high), change, floor, self.level, high)
-            }
-            _ => normal_sf(normal_z(self.level) - self.distance(high, calls, change)),
-        }
-    }
-
-    const fn unchanged(&self) -> f64 {
-        match self.design.tolerance {
-            Tolerance::Ratio(_) => 1.0,
-            Tolerance::Shift(_) => 0.0,
-        }
-    }
-
-    /// The ratio or shift at which the hypothesis is judged.
-    fn boundary(&self, high: bool) -> f64 {
-        match (self.design.tolerance, high) {
-            (Tolerance::Ratio(r), true) => 1.0 + r,
-            (Tolerance::Ratio(r), false) => 1.0 - r,
-            (Tolerance::Shift(s), true) => s,
-            (Tolerance::Shift(s), false) => -s,
-        }
-    }
-
-    /// How far a changed canary lies beyond the boundary, in standard deviations; below 0 on this side of it.
-    fn distance(&self, high: bool, calls: u64, change: f64) -> f64 {
-        let (boundary, relative) =
-            (self.boundary(high), matches!(self.design.tolerance, Tolerance::Ratio(_)));
-        let between = calls as f64 * self.share * (1.0 - self.share);
-        let z = match &self.data {
-            Data::Events(events) => events.distance(calls, boundary, change),
-            Data::Values(shape) => match self.design.question {
-                Question::Quantile(q) => {
-                    let (above, variance) = shape.beyond(q, boundary, change, relative, self.share);
-                    // A count moves in whole steps: half of one is lost.
-                    let lost = 0.5 / (between * variance).sqrt();
-                    let z = above * (between / variance).sqrt();
-                    if high { z - lost.copysign(z) } else { z + lost.copysign(-z) }
-                }
-                _ => shape.above(boundary, change, relative) * (12.0 * between / shape.untied()).sqrt(),
-            },
-        };
-        let z = if high { z } else { -z };
-        let way = if relative { (change / boundary).ln() } else { self.relative(change - boundary) };
-        // What differs from run to run grows with the slope of the statistic, and is not reduced by traffic.
-        let slope = if way.abs() > 1e-9 { z / way } else { 0.0 };
-        z / (1.0 + self.between_runs * slope * slope).sqrt()
-    }
-
-    /// A difference as a share of a typical value.
-    fn relative(&self, difference: f64) -> f64 {
-        match &self.data {
-            Data::Values(shape) => difference / shape.median(),
-            Data::Events(_) => difference,
         }
     }
 }

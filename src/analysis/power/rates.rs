@@ -16,6 +16,37 @@ const PLACES: u64 = 64;
 /// How far numbers of events are looked at, in standard deviations.
 const REACH: f64 = 6.0;
 
+/// By what it is told whether the canary has more or fewer events than at a ratio.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Test {
+    /// The binomial distribution, at this level.
+    Exact(f64),
+    /// So many standard deviations of independent events: others vary more.
+    Score(f64),
+}
+
+impl Test {
+    /// Fewer than at the share `pi` of all events.
+    fn fewer(self, e2: u64, all: u64, pi: f64) -> bool {
+        match self {
+            Self::Exact(level) => binomial_cdf(e2, all, pi) <= level,
+            Self::Score(z) => Self::score(e2, all, pi) <= -z,
+        }
+    }
+
+    fn more(self, e2: u64, all: u64, pi: f64) -> bool {
+        match self {
+            Self::Exact(level) => binomial_sf(e2, all, pi) <= level,
+            Self::Score(z) => Self::score(e2, all, pi) >= z,
+        }
+    }
+
+    fn score(e2: u64, all: u64, pi: f64) -> f64 {
+        let all = all as f64;
+        (e2 as f64 - all * pi) / (all * pi * (1.0 - pi)).sqrt()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Events {
     /// Of calls that are events, on both sides.
@@ -30,21 +61,19 @@ impl Events {
         (calls.max(2) - canary, canary)
     }
 
-    /// The share of equal versions that pass: what is left of the alternative "ratio at the boundary or beyond", or of "at
-    /// the floor or above", at `alpha` each.
-    pub fn pass(self, calls: u64, ratio: f64, floor: Option<f64>, alpha: f64) -> f64 {
+    /// The share of canaries whose rate is `change` times that of the baseline that pass: what is left of the alternative
+    /// "ratio at the boundary or beyond", or of "at the floor or above" at the level beside it.
+    pub fn pass(self, calls: u64, ratio: f64, change: f64, floor: Option<(f64, f64)>, test: Test) -> f64 {
         let (m, n) = self.calls(calls);
-        let pi = pi(m, n, ratio);
-        let high = ratio > 1.0;
-        let below = |e2: u64| floor.is_some_and(|floor| binomial_cdf(e2, n, floor) <= alpha);
+        let (pi, high) = (pi(m, n, ratio), ratio > 1.0);
+        let below = |e2: u64| floor.is_some_and(|(floor, alpha)| binomial_cdf(e2, n, floor) <= alpha);
         let safe = |e1: u64, e2: u64| {
             let all = e1 + e2;
-            let tail = if high { binomial_cdf(e2, all, pi) } else { binomial_sf(e2, all, pi) };
-            all > 0 && tail <= alpha
+            all > 0 && if high { test.fewer(e2, all, pi) } else { test.more(e2, all, pi) }
         };
         // Upwards the pass needs many events of the baseline beside those of the canary, downwards few.
         let mut least = 0;
-        expected(n, self.rate, |e2| {
+        expected(n, (self.rate * change).min(1.0), |e2| {
             if below(e2) {
                 return 1.0;
             }
@@ -61,16 +90,14 @@ impl Events {
         })
     }
 
-    /// The share of canaries with another rate that fail at `level`: the boundary is crossed, and one side is above the
-    /// floor.
-    pub fn fail(self, calls: u64, ratio: f64, change: f64, floor: f64, level: f64, high: bool) -> f64 {
+    /// The share of canaries with another rate that fail: the boundary is crossed, and one side is above the floor.
+    pub fn fail(self, calls: u64, ratio: f64, change: f64, floor: f64, test: Test) -> f64 {
         let (m, n) = self.calls(calls);
-        let (pi, rate) = (pi(m, n, ratio), (self.rate * change).min(1.0));
+        let (pi, rate, high) = (pi(m, n, ratio), (self.rate * change).min(1.0), ratio > 1.0);
         let worse = |e1: u64, e2: u64| {
             let all = e1 + e2;
-            let tail = if high { binomial_sf(e2, all, pi) } else { binomial_cdf(e2, all, pi) };
             let above = e1 as f64 > floor * m as f64 || e2 as f64 > floor * n as f64;
-            all > 0 && above && tail <= level
+            all > 0 && above && if high { test.more(e2, all, pi) } else { test.fewer(e2, all, pi) }
         };
         // The more errors on the baseline, the more it takes on the canary.
         let mut least = 0;
@@ -87,6 +114,12 @@ impl Events {
                 0.0
             }
         })
+    }
+
+    /// What is expected to be counted, and the canary's share of it at a ratio.
+    pub fn counted(self, calls: u64, ratio: f64) -> (f64, f64) {
+        let (m, n) = self.calls(calls);
+        (self.rate * calls as f64, pi(m, n, ratio))
     }
 
     /// By a normal distribution: how far a changed canary is beyond the boundary.

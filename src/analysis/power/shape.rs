@@ -2,7 +2,7 @@
 
 use super::PowerFault;
 use crate::analysis::{
-    Design, Sample, Stratum, Tolerance,
+    Design, Question, Sample, Sampling, Stratum, Tolerance,
     dist::{normal_sf, normal_z},
     estimate::quantile,
     group::{Group, Rule},
@@ -29,6 +29,8 @@ pub struct Shape {
     median: f64,
     /// By which ties reduce the variance of ranks.
     untied: f64,
+    /// With which a location is known, in the tolerance's unit.
+    error: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -49,35 +51,46 @@ impl Shape {
             None if !absolute => 1.0,
             _ => return Err(PowerFault::NoMedian),
         };
-        Ok(Self { values: Values::LogNormal(ln_sd), median, untied: 1.0 })
+        Ok(Self { values: Values::LogNormal(ln_sd), median, untied: 1.0, error: 0.0 })
     }
 
-    pub fn observed(sample: &Sample) -> Result<Self, PowerFault> {
+    /// Of values as they were observed; `zero_free`: only of those that aren't 0.
+    pub fn observed(sample: &Sample, design: &Design, zero_free: bool) -> Result<Self, PowerFault> {
         if matches!(sample, Sample::Counts(_)) {
             return Err(PowerFault::Kind);
         }
-        if sample.count() < LEAST_VALUES {
-            return Err(PowerFault::FewValues(sample.count()));
-        }
         // As it is judged, with whatever spreads its values.
         let mut steps = [Step::default(), Step::default()];
-        if let Sample::Values(values) = sample {
+        if let (Sample::Values(values), Sampling::Calls) = (sample, design.sampling) {
             for step in &mut steps {
                 step.see_all(values);
             }
         }
-        let rule = Rule { least_total: 0, zero_free: false };
         let twice = [Stratum::new("", 0, sample.clone(), sample.clone())];
-        let side = thinned(Group::of(&twice, rule, &steps).baseline);
+        let group = Group::of(&twice, Rule { least_total: 0, zero_free }, &steps);
+        let count = group.baseline.count();
+        if count < LEAST_VALUES as f64 {
+            return Err(PowerFault::FewValues(count as u64));
+        }
+        let error = group.error_in(design.tolerance);
+        let (Tolerance::Ratio(tolerance) | Tolerance::Shift(tolerance)) = design.tolerance;
+        if error >= tolerance {
+            return Err(PowerFault::Resolution { error, tolerance: design.tolerance });
+        }
+        let is_relative = matches!(design.tolerance, Tolerance::Ratio(_));
+        let side = thinned(group.baseline);
         let [low, middle] = [0.0, 0.5].map(|q| quantile(&side, q));
         let (Some(low), Some(median)) = (low, middle) else { return Err(PowerFault::FewValues(0)) };
-        if low < 0.0 || median == 0.0 {
-            return Err(if median == 0.0 { PowerFault::MostlyZero } else { PowerFault::Spread(low) });
+        if low < 0.0 && (is_relative || matches!(design.question, Question::Quantile(_))) {
+            return Err(PowerFault::Spread(low));
+        }
+        if median == 0.0 && !is_relative {
+            return Err(PowerFault::MostlyZero);
         }
         let sums = rank_sums(&side, &side, Map::IDENTITY);
         let whole = sums.baseline * sums.canary * (sums.baseline + sums.canary + 1.0) / 12.0;
         let untied = if whole > 0.0 { (sums.v / whole).clamp(1e-3, 1.0) } else { 1.0 };
-        Ok(Self { values: Values::Observed(side), median, untied })
+        Ok(Self { values: Values::Observed(side), median: median.abs(), untied, error })
     }
 
     pub const fn median(&self) -> f64 {
@@ -86,6 +99,27 @@ impl Shape {
 
     pub const fn untied(&self) -> f64 {
         self.untied
+    }
+
+    /// With which a location is known, in the tolerance's unit.
+    pub const fn error(&self) -> f64 {
+        self.error
+    }
+
+    /// How many values were observed; of a distribution none.
+    pub fn count(&self) -> f64 {
+        match &self.values {
+            Values::LogNormal(_) => 0.0,
+            Values::Observed(side) => side.count(),
+        }
+    }
+
+    /// Of their logarithms, where it is known.
+    pub const fn ln_variance(&self) -> Option<f64> {
+        match self.values {
+            Values::LogNormal(sd) => Some(sd * sd),
+            Values::Observed(_) => None,
+        }
     }
 
     /// P(changed canary > baseline at the boundary) + ½ P(equal) − ½.
@@ -162,7 +196,13 @@ impl Shape {
 fn above_itself(side: &Side, map: Map) -> f64 {
     let sums = rank_sums(side, side, map);
     let count = sums.canary;
-    // Each value was compared with itself too, which says nothing.
+    // Each value was compared with itself too, which says nothing. Zero stays zero in any ratio.
+    let zeros = match side {
+        Side::Points(values) if map.shift == 0.0 => {
+            values.iter().filter(|value| **value == 0.0).count() as f64
+        }
+        _ => 0.0,
+    };
     let itself = if map.scale > 1.0 || map.shift > 0.0 {
         0.0
     } else if map == Map::IDENTITY {
@@ -170,7 +210,8 @@ fn above_itself(side: &Side, map: Map) -> f64 {
     } else {
         1.0
     };
-    (sums.s + 0.5 * count * count - itself * count) / (count * (count - 1.0)) - 0.5
+    let itself = itself * (count - zeros) + 0.5 * zeros;
+    (sums.s + 0.5 * count * count - itself) / (count * (count - 1.0)) - 0.5
 }
 
 fn thinned(side: Side) -> Side {

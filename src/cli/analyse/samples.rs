@@ -64,7 +64,7 @@ impl File {
 
     pub fn strata(self) -> Strata {
         match self {
-            Self::Rows(rows) => rows.part(|_, _| true),
+            Self::Rows(rows) => rows.by_interval(1, |_, _| Some(0)).0.pop().unwrap_or_default(),
             Self::Whole(sample) => [(String::new(), sample)].into(),
         }
     }
@@ -96,11 +96,6 @@ impl Rows {
             }
         }
         (found.into_iter().map(|strata| self.named(strata)).collect(), beyond)
-    }
-
-    fn part(&self, is_meant: impl Fn(usize, Option<f64>) -> bool) -> Strata {
-        let (mut all, _) = self.by_interval(1, |at, time| is_meant(at, time).then_some(0));
-        all.pop().unwrap_or_default()
     }
 
     fn named(&self, strata: IndexMap<u32, Vec<f64>>) -> Strata {

@@ -20,17 +20,9 @@ use crate::{
         show,
         takes::{HEAD, percent, plain, row, thousands},
     },
+    release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED},
     wire::api::PlannedPoint,
 };
-
-/// What is assumed where nothing is said: standard deviation by mean of response times.
-const VARIATION: f64 = 0.5;
-
-/// What is assumed where nothing is said, of calls that fail.
-const ERROR_RATE: f64 = 0.001;
-
-/// Shares of equal versions that are to pass.
-const WANTED: [f64; 2] = [0.8, 0.95];
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What it takes")]
@@ -126,10 +118,10 @@ fn spread(args: &super::Args) -> Result<(Spread, String), Failure> {
     }
     let own = &args.takes;
     if args.rate {
-        let rate = own.error_rate.unwrap_or(ERROR_RATE);
+        let rate = own.error_rate.unwrap_or(ASSUMED_ERROR_RATE);
         return Ok((Spread::Events { rate }, format!("{} % of the calls are events", plain(rate * 100.0))));
     }
-    let cv = own.cv.unwrap_or(VARIATION);
+    let cv = own.cv.unwrap_or(ASSUMED_VARIATION);
     let assumed = format!("log-normal values whose standard deviation is {} of their mean", plain(cv));
     Ok((Spread::of_variation(cv, own.median), assumed))
 }
@@ -138,16 +130,8 @@ fn spread(args: &super::Args) -> Result<(Spread, String), Failure> {
 fn whole(file: File) -> Result<Sample, Failure> {
     let mut samples = file.strata().into_values();
     let first = samples.next().unwrap_or(Sample::Values(Vec::new()));
-    samples.try_fold(first, |sum, next| match (sum, next) {
-        (Sample::Values(mut sum), Sample::Values(next)) => {
-            sum.extend(next);
-            Ok(Sample::Values(sum))
-        }
-        (Sample::Counts(a), Sample::Counts(b)) => {
-            Ok(Sample::Counts(Counts { calls: a.calls + b.calls, events: a.events + b.events }))
-        }
-        _ => Err(Failure::user("the baseline mixes values and counts")),
-    })
+    let sum = samples.try_fold(first, |sum, next| sum.with(&next));
+    sum.ok_or_else(|| Failure::user("the baseline mixes values and counts"))
 }
 
 fn warn(takes: &Takes) -> Result<(), Failure> {

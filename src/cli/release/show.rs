@@ -177,6 +177,9 @@ fn analyses(analyses: &[AnalysisOverview]) -> String {
             String::new()
         };
         let _ = writeln!(text, "\nanalysis of {}: {}{verdict}, {looks}{run}", analysis.of, analysis.state);
+        if let Some(note) = &analysis.reporting {
+            let _ = writeln!(text, "  {}", show::one_line(note));
+        }
         for metric in &analysis.metrics {
             let dry = if metric.dry_run { ", without consequence" } else { "" };
             let verdict = metric.verdict.as_ref().map_or(String::new(), |verdict| format!(" {verdict}"));

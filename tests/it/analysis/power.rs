@@ -1,8 +1,8 @@
 //! What is promised beforehand is what happens: promises beside simulations of the judgement itself.
 
 use choirmaster::analysis::{
-    Counts, Design, Deviation, End, Judgement, Occasion, Question, RunVariation, Sample, Spending, Stratum,
-    Tolerance, Verdict,
+    Clock, Counts, Design, Deviation, End, Judgement, Occasion, Question, Rounding, RunVariation, Sample,
+    Spending, Stratum, Tolerance, Values, Verdict,
     power::{Kept, Power, PowerFault, Spread, chances, least_calls, level},
 };
 
@@ -69,6 +69,15 @@ fn log_normal(cv: f64) -> impl Fn(&mut Random, u64, f64) -> Sample {
     move |random, count, change| {
         Sample::Values((0..count).map(|_| change * random.log_normal(ln_sd(cv))).collect())
     }
+}
+
+/// Of a clock that rounds down to so many milliseconds.
+fn measured(pairs: &[(f64, u64)], step: f64) -> Values {
+    let mut values = Values::new(Clock::stepped(step, Rounding::Down)).unwrap();
+    for (value, count) in pairs {
+        values.record(*value, *count).unwrap();
+    }
+    values
 }
 
 fn events(rate: f64) -> impl Fn(&mut Random, u64, f64) -> Sample {
@@ -316,7 +325,12 @@ fn what_cannot_be_planned_says_why() {
     let few = Spread::Observed(Sample::Values(vec![1.0; 49]));
     assert_eq!(fault(&location, &few, 0.5), PowerFault::FewValues(49));
     let zeros = Spread::Observed(Sample::Values((0..100).map(|i| f64::from(i % 3 / 2)).collect()));
-    assert_eq!(fault(&location, &zeros, 0.5), PowerFault::MostlyZero);
+    assert_eq!(fault(&location, &zeros, 0.5), PowerFault::FewValues(33));
+    assert_eq!(fault(&shift, &zeros, 0.5), PowerFault::MostlyZero);
+    let coarse = Spread::Observed(Sample::Measured(measured(&[(1.0, 900), (2.0, 100)], 1.0)));
+    let found = fault(&location, &coarse, 0.5);
+    assert!(matches!(found, PowerFault::Resolution { error, .. } if error > 0.05), "{found:?}");
+    assert!(found.to_string().starts_with("it can't be told from such data"), "{found}");
     let unknown = Design { run_variation: Some(RunVariation::Unknown), ..location };
     assert_eq!(fault(&unknown, &cv, 0.5), PowerFault::RunVariation);
 }

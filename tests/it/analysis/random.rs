@@ -54,6 +54,16 @@ impl Random {
         k
     }
 
+    /// As many calls as come by chance where so many are expected.
+    pub fn count(&mut self, mean: f64) -> u64 {
+        const MANY: f64 = 50.0;
+        if mean < MANY {
+            self.poisson(mean)
+        } else {
+            (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64
+        }
+    }
+
     pub fn binomial(&mut self, n: u64, p: f64) -> u64 {
         if p > 0.5 {
             return n - self.binomial(n, 1.0 - p);

@@ -39,6 +39,10 @@ async fn a_plan_says_what_it_takes_by_what_the_release_before_measured() {
     assert_eq!(metric(&plan, "times")["basis"], assumed, "{plan:#}");
     assert_eq!(metric(&plan, "errors")["basis"], "assumed: 0.1 % errors");
     assert_eq!(metric(&plan, "times")["calls_per_second"], Value::Null);
+    // Newer agents say that they report on the way.
+    assert_eq!(metric(&plan, "times")["looks"], 12, "{plan:#}");
+    let reporting = metric(&plan, "times")["reporting"].as_str().unwrap();
+    assert!(reporting.starts_with("12 looks: 3 agents report at each interval"), "{reporting}");
     // The stage waits for 50 calls of each of three agents, which are far too few.
     let given = &metric(&plan, "times")["given"];
     assert_eq!(given["calls"], 150, "{plan:#}");
@@ -64,6 +68,10 @@ async fn a_plan_says_what_it_takes_by_what_the_release_before_measured() {
     assert!(wanted[0]["smallest_change"].as_f64().unwrap() > 1.05);
     // The median is known now, so that its condition can be looked at too.
     assert_eq!(plan["conditions"].as_array().unwrap().len(), 2, "{plan:#}");
+    world.submit(&next).await.ok();
+    let shown = world.get("/api/v1/releases/next").await.ok().json();
+    let said = shown["analyses"][0]["reporting"].as_str().unwrap();
+    assert!(said.starts_with("a deployed agent reports once, when it has met minDuration ("), "{said}");
     agents.end().await;
     world.stop().await;
 }

@@ -95,6 +95,21 @@ async fn without_blocks_everybody_takes_part() {
 }
 
 #[tokio::test]
+async fn a_plan_says_how_often_deployed_agents_are_looked_at() {
+    let world = World::start().await;
+    fleet(&world).await;
+    let metric =
+        "{name: times, provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH}";
+    let block = format!("    analysis: {{duration: 1m, interval: 5s, metrics: [{metric}]}}\n    end_action:");
+    let judged = strategy("a").replace("    end_action:", &block);
+    let text = run(&world, &format!("rollout: {{order: parallel}}\n{judged}"), &[]).await.unwrap();
+    let line = text.lines().find(|line| line.contains("one look:")).unwrap_or_else(|| panic!("{text}"));
+    let (said, _) = line.split_once("; with ").unwrap();
+    insta::assert_snapshot!(said.trim(), @"stage Canary 5 Percent, times: one look: 4 agents report once, at minDuration (2s) and minCalls (50); interval (5s) acts only for children that report while a stage goes on");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn the_picture_is_geojson_with_target_and_children() {
     let world = World::start().await;
     fleet(&world).await;

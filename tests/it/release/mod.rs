@@ -13,6 +13,7 @@ mod one_stage;
 mod partial;
 mod precedent;
 mod properties;
+mod prospect;
 mod queue;
 mod recount;
 mod replan;

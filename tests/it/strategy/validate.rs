@@ -33,6 +33,21 @@ fn faults_are_printed_with_their_place_and_end_with_1() {
 }
 
 #[test]
+fn what_one_report_of_a_deployed_agent_means_for_an_analysis_is_a_note() {
+    let metric =
+        "{name: times, provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH}";
+    let block = format!("    analysis: {{duration: 1m, interval: 5s, metrics: [{metric}]}}\n    end_action:");
+    let judged = format!("rollout: {{order: parallel}}\n{}", REFERENCE.replace("    end_action:", &block));
+    let (code, text) = run(&["-"], false, &judged);
+    assert_eq!(code, 0, "{text}");
+    insta::assert_snapshot!(text.lines().next().unwrap(), @"<stdin>: note: analysis of stage Canary 5 Percent: a deployed agent reports once, when it has met minDuration (10s) and minCalls (100), and so is looked at once; interval (5s) acts only for children that report while a stage goes on");
+    assert!(text.ends_with("1 file, 0 errors, 0 warnings\n"), "{text}");
+    let (_, json) = run(&["-"], true, &judged);
+    let reports: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(reports[0]["notes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_file_that_is_not_there_ends_with_2() {
     let (code, text) = run(&["no/such.yml", "-"], false, REFERENCE);
     assert_eq!(code, 2);

@@ -3,11 +3,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    model::{ChildKey, ChildKind, Now, ReleaseKey},
+    model::{ChildKey, ChildKind, FEATURE_INTERIM, Now, ReleaseKey},
     plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     questions::children::place,
     release::{
         command::Seen,
+        prospect::Reporting,
         state::{Child, State},
         turnout::{self, Turnouts},
     },
@@ -46,12 +47,14 @@ pub struct Planned {
     /// Areas of participants that lie only partly in the target's; `None`: too many.
     partly: Option<Vec<Arc<str>>>,
     bounds: Bounds,
+    /// How those who take part report.
+    pub reporting: Reporting,
 }
 
 impl Planned {
     /// With the sizes that take long to find.
     pub fn measured(self, strategy: &Strategy) -> api::Plan {
-        let Self { mut form, partly, bounds } = self;
+        let Self { mut form, partly, bounds, .. } = self;
         let Some(area) = strategy.target.as_ref().and_then(|target| target.area.as_ref()) else {
             return form;
         };
@@ -130,7 +133,19 @@ pub fn plan(
         without_surface: without_surface(state, strategy),
         warnings: Vec::new(),
     };
-    Planned { form, partly, bounds: state.areas.bounds() }
+    Planned { form, partly, bounds: state.areas.bounds(), reporting: reporting(state, &plan) }
+}
+
+/// Agents of whose stages, or of whose managers' stages, there are reports while they go on.
+fn reporting(state: &State, plan: &Plan) -> Reporting {
+    let mut found = Reporting::default();
+    for (key, turnout) in plan.members.iter().zip(&plan.turnouts) {
+        let profile = state.children.get(*key).and_then(|child| child.profile.as_deref());
+        let reports = profile.is_some_and(|profile| profile.capabilities.has(FEATURE_INTERIM));
+        let of = if reports { &mut found.on_the_way } else { &mut found.once };
+        *of += u64::from(turnout.all());
+    }
+    found
 }
 
 /// Who takes no part for a reason that nobody would look for.

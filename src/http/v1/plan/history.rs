@@ -1,19 +1,20 @@
-//! What the base version did in the last release of each function that ended well.
+//! What the base version, and what was asked of it, came to in the last release of each function that ended well.
 
 use std::collections::BTreeMap;
 
 use crate::{
     release::{
+        analysis::Run,
         assignment::Slot,
         precedent::Time,
-        prospect::{Observed, Point, Prospect, Risk, prospects, risks},
+        prospect::{Known, Measured, Observed, Point, Prospect, Reporting, Risk, prospects, risks},
         summary::Summary,
     },
     store::{
         Reader, StoreError,
-        rows::{PrecedentRow, StageResultRow},
+        rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
     },
-    strategy::{self, Stage, Strategy},
+    strategy::{self, Stage, Strategy, analysis::Source},
     wire::api::{PlannedCondition, PlannedMetric, PlannedPoint},
 };
 
@@ -43,6 +44,11 @@ impl History {
         let stages = strategy.stages.iter();
         stages.map(|stage| self.0.get(&stage.function).and_then(|earlier| earlier.of(stage))).collect()
     }
+
+    /// By queries.
+    fn measured(&self) -> Vec<Measured> {
+        self.0.values().flat_map(Earlier::measured).collect()
+    }
 }
 
 /// An earlier release of a function.
@@ -53,6 +59,7 @@ struct Earlier {
     times: Vec<Time>,
     /// In the order of attempts.
     rows: Vec<StageResultRow>,
+    runs: Vec<AnalysisRunRow>,
 }
 
 impl Earlier {
@@ -63,8 +70,30 @@ impl Earlier {
         let children = reader.assignments(release_key, None, MOST_CHILDREN).await?;
         let (Some(first), Some(last)) = (children.first(), children.last()) else { return Ok(None) };
         let rows = reader.stage_results(release_key, first.child_key, last.child_key).await?;
+        let runs = reader.analysis_runs(release_key).await?;
         let times = serde_json::from_str(&times).unwrap_or_default();
-        Ok(Some(Self { function: function.to_owned(), id, strategy: release.strategy, times, rows }))
+        Ok(Some(Self { function: function.to_owned(), id, strategy: release.strategy, times, rows, runs }))
+    }
+
+    /// What its analyses measured by queries.
+    fn measured(&self) -> Vec<Measured> {
+        let Some(strategy) = strategy::check_stored(&self.strategy).strategy else { return Vec::new() };
+        let mut all = Vec::new();
+        for (block, (stage, analysis)) in strategy.analyses().enumerate() {
+            let row = self.runs.iter().find(|row| usize::try_from(row.block) == Ok(block));
+            let Some(run) = row.and_then(|row| serde_json::from_str::<Run>(&row.detail).ok()) else {
+                continue;
+            };
+            let stage = stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone());
+            let queries = analysis.metrics.iter().zip(run.metrics);
+            let queries = queries.filter(|(metric, found)| {
+                matches!(metric.source, Source::Query(_)) && !found.strata.is_empty()
+            });
+            all.extend(queries.map(|(metric, found)| {
+                Measured::of(&self.id, stage.clone(), analysis, metric, found.strata, run.looked_ms)
+            }));
+        }
+        all
     }
 
     /// The stage of the same name, or the last one in which both versions of the function were called.
@@ -98,9 +127,11 @@ pub fn takes(
     strategy: &Strategy,
     history: &History,
     waves: &[u64],
+    reporting: Reporting,
 ) -> (Vec<PlannedMetric>, Vec<PlannedCondition>) {
-    let observed = &history.observed(strategy);
-    let metrics = prospects(strategy, observed, waves).into_iter().map(|found| metric(strategy, found));
+    let (observed, measured) = (&history.observed(strategy), &history.measured());
+    let known = Known { observed, measured, waves, reporting };
+    let metrics = prospects(strategy, known).into_iter().map(|found| metric(strategy, found));
     let agents = waves.iter().sum();
     let conditions =
         risks(strategy, observed, agents).into_iter().filter_map(|risk| condition(strategy, risk));
@@ -122,6 +153,8 @@ fn metric(strategy: &Strategy, found: Prospect) -> PlannedMetric {
         metric: found.metric,
         basis: found.basis,
         relative: found.relative,
+        looks: found.looks,
+        reporting: found.reporting,
         calls_per_second: found.calls_per_second,
         warning: found.warning,
         unknown: found.unknown,

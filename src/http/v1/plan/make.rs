@@ -101,13 +101,14 @@ pub(super) async fn handle(
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
     let above = ctx.clone();
     let measure = move || {
+        let reporting = planned.reporting;
         let mut plan = planned.measured(&strategy);
         if let Some(history) = history {
             let agents = |plan: &Plan| match &*plan.waves {
                 [] => vec![plan.participants.agents],
                 waves => waves.iter().map(|wave| u64::from(wave.agents)).collect(),
             };
-            (plan.takes, plan.conditions) = history::takes(&strategy, &history, &agents(&plan));
+            (plan.takes, plan.conditions) = history::takes(&strategy, &history, &agents(&plan), reporting);
         }
         let up = above.above.of(&strategy)?;
         plan.forwards_to = up.map(|(forward, _)| forward.url().to_owned());

@@ -40,6 +40,7 @@ fn overview(
         run: run.map_or(0, |run| run.number + 1),
         runs: run.map_or(0, |run| run.of),
         looks: run.map_or(0, |run| run.looks),
+        reporting: strategy.reported_once(stage, analysis),
         metrics: analysis.metrics.iter().enumerate().map(metric).collect(),
     }
 }

@@ -4,15 +4,13 @@
 //! Null cells: the mean of the population from which children are drawn lies on the boundary. Of fewer than 8 children
 //! nothing is known of that population: they are judged for themselves, and it is their own mean that lies there.
 
-use std::fmt::Write as _;
-
 use choirmaster::analysis::{
     Counts, Design, End, Histogram, Judgement, Occasion, Question, Sample, Spending, Stratum, Tolerance,
     effects::{Children, Effect, Effects},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{ALPHA, Ending, TOLERANCE, Tally, exceeds, run_with, shapes::latency};
+use super::{ALPHA, Ending, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency};
 use crate::analysis::random::Random;
 
 /// Calls of a release in all.
@@ -89,11 +87,7 @@ struct Child {
     so_far: [Sample; 2],
 }
 
-impl Fleet {
-    fn new(children: usize, sd: f64, sizes: Sizes, metric: Metric) -> Self {
-        Self { children, sd, sizes, metric, looks: 1, ratio: 1.0 + TOLERANCE, is_told: true }
-    }
-
+impl Null for Fleet {
     fn name(&self) -> String {
         let what = match self.metric {
             Metric::Times => String::new(),
@@ -101,6 +95,43 @@ impl Fleet {
         };
         let looks = if self.looks > 1 { format!(", {} looks", self.looks) } else { String::new() };
         format!("{} children, sd {:.0} %, {:?}{what}{looks}", self.children, self.sd * 100.0, self.sizes)
+    }
+
+    fn run(&self, random: &mut Random) -> Ending {
+        let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
+        if matches!(self.metric, Metric::Errors(_)) {
+            design.question = Question::Rate { floor: 0.0 };
+        }
+        if self.looks > 1 {
+            let spending = Spending::default();
+            design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
+        }
+        let mut judgement = Judgement::new(design).unwrap();
+        let mut children = self.children(random);
+        let mut strata = Vec::new();
+        for look in 1..=self.looks {
+            let told = self.told(&mut children, random);
+            let [baseline, canary] = told.sides;
+            strata.push(Stratum::new("canary", look - 1, baseline, canary));
+            if self.is_told {
+                judgement.set_children(Children::of([told.effects]));
+            }
+            let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
+            if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
+                return Ending { verdict, look };
+            }
+        }
+        unreachable!("the last look has a verdict")
+    }
+
+    fn at(&self, ratio: f64) -> Self {
+        Self { ratio, ..*self }
+    }
+}
+
+impl Fleet {
+    fn new(children: usize, sd: f64, sizes: Sizes, metric: Metric) -> Self {
+        Self { children, sd, sizes, metric, looks: 1, ratio: 1.0 + TOLERANCE, is_told: true }
     }
 
     fn sizes(&self, random: &mut Random) -> Vec<f64> {
@@ -158,33 +189,6 @@ impl Fleet {
         [side(child.calls - canary, 1.0, random), side(canary, child.ratio, random)]
     }
 
-    fn run(&self, random: &mut Random) -> Ending {
-        let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-        if matches!(self.metric, Metric::Errors(_)) {
-            design.question = Question::Rate { floor: 0.0 };
-        }
-        if self.looks > 1 {
-            let spending = Spending::default();
-            design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
-        }
-        let mut judgement = Judgement::new(design).unwrap();
-        let mut children = self.children(random);
-        let mut strata = Vec::new();
-        for look in 1..=self.looks {
-            let told = self.told(&mut children, random);
-            let [baseline, canary] = told.sides;
-            strata.push(Stratum::new("canary", look - 1, baseline, canary));
-            if self.is_told {
-                judgement.set_children(Children::of([told.effects]));
-            }
-            let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
-            if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
-                return Ending { verdict, look };
-            }
-        }
-        unreachable!("the last look has a verdict")
-    }
-
     /// What comes to the top: calls since the last look, effects of all so far.
     fn told(&self, children: &mut [Child], random: &mut Random) -> Told {
         let told: Vec<Told> = children
@@ -237,33 +241,6 @@ fn tally(fleet: &Fleet, runs: u64) -> Tally {
     run_with(runs, |random| fleet.run(random))
 }
 
-/// What is wrong with null cells, and their table, with the passes of equal versions and the fails of 20 % slower ones.
-fn measure(cells: &[Fleet], runs: u64) -> (String, Vec<String>) {
-    let mut text = "| cell | false alarms | false passes | equal: passes | fails | 1.2: fails |\n|---|---:|---:|---:|---:|---:|\n"
-        .to_owned();
-    let mut faults = Vec::new();
-    for cell in cells {
-        let null = tally(cell, runs);
-        let equal = tally(&Fleet { ratio: 1.0, ..*cell }, runs / 4);
-        let worse = tally(&Fleet { ratio: 1.2, ..*cell }, runs / 4);
-        let shares = [
-            null.share_failed(),
-            null.share_passed(),
-            equal.share_passed(),
-            equal.share_failed(),
-            worse.share_failed(),
-        ];
-        let shares: Vec<String> = shares.iter().map(|share| format!("{share:.4}")).collect();
-        let _ = writeln!(text, "| {} | {} |", cell.name(), shares.join(" | "));
-        for (what, count) in [("false alarms", null.failed), ("false passes", null.passed)] {
-            if exceeds(count, runs, ALPHA, cells.len()) {
-                faults.push(format!("{}: {count} {what} in {runs} runs", cell.name()));
-            }
-        }
-    }
-    (text, faults)
-}
-
 #[test]
 fn children_that_differ_are_judged_at_alpha() {
     let cells = [
@@ -292,10 +269,7 @@ fn a_judge_that_takes_children_for_alike_is_refused() {
 #[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation -- --ignored --nocapture"]
 fn fleets_of_children_that_differ_are_judged_at_alpha() {
     // A run makes thousands of calls: fewer of them.
-    let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(4_000, |runs| runs.parse().unwrap());
-    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
-    let cells: Vec<Fleet> = cells().into_iter().filter(|cell| cell.name().contains(only.as_str())).collect();
-    let (text, faults) = measure(&cells, runs);
-    println!("{text}");
+    let asked = asked(4_000);
+    let faults = measure(&asked.of(cells()), asked.runs, 4, 1.2);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

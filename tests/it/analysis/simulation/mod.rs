@@ -19,6 +19,7 @@ mod cells;
 mod children;
 mod kept;
 mod mutants;
+mod planned;
 mod power;
 mod shapes;
 mod sticky;
@@ -243,14 +244,70 @@ impl Progress {
 fn faults(cells: &[Cell], tallies: &[Tally]) -> Vec<String> {
     let mut faults = Vec::new();
     for (cell, tally) in cells.iter().zip(tallies) {
-        let Tally { runs, failed, passed, undecided, .. } = *tally;
-        assert_eq!(failed + passed + undecided, runs);
-        if exceeds(failed, runs, cell.limit, cells.len()) {
-            faults.push(format!("{}: {failed} false alarms in {runs} runs", cell.name));
-        }
-        if exceeds(passed, runs, cell.pass_limit, cells.len()) {
-            faults.push(format!("{}: {passed} false passes in {runs} runs", cell.name));
-        }
+        faults.extend(wrong(&cell.name, tally, [cell.limit, cell.pass_limit], cells.len()));
+    }
+    faults
+}
+
+/// More false alarms or false passes than chance allows at these limits.
+fn wrong(cell: &str, tally: &Tally, limits: [f64; 2], cells: usize) -> Vec<String> {
+    let Tally { runs, failed, passed, undecided, .. } = *tally;
+    assert_eq!(failed + passed + undecided, runs);
+    let counts = [("false alarms", failed), ("false passes", passed)].into_iter().zip(limits);
+    let too_many = counts.filter(|((_, count), limit)| exceeds(*count, runs, *limit, cells));
+    too_many.map(|((what, count), _)| format!("{cell}: {count} {what} in {runs} runs")).collect()
+}
+
+/// A null cell whose versions can be made equal, or one of them worse.
+trait Null: Sync + Sized {
+    fn name(&self) -> String;
+    fn run(&self, random: &mut Random) -> Ending;
+    /// The same with another ratio between the versions.
+    fn at(&self, ratio: f64) -> Self;
+}
+
+/// What the environment asks for.
+struct Asked {
+    runs: u64,
+    /// A part of the names of cells.
+    only: String,
+}
+
+/// Runs of a cell, if nothing else is asked for.
+fn asked(runs: u64) -> Asked {
+    Asked {
+        runs: std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(runs, |runs| runs.parse().unwrap()),
+        only: std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default(),
+    }
+}
+
+impl Asked {
+    fn of<C: Null>(&self, cells: Vec<C>) -> Vec<C> {
+        cells.into_iter().filter(|cell| cell.name().contains(self.only.as_str())).collect()
+    }
+}
+
+/// Prints the table of null cells, beside equal versions and those that are `worse` times as slow, which are run once for every
+/// `part` runs. What is wrong.
+fn measure<C: Null>(cells: &[C], runs: u64, part: u64, worse: f64) -> Vec<String> {
+    println!(
+        "| cell | false alarms | false passes | equal: passes | equal: fails | {worse}: fails |\n\
+         |---|---:|---:|---:|---:|---:|"
+    );
+    let mut faults = Vec::new();
+    for cell in cells {
+        let tally = |cell: &C, runs| run_with(runs, |random| cell.run(random));
+        let (null, equal) = (tally(cell, runs), tally(&cell.at(1.0), runs / part));
+        let shares = [
+            null.share_failed(),
+            null.share_passed(),
+            equal.share_passed(),
+            equal.share_failed(),
+            tally(&cell.at(worse), runs / part).share_failed(),
+        ];
+        let shares = shares.map(|share| format!("{share:.4}"));
+        println!("| {} | {} |", cell.name(), shares.join(" | "));
+        faults.extend(wrong(&cell.name(), &null, [ALPHA; 2], cells.len()));
     }
     faults
 }
@@ -270,8 +327,7 @@ fn a_thin_cut_of_the_simulation_keeps_alpha() {
 #[test]
 #[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation -- --ignored --nocapture"]
 fn the_whole_simulation_keeps_what_it_promises() {
-    let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(20_000, |runs| runs.parse().unwrap());
-    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
+    let Asked { runs, only } = asked(20_000);
     let cells: Vec<Cell> =
         cells::all().into_iter().filter(|cell| cell.name.contains(only.as_str())).collect();
     let start = Instant::now();

@@ -11,7 +11,7 @@ use choirmaster::analysis::{
     spread::Side,
 };
 
-use super::{ALPHA, TOLERANCE, exceeds, shapes::Shape};
+use super::{ALPHA, Null as _, TOLERANCE, exceeds, shapes::Shape};
 use crate::analysis::{
     random::Random,
     simulation::{

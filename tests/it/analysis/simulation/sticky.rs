@@ -2,14 +2,12 @@
 //! and in the form of their reports, written and read as on the wire; managers on two levels merge group by group, and each
 //! look takes what came since the one before.
 
-use std::fmt::Write as _;
-
 use choirmaster::analysis::{
     Assignment, Clock, Design, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance,
     Values, Verdict, clusters::MAX_GROUPS,
 };
 
-use super::{ALPHA, Ending, TOLERANCE, Tally, exceeds, run_with, shapes::latency};
+use super::{ALPHA, Ending, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency};
 use crate::analysis::random::Random;
 
 /// Calls of a release in all.
@@ -50,22 +48,13 @@ pub struct Cell {
 /// What was measured so far, group by group.
 type Report = Vec<[Values; 2]>;
 
-impl Cell {
-    pub fn new(session: u64, share: f64, looks: u64) -> Self {
-        Self { session, share, looks, ratio: 1.0 + TOLERANCE, managers: Managers::Right }
-    }
-
-    #[must_use]
-    pub fn with(self, managers: Managers) -> Self {
-        Self { managers, ..self }
-    }
-
+impl Null for Cell {
     fn name(&self) -> String {
         let split = format!("{:.0}:{:.0}", (1.0 - self.share) * 100.0, self.share * 100.0);
         format!("sessions of {}, {} × {}, {split}", self.session, self.looks, CALLS / self.looks)
     }
 
-    pub fn run(&self, random: &mut Random) -> Ending {
+    fn run(&self, random: &mut Random) -> Ending {
         let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
         if self.looks > 1 {
             let spending = Spending::default();
@@ -85,6 +74,21 @@ impl Cell {
             }
         }
         unreachable!("the last look has a verdict")
+    }
+
+    fn at(&self, ratio: f64) -> Self {
+        Self { ratio, ..*self }
+    }
+}
+
+impl Cell {
+    pub fn new(session: u64, share: f64, looks: u64) -> Self {
+        Self { session, share, looks, ratio: 1.0 + TOLERANCE, managers: Managers::Right }
+    }
+
+    #[must_use]
+    pub fn with(self, managers: Managers) -> Self {
+        Self { managers, ..self }
     }
 
     /// The sessions of an interval. Each begins and ends at one child.
@@ -208,26 +212,7 @@ fn calls_of_sessions_without_groups_are_no_evidence() {
 #[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation -- --ignored --nocapture"]
 fn calls_of_sessions_are_judged_at_alpha() {
     // A run leaves out each group in turn: fewer of them.
-    let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(2_000, |runs| runs.parse().unwrap());
-    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
-    let cells: Vec<Cell> = cells().into_iter().filter(|cell| cell.name().contains(only.as_str())).collect();
-    let mut text =
-        "| cell | false alarms | false passes | equal: passes | 1.2: fails |\n|---|---:|---:|---:|---:|\n"
-            .to_owned();
-    let mut faults = Vec::new();
-    for cell in &cells {
-        let null = tally(cell, runs);
-        let equal = tally(&Cell { ratio: 1.0, ..*cell }, runs / 4);
-        let worse = tally(&Cell { ratio: 1.2, ..*cell }, runs / 4);
-        let shares = [null.share_failed(), null.share_passed(), equal.share_passed(), worse.share_failed()];
-        let shares: Vec<String> = shares.iter().map(|share| format!("{share:.4}")).collect();
-        let _ = writeln!(text, "| {} | {} |", cell.name(), shares.join(" | "));
-        for (what, count) in [("false alarms", null.failed), ("false passes", null.passed)] {
-            if exceeds(count, runs, ALPHA, cells.len()) {
-                faults.push(format!("{}: {count} {what} in {runs} runs", cell.name()));
-            }
-        }
-    }
-    println!("{text}");
+    let asked = asked(2_000);
+    let faults = measure(&asked.of(cells()), asked.runs, 4, 1.2);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
