@@ -27,11 +27,15 @@ pub struct Design {
     /// The part of alpha that no planned look spends, from 0 to a half: kept for going on after an end that decides nothing.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub reserve: f64,
+    /// The part of alpha, on the side of a pass, that looks before the last may spend on passing early, from 0 (only the last
+    /// look can pass) to 0.9. It takes looks before the last, so an end that is known and more than one look.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub early: f64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_nothing(reserve: &f64) -> bool {
-    *reserve <= 0.0
+fn is_nothing(part: &f64) -> bool {
+    *part <= 0.0
 }
 
 /// Which property of the metric is compared.
@@ -130,6 +134,8 @@ pub enum DesignFault {
     Alpha(f64),
     #[error("a reserve of {0} of alpha is not from 0 to 0.5")]
     Reserve(f64),
+    #[error("a part of {0} of alpha for passing early is not from 0 to 0.9")]
+    Early(f64),
     #[error("quantile {0} is not above 0 and below 1")]
     Quantile(f64),
     #[error("floor {0} is no share from 0 to 1")]
@@ -162,6 +168,7 @@ impl Design {
             sampling: Sampling::Calls,
             run_variation: None,
             reserve: 0.0,
+            early: 0.0,
         }
     }
 
@@ -178,6 +185,9 @@ impl Design {
         }
         if !(self.reserve >= 0.0 && self.reserve <= 0.5) {
             return Err(DesignFault::Reserve(self.reserve));
+        }
+        if !(self.early >= 0.0 && self.early <= 0.9) {
+            return Err(DesignFault::Early(self.early));
         }
         match self.question {
             Question::Quantile(q) if !(q > 0.0 && q < 1.0) => return Err(DesignFault::Quantile(q)),
@@ -222,6 +232,11 @@ impl Design {
             End::Open { .. } if self.sampling == Sampling::Series => Err(DesignFault::OpenSeries),
             End::Once | End::Open { .. } => Ok(()),
         }
+    }
+
+    /// Whether a look before the last can pass.
+    pub fn passes_early(&self) -> bool {
+        self.early > 0.0 && matches!(self.end, End::After { .. })
     }
 
     /// Planned looks, where an end is known.

@@ -48,6 +48,9 @@ pub struct Evidence {
     pub looks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned_looks: Option<u64>,
+    /// It passed before its last look.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
     /// Of a rate with a floor: where the canary's rate lies below it for certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_floor: Option<BelowFloor>,
@@ -72,7 +75,8 @@ pub struct Evidence {
 #[serde(rename_all = "camelCase")]
 pub struct BelowFloor {
     pub floor: f64,
-    /// The upper bound of the canary's rate (Clopper and Pearson 1934), at half of alpha.
+    /// The upper bound of the canary's rate (Clopper and Pearson 1934), at half of alpha, or at the level of this look where a
+    /// pass may come early.
     pub at_most: f64,
 }
 
@@ -109,7 +113,8 @@ pub struct Effect {
     /// The ends of the interval hold it. Absent where it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// Of the interval: 1 − 2 alpha, so that each end is the bound that a one-sided test at alpha excludes.
+    /// Of the interval: 1 − 2 alpha, so that each end is the bound that a one-sided test at alpha excludes; at the level of this
+    /// look where a pass may come early.
     pub confidence: f64,
     /// P(canary > baseline) + ½ P(equal); absent for rates.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,6 +138,9 @@ pub struct TestEvidence {
     pub p_pass: f64,
     /// What `p` had to reach at this look.
     pub level: Option<f64>,
+    /// What `p_pass` had to reach at this look, where a pass may come early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_level: Option<f64>,
     /// The null variance of the rank sum, the sum of the strata's.
     pub information: f64,
     pub crossed: bool,

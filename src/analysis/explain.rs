@@ -70,6 +70,7 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
         looks: judgement.looks,
         below_floor: below_floor(judgement),
         planned_looks: judgement.design.looks().filter(|_| !judgement.is_extended()),
+        early: judgement.is_early_pass(),
         alpha: judgement.design.alpha,
         alpha_spent: judgement.spent,
         more_calls: None,
@@ -114,7 +115,7 @@ fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Opt
     let once = judgement.design.end == End::Once;
     let exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
     let search = Search { hypothesis, compared, inflation, relative, exact: RefCell::new(exact) };
-    let alpha = judgement.design.planned_alpha();
+    let alpha = judgement.pass_level();
     let estimate = search.estimate(alpha)?;
     let out = |x: f64| if relative { x.exp() } else { x };
     let error = hypothesis.error();
@@ -156,6 +157,7 @@ fn test_evidence(
         p: if open { hypothesis.anytime_p(inflation) } else { tails.upper },
         p_pass: hypothesis.for_pass().tails(inflation).lower,
         level: if open { Some(hypothesis.alpha) } else { boundary.map(super::dist::normal_sf) },
+        pass_level: hypothesis.passing.level(),
         information: hypothesis.information(inflation),
         crossed: hypothesis.crossed,
     }
@@ -197,7 +199,11 @@ fn below_floor(judgement: &Judgement) -> Option<BelowFloor> {
     let Question::Rate { floor } = judgement.design.question else { return None };
     let hypothesis = judgement.hypotheses.iter().find(|hypothesis| hypothesis.high)?;
     let canary = hypothesis.rates().canary;
-    let half = 0.5 * judgement.design.planned_alpha();
+    let half = if judgement.design.passes_early() {
+        hypothesis.passing.level_of_floor()?
+    } else {
+        0.5 * judgement.design.planned_alpha()
+    };
     let is_below =
         floor > 0.0 && canary.calls > 0 && binomial_cdf(canary.events, canary.calls, floor) <= half;
     let bound = |rate: f64| binomial_cdf(canary.events, canary.calls, rate.clamp(0.0, 1.0)) - half;
@@ -237,7 +243,7 @@ fn more_calls(judgement: &Judgement, evidence: &Evidence, estimate: Estimate) ->
         (Tolerance::Shift(s), true) => s,
         (Tolerance::Shift(s), false) => -s,
     };
-    let error = 0.5 * (estimate.high? - estimate.low?) / normal_z(judgement.design.planned_alpha());
+    let error = 0.5 * (estimate.high? - estimate.low?) / normal_z(judgement.pass_level());
     let distance = (tolerated - estimate.middle).abs() / error;
     let (mut times, likely) = (2.0_f64, normal_z(1.0 - MORE_CALLS_PROBABILITY));
     for _ in 0..MORE_CALLS_ROUNDS {
@@ -291,7 +297,8 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
         }
         Some(Verdict::Pass) => {
             let most = excluded(effect);
-            format!("Pass: {subject} is {found} the baseline{most}; tolerated is {tolerated}.")
+            let early = early(evidence);
+            format!("Pass: {subject} is {found} the baseline{most}; tolerated is {tolerated}{early}.")
         }
         Some(Verdict::Inconclusive) if effect.error.is_some_and(|error| error >= tolerance(design)) => {
             format!(
@@ -318,10 +325,11 @@ fn sentence(design: &Design, decision: &Decision, evidence: &Evidence) -> String
 /// A pass by the floor: how the versions compare may be all but unknown, and doesn't matter.
 fn below(floor: &BelowFloor, evidence: &Evidence) -> String {
     format!(
-        "Pass: the canary's rate is at most {}, below the floor of {} ({}).",
+        "Pass: the canary's rate is at most {}, below the floor of {} ({}){}.",
         percent(floor.at_most),
         percent(floor.floor),
-        events(evidence)
+        events(evidence),
+        early(evidence)
     )
 }
 
@@ -341,7 +349,8 @@ fn without_estimate(design: &Design, verdict: Option<Verdict>, evidence: &Eviden
     match verdict {
         None => format!("It goes on: there are not enough data for an estimate yet{counted}."),
         Some(Verdict::Pass) => format!(
-            "Pass: the canary doesn't exceed the tolerated {tolerated}; how it compares in between can't be said{counted}."
+            "Pass: the canary doesn't exceed the tolerated {tolerated}; how it compares in between can't be said{counted}{}.",
+            early(evidence)
         ),
         Some(Verdict::Fail) => {
             let test = evidence.tests.iter().find(|test| test.crossed);
@@ -461,6 +470,11 @@ fn excluded(effect: &Effect) -> String {
         (None, Some(high)) => format!(", at most {}", end(high, effect.relative)),
         _ => String::new(),
     }
+}
+
+/// "; passed early, at look 3 of 20".
+fn early(evidence: &Evidence) -> String {
+    if evidence.early { format!("; passed early{}", look(evidence)) } else { String::new() }
 }
 
 fn look(evidence: &Evidence) -> String {

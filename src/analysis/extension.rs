@@ -44,14 +44,20 @@ pub enum NoExtension {
 }
 
 impl Judgement {
-    /// Goes on after an end that decided nothing: looks at each interval until the next [`super::Occasion::Last`].
-    pub fn extend(&mut self) -> Result<(), NoExtension> {
+    /// Whether it can go on after an end that decided nothing.
+    pub fn may_extend(&self) -> Result<(), NoExtension> {
         if !matches!(self.verdict, None | Some(Verdict::Inconclusive | Verdict::NoData)) {
             return Err(NoExtension::Decided);
         }
         if self.design.reserve <= 0.0 {
             return Err(NoExtension::NothingKept);
         }
+        Ok(())
+    }
+
+    /// Goes on after an end that decided nothing: looks at each interval until the next [`super::Occasion::Last`].
+    pub fn extend(&mut self) -> Result<(), NoExtension> {
+        self.may_extend()?;
         self.verdict = None;
         self.extension.get_or_insert_default();
         Ok(())

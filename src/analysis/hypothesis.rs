@@ -7,6 +7,7 @@ use super::{
     data::{Counts, Sample, Stratum},
     design::Tolerance,
     dist::{Lattice, student_sf},
+    early::Passing,
     exact::Distributions,
     group::{Group, Rule, interval_from, next_group},
     mixture::ln_mixture,
@@ -64,6 +65,9 @@ pub struct Hypothesis {
     rho: Option<f64>,
     pub bounds: Bounds,
     pub crossed: bool,
+    /// Looks at whether it is safe, where it may pass early.
+    #[serde(default, skip_serializing_if = "Passing::is_empty")]
+    pub passing: Passing,
     /// The same where what the values can't tell speaks against a pass; `None`: they tell everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strict: Option<Box<Hypothesis>>,
@@ -109,6 +113,7 @@ impl Hypothesis {
             rho: None,
             bounds: Bounds::default(),
             crossed: false,
+            passing: Passing::default(),
             strict: None,
             errors: 0.0,
         }

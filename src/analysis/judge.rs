@@ -5,7 +5,7 @@
 //!   [*] --> Open: new
 //!   Open --> Open: a look that decides nothing
 //!   Open --> Fail: a boundary is crossed
-//!   Open --> Pass: the last look, every upper bound below the tolerance
+//!   Open --> Pass: the last look, every upper bound below the tolerance; or one before it, where that is paid for
 //!   Open --> Inconclusive: the last look, neither shown
 //!   Open --> NoData: the last look, a side without data
 //! ```
@@ -79,6 +79,9 @@ pub struct Judgement {
     intervals: u64,
     pub(super) spent: f64,
     pub(super) verdict: Option<Verdict>,
+    /// It passed before its last look.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) early: bool,
     /// It goes on after an end that decided nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) extension: Option<Extension>,
@@ -131,6 +134,7 @@ impl Judgement {
             intervals: 0,
             spent: 0.0,
             verdict: None,
+            early: false,
             extension: None,
         })
     }
@@ -218,6 +222,7 @@ impl Judgement {
             self.spend(&moment, &decision.inflations);
         }
         self.verdict = self.conclude(&decision, moment.last);
+        self.early = self.verdict == Some(Verdict::Pass) && !moment.last && !self.is_extended();
         decision.verdict = self.verdict;
         decision
     }
@@ -376,6 +381,7 @@ impl Judgement {
             }
         }
         self.spent = self.design.planned_alpha() * share;
+        self.look_for_pass(inflations, moment.gone, moment.last);
     }
 
     fn conclude(&self, decision: &Decision, last: bool) -> Option<Verdict> {
@@ -391,6 +397,11 @@ impl Judgement {
             // It may be looked at whenever one likes, for a pass as well.
             let open = last.then_some(Verdict::Inconclusive);
             return self.is_safe_extended(&decision.inflations).then_some(Verdict::Pass).or(open);
+        }
+        if self.design.passes_early() {
+            let open = last.then_some(Verdict::Inconclusive);
+            let safe = self.hypotheses.iter().all(|hypothesis| hypothesis.passing.is_safe());
+            return (safe && !self.hypotheses.is_empty()).then_some(Verdict::Pass).or(open);
         }
         if !last {
             return None;

@@ -48,6 +48,7 @@ pub mod data;
 pub mod dependence;
 pub mod design;
 pub mod dist;
+pub mod early;
 pub mod effects;
 pub mod estimate;
 pub mod evidence;
@@ -78,6 +79,7 @@ pub mod values;
 pub use self::{
     data::{Assignment, Counts, Sample, Stratum},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
+    early::EARLY_PART,
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     extension::{EXTENSION_RESERVE, NoExtension},
     histogram::{Histogram, HistogramFault},

@@ -94,6 +94,10 @@ impl Bounds {
         self.looks.iter()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.looks.is_empty()
+    }
+
     pub fn last(&self) -> Option<&Bound> {
         self.looks.last()
     }

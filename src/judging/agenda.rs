@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A look that is due.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Due {
     pub release: ReleaseKey,
     pub id: String,
@@ -35,11 +35,18 @@ pub(super) struct Due {
     pub whose: Whose,
     /// Everybody whose reports count has come; nobody is waited for in the background.
     pub is_gathered: bool,
+    /// Everybody has come to the gate behind it, though the duration need not be over.
+    pub has_gathered: bool,
     /// How each comparison is to be made, if that can be said; `None`: it is no comparison.
     pub designs: Vec<Option<Result<Design, String>>>,
 }
 
 impl Due {
+    /// The same look as if it were the last: everybody has come, and everything else has passed.
+    pub fn at_an_early_end(&self) -> Self {
+        Self { is_last: true, is_gathered: true, ..self.clone() }
+    }
+
     /// Whether as many calls were measured as a run goes on for after an end that decided nothing.
     pub fn is_enough(&self, calls: u64) -> bool {
         let extended = self.run.extended.and_then(|extended| Some((extended.begun?, extended.calls?)));
@@ -153,6 +160,7 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<Due> {
         is_last,
         whose,
         is_gathered: is_open || is_last && release.is_gathered(run),
+        has_gathered: release.is_gathered(run),
         designs: designs.collect(),
     })
 }

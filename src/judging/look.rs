@@ -15,7 +15,7 @@ use crate::{
     },
     engine::Engine,
     provider::{Registry, Samples},
-    release::analysis::{Look, Metered, Previous, while_running},
+    release::analysis::{Look, Metered, Previous, is_passed_early, while_running},
     strategy::analysis::{Analysis, Asked, ChildMetric, Metric, Rule, Source},
 };
 
@@ -33,8 +33,9 @@ pub(super) async fn make(engine: &Engine, registry: &Registry, due: &Due) -> Loo
     let metrics = match analysis {
         Some(analysis) => {
             let each = metrics.iter().enumerate();
-            join_all(each.map(|(at, metric)| one(engine, registry, due, &reports, analysis, metric, at)))
-                .await
+            let each = each.map(|(at, metric)| one(engine, registry, due, &reports, analysis, metric, at));
+            let found = join_all(each).await;
+            close(engine, registry, due, analysis, found).await
         }
         None => Vec::new(),
     };
@@ -44,8 +45,43 @@ pub(super) async fn make(engine: &Engine, registry: &Registry, due: &Due) -> Loo
         number: due.run.number,
         after: due.run.looks,
         elapsed_ms: due.elapsed_ms,
+        is_gathered: due.has_gathered,
         metrics,
     }
+}
+
+/// Where all comparisons have passed before their end and everybody has come, what is measured once, of all that children
+/// reported, is measured now. Unless all of it passes too, it is as if it had not been.
+async fn close(
+    engine: &Engine,
+    registry: &Registry,
+    due: &Due,
+    analysis: &Analysis,
+    found: Vec<Metered>,
+) -> Vec<Metered> {
+    let is_left = |(metric, found): &(&Metric, &Metered)| {
+        !metric.dry_run && found.verdict.is_none() && !found.passes_early()
+    };
+    let is_of_children = |metric: &Metric| matches!(metric.source, Source::Children(_));
+    let left = || analysis.metrics.iter().zip(&found).filter(is_left);
+    let is_early = analysis.early_pass && due.has_gathered && !due.is_last;
+    let can_be = left().all(|(metric, _)| is_of_children(metric) && !metric.is_beside());
+    if !is_early || !can_be || left().next().is_none() || !found.iter().any(Metered::passes_early) {
+        return found;
+    }
+    let (at_the_end, reports) = (due.at_an_early_end(), Reports::default());
+    let each = analysis.metrics.iter().zip(&found).enumerate().map(|(at, (metric, found))| {
+        let (at_the_end, reports, is_left) = (&at_the_end, &reports, is_left(&(metric, found)));
+        async move {
+            if is_left {
+                one(engine, registry, at_the_end, reports, analysis, metric, at).await
+            } else {
+                found.clone()
+            }
+        }
+    });
+    let closed = join_all(each).await;
+    if is_passed_early(analysis, &closed) { closed } else { found }
 }
 
 async fn one(
@@ -124,6 +160,10 @@ fn ended(mut found: Metered, verdict: Verdict, sentence: String) -> Metered {
 fn erred(mut before: Metered, why: &str, analysis: &Analysis) -> Metered {
     before.errors = before.errors.saturating_add(1);
     before.sentence = format!("there was no answer: {why}");
+    // It passes when it is seen to pass.
+    if let Some(judgement) = &mut before.judgement {
+        judgement.go_on();
+    }
     if before.errors > analysis.consecutive_error_limit {
         if before.errors > 1 {
             before.sentence = format!("there was no answer to {} looks in a row: {why}", before.errors);
@@ -144,7 +184,8 @@ fn storable(found: Metered) -> Metered {
 }
 
 /// A look at what children have reported so far. Nobody is waited for but at the end of a stage: before it there is a look
-/// only if somebody reports while the stage goes on, and where nobody has until the end, it is the only one.
+/// only if somebody reports while the stage goes on, or all have come and it may pass early; where there was none until the end, that
+/// is the only one.
 #[expect(clippy::too_many_arguments, reason = "what a look is made of, handed through")]
 async fn beside(
     engine: &Engine,
@@ -172,7 +213,8 @@ async fn beside(
         merged.off.show(engine, &mut found);
         return Ok(tidy(found));
     }
-    if ends && is_first && !merged.is_interim {
+    let may_end = analysis.early_pass && due.has_gathered;
+    if ends && is_first && !merged.is_interim && !may_end {
         return Ok(found);
     }
     let interval = (due.elapsed_ms / interval_ms(analysis, metric)).saturating_sub(1);
@@ -449,6 +491,8 @@ async fn judged(
             Some(judgement) => judgement,
             None => Judgement::new(design).map_err(|fault| fault.to_string())?,
         };
+        // It has passed, and others have not: it may still fail.
+        judgement.go_on();
         let occasion = if is_last { Occasion::Last } else { Occasion::Look };
         let finding = judgement.look(&strata, elapsed_ms, occasion);
         Ok::<_, String>((judgement, strata, finding))
@@ -464,7 +508,7 @@ async fn judged(
         Err(_) => return Err("the comparison took too long".to_owned()),
     };
     let (mut judgement, strata, finding) = judged?;
-    found.verdict = finding.verdict;
+    found.verdict = finding.verdict.filter(|_| !judgement.is_early_pass());
     found.sentence.clone_from(&finding.evidence.sentence);
     found.evidence = Some(Box::new(finding.evidence));
     if found.verdict == Some(Verdict::Fail) {

@@ -42,6 +42,7 @@ use crate::{
     model::ReleaseKey,
     provider::Registry,
     release::{
+        analysis::is_passed_early,
         command::{Command, Refusal},
         state::State,
     },
@@ -133,7 +134,9 @@ async fn one(engine: &Engine, registry: &Registry, due: Due) -> Rest {
 async fn look(engine: &Engine, registry: &Registry, due: &Due) -> bool {
     let id = due.id.clone();
     let look = look::make(engine, registry, due).await;
-    if look.metrics == due.run.metrics {
+    let analysis = due.strategy.analyses().nth(usize::from(due.run.block));
+    let is_over = analysis.is_some_and(|(_, of)| look.is_gathered && is_passed_early(of, &look.metrics));
+    if look.metrics == due.run.metrics && !is_over {
         return false;
     }
     let by = By { actor: Actor::Analysis, note: None };

@@ -21,8 +21,6 @@
 //!
 //! Not here: fetching (`judging`), statistics (`crate::analysis`).
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -37,8 +35,8 @@ use super::{
 };
 use crate::{
     analysis::{
-        Design, Deviation, EXTENSION_RESERVE, End, Evidence, Judgement, Question, RunVariation, Sampling,
-        Spending, Stratum, Tolerance, Verdict,
+        Design, Deviation, EARLY_PART, EXTENSION_RESERVE, End, Evidence, Judgement, Question, RunVariation,
+        Sampling, Spending, Stratum, Tolerance, Verdict,
     },
     model::{Now, ReleaseKey},
     strategy::{
@@ -52,9 +50,6 @@ use crate::{
 /// How long a verdict may be late before the release is paused for want of it, in milliseconds of the release's
 /// clock: 15 minutes, and the analysis's duration once more, for answers that are asked for again.
 const OVERDUE_AFTER_MS: u64 = 15 * 60 * 1_000;
-
-/// How long an analysis may go on after an end that decided nothing, each time that somebody says so.
-pub const MAX_EXTENSION: Duration = Duration::from_hours(24);
 
 /// How the reason of a release begins that an analysis holds.
 const REASON: &str = "analysis of ";
@@ -215,6 +210,8 @@ pub struct Look {
     pub after: u64,
     /// How long after the initial delay it came.
     pub elapsed_ms: u64,
+    /// Everybody whose reports count had come to the gate behind it.
+    pub is_gathered: bool,
     /// The new state of each metric.
     pub metrics: Vec<Metered>,
 }
@@ -229,11 +226,27 @@ impl Metered {
         self.strata.iter().map(|stratum| stratum.baseline.count() + stratum.canary.count()).sum()
     }
 
+    /// Whether it has passed before its end; its verdict is still to come.
+    pub fn passes_early(&self) -> bool {
+        self.verdict.is_none() && self.judgement.as_ref().is_some_and(Judgement::is_early_pass)
+    }
+
+    /// Is over before its end.
+    fn end_early(&mut self, metric: &Metric) {
+        self.verdict = Some(Verdict::Pass);
+        // What providers said is what a later release may be compared with.
+        if matches!(metric.source, Source::Children(_)) {
+            self.judgement = None;
+            self.strata.clear();
+            self.parts.clear();
+        }
+    }
+
     /// Whether it ended undecided, and can go on.
     fn may_go_on(&self) -> bool {
         let is_undecided = matches!(self.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
         let judgement = self.judgement.as_ref();
-        is_undecided && judgement.is_some_and(|judgement| judgement.clone().extend().is_ok())
+        is_undecided && judgement.is_some_and(|judgement| judgement.may_extend().is_ok())
     }
 }
 
@@ -426,14 +439,16 @@ pub(super) fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis,
         },
         // What varies from run to run doesn't do so less if this one is looked at for longer.
         reserve: match compare.with {
-            Reference::Baseline | Reference::Primary
-                if analysis.duration.is_some() && analysis.inconclusive == Unclear::Pause =>
-            {
-                EXTENSION_RESERVE
-            }
+            Reference::Baseline | Reference::Primary if may_be_extended(analysis) => EXTENSION_RESERVE,
             _ => 0.0,
         },
+        early: if analysis.early_pass { EARLY_PART } else { 0.0 },
     }
+}
+
+/// Whether a run of it may go on after an end that decided nothing.
+fn may_be_extended(analysis: &Analysis) -> bool {
+    analysis.duration.is_some() && (analysis.extend.is_some() || analysis.inconclusive == Unclear::Pause)
 }
 
 /// How alpha is spent on what children report, where it is looked at while it runs.
@@ -502,11 +517,18 @@ pub(super) fn looked(state: &State, look: &Look) -> Result<Decision, Refusal> {
     if !is_next || look.metrics.len() != analysis.metrics.len() {
         return Err(Refusal::NoLook);
     }
-    let verdict = combined(analysis, &look.metrics);
+    let mut metrics = look.metrics.clone();
+    // While somebody is still in the stage it is looked at: what would be gained by an end?
+    let is_early = look.is_gathered && release.is_gathered(run) && is_passed_early(analysis, &look.metrics);
+    if is_early {
+        let all = analysis.metrics.iter().zip(&mut metrics);
+        all.filter(|(_, found)| found.passes_early()).for_each(|(metric, found)| found.end_early(metric));
+    }
+    let verdict = combined(analysis, &metrics, is_early);
     let run = Run {
         looks: run.looks + 1,
         looked_ms: look.elapsed_ms,
-        metrics: look.metrics.clone(),
+        metrics,
         verdict: verdict.as_ref().map(|(verdict, _)| *verdict),
         why: verdict.map(|(_, why)| why).unwrap_or_default(),
         ..run.clone()
@@ -535,14 +557,22 @@ const fn weight(verdict: Verdict, analysis: &Analysis) -> (u8, bool) {
     }
 }
 
-/// The verdict of a block: that of its worst metric, as soon as it decides.
-fn combined(analysis: &Analysis, found: &[Metered]) -> Option<(Verdict, String)> {
+/// Whether everything with a consequence has passed, some of it before its end.
+pub fn is_passed_early(analysis: &Analysis, found: &[Metered]) -> bool {
+    let judged = || analysis.metrics.iter().zip(found).filter(|(metric, _)| !metric.dry_run);
+    analysis.early_pass
+        && judged().all(|(_, found)| found.passes_early() || found.verdict == Some(Verdict::Pass))
+        && judged().any(|(_, found)| found.passes_early())
+}
+
+/// The verdict of a block: that of its worst metric, as soon as it decides. `is_over`: whatever has no verdict gets none.
+fn combined(analysis: &Analysis, found: &[Metered], is_over: bool) -> Option<(Verdict, String)> {
     let metrics = || analysis.metrics.iter().zip(found);
     let judged = metrics().filter(|(metric, _)| !metric.dry_run);
     let judged = judged.filter_map(|(metric, found)| Some((metric, found, found.verdict?)));
     // Of several that are as bad it is the first.
     let worst = judged.rev().max_by_key(|(_, _, verdict)| weight(*verdict, analysis).0);
-    let all = found.iter().all(|found| found.verdict.is_some());
+    let all = is_over || found.iter().all(|found| found.verdict.is_some());
     match worst {
         Some((metric, found, verdict))
             if weight(verdict, analysis).1 || (all && verdict != Verdict::Pass) =>
@@ -578,12 +608,25 @@ pub(super) fn judge(state: &State, release: &Release, now: Now) -> Vec<Change> {
     act(state, release, &late, Verdict::Error, WEIGHT_OF_ERROR, now)
 }
 
+/// How a run goes on instead of ending with this verdict: as somebody has said already, or else, once, as the strategy does.
+fn extension(analysis: &Analysis, run: &Run, verdict: Verdict) -> Option<Extended> {
+    if !matches!(verdict, Verdict::Inconclusive | Verdict::NoData) {
+        return None;
+    }
+    if let Some(said) = run.extended {
+        let goes_on = said.begun.is_none() && run.metrics.iter().any(Metered::may_go_on);
+        return goes_on.then_some(said);
+    }
+    let extend = analysis.extend?;
+    let judged = analysis.metrics.iter().zip(&run.metrics).filter(|(metric, _)| !metric.dry_run);
+    let mut undecided = judged.filter(|(_, found)| found.verdict == Some(Verdict::Inconclusive));
+    let is_failed = verdict == Verdict::NoData && analysis.no_data == Unclear::Fail;
+    let goes_on = !is_failed && undecided.any(|(_, found)| found.may_go_on());
+    goes_on.then(|| Extended { for_ms: ms(extend.duration), calls: extend.calls, begun: None })
+}
+
 fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8, now: Now) -> Vec<Change> {
-    // Somebody has said already that it goes on.
-    if let Some(extended) = run.extended.filter(|extended| extended.begun.is_none())
-        && matches!(verdict, Verdict::Inconclusive | Verdict::NoData)
-        && run.metrics.iter().any(Metered::may_go_on)
-    {
+    if let Some(extended) = release.block(run.block).and_then(|(_, block)| extension(block, run, verdict)) {
         let (release, block) = (release.key, run.block);
         return vec![Change::AnalysisExtended { release, block, extended, now }];
     }

@@ -1,9 +1,10 @@
 //! From a [`Draft`] to a [`Strategy`]: names looked up, the graph checked, warnings given.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use super::{
     Action, Deadlines, Function, Rollout, Stage, Strategy,
+    analysis::Analysis,
     diagnostic::{Findings, nearest, quoted},
     fields::Located,
     graph,
@@ -303,7 +304,8 @@ fn deadline_warning(strategy: &Strategy, deadlines: &Deadlines, at: At, findings
         findings.warning(at, "deadline-too-short", message).fix("raise stage_deadline or lower minDuration");
     }
     for stage in &strategy.stages {
-        let needed = stage.analysis.as_ref().and_then(|a| Some(a.initial_delay + a.duration?));
+        let extended = |a: &Analysis| a.extend.map_or(Duration::ZERO, |extend| extend.duration);
+        let needed = stage.analysis.as_ref().and_then(|a| Some(a.initial_delay + a.duration? + extended(a)));
         if needed.is_some_and(|needed| needed > deadline) {
             let message = format!("stage_deadline is below the analysis of stage {}", quoted(&stage.name));
             findings.warning(at, "deadline-too-short", message).fix("raise stage_deadline or lower duration");

@@ -214,10 +214,25 @@ pub struct AnalysisOverview {
     pub runs: u32,
     /// Looks at the data of this run.
     pub looks: u64,
+    /// How it goes on, or is to, after an end that decided nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended: Option<ExtendedOverview>,
     /// What it means that some children report once, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporting: Option<String>,
     pub metrics: Vec<MetricOverview>,
+}
+
+/// An analysis that goes on after an end that decided nothing: until a look decides, or a limit is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExtendedOverview {
+    /// For how long, in milliseconds.
+    pub for_ms: u64,
+    /// Or until so many more calls were measured, of both versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Whether it goes on already; else its end is still to come.
+    pub begun: bool,
 }
 
 /// A metric of an analysis.

@@ -3,6 +3,7 @@
 use crate::analysis::{
     design::{End, Spending},
     dist::{normal_sf, normal_z},
+    early,
     mixture::ln_mixture,
     spending::{Bounds, spent},
 };
@@ -28,11 +29,28 @@ pub fn level(end: End, alpha: f64) -> f64 {
     }
 }
 
+/// The same of a pass, for which looks before the last spend this part of alpha.
+pub fn level_of_pass(end: End, alpha: f64, early: f64) -> f64 {
+    match end {
+        End::After { duration_ms, interval_ms, .. } if early > 0.0 => {
+            match duration_ms.div_ceil(interval_ms.max(1)).clamp(1, MOST_LOOKS) {
+                1 => alpha,
+                looks => spread_over(looks, alpha, |t| early::spent(early, alpha, t)),
+            }
+        }
+        _ => alpha,
+    }
+}
+
 fn of_looks(looks: u64, spending: Spending, alpha: f64) -> f64 {
+    spread_over(looks, alpha, |t| spent(spending, alpha, t))
+}
+
+fn spread_over(looks: u64, alpha: f64, spent: impl Fn(f64) -> f64) -> f64 {
     let mut bounds = Bounds::default();
     for look in 1..=looks {
         let t = look as f64 / looks as f64;
-        bounds.look(t, spent(spending, alpha, t), 1.0);
+        bounds.look(t, spent(t), 1.0);
     }
     let target = super::POWER;
     let (mut low, mut high) = (0.0, 12.0);

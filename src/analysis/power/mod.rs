@@ -133,6 +133,8 @@ pub struct Power {
     data: Data,
     /// One-sided level of a single look with the power of all looks to find what is worse.
     level: f64,
+    /// The same to let what is good pass.
+    level_of_pass: f64,
     /// Variance of the difference of two runs, in logarithms.
     between_runs: f64,
     /// Whose calls they are, where that makes a difference.
@@ -212,8 +214,9 @@ impl Power {
         let directions = if design.deviation == Deviation::Either { 2.0 } else { 1.0 };
         let parts = if matches!(data, Data::Parts { .. }) { 2.0 } else { 1.0 };
         let level = level(design.end, design.planned_alpha() / (directions * parts));
+        let level_of_pass = level::level_of_pass(design.end, design.planned_alpha(), design.early);
         let design = design.clone();
-        Ok(Self { design, share: canary_share, data, level, between_runs, among: None })
+        Ok(Self { design, share: canary_share, data, level, level_of_pass, between_runs, among: None })
     }
 
     /// The same where the calls are those of children that may differ.

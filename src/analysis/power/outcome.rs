@@ -57,7 +57,7 @@ impl Power {
         let within = self.boundary(high) + if high { -values.error() } else { values.error() };
         let distance = -self.values_beyond(values, high, calls, within, self.unchanged());
         let slope = self.slope(values, high, calls);
-        let alpha = self.design.planned_alpha();
+        let alpha = self.level_of_pass;
         self.on_average(&self.cases(values, calls, slope), slope, factor, alpha, |reckoned, real, z| {
             normal_sf((z * reckoned - distance) / real)
         })
@@ -108,7 +108,7 @@ impl Power {
     }
 
     fn pass_events(&self, events: Events, high: bool, calls: u64) -> f64 {
-        let alpha = self.design.planned_alpha();
+        let alpha = self.level_of_pass;
         let boundary = self.boundary(high);
         let floor = match self.design.question {
             // A floor is another way to be safe, and shares alpha with the first.

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     analysis::{
-        Counts, Design, Deviation, Finding, Judgement, Occasion, Question, RunVariation, Sample, Sampling,
-        Stratum, Verdict,
+        Counts, Design, Deviation, EARLY_PART, Finding, Judgement, Occasion, Question, RunVariation, Sample,
+        Sampling, Stratum, Verdict,
     },
     strategy::analysis::DEFAULT_FLOOR,
 };
@@ -106,6 +106,9 @@ pub struct Args {
     /// How long the release would look; without --time the values are spread over it in the order of the files
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     duration: Option<Duration>,
+    /// Let a look before the last pass, as earlyPass does in a release; the last one demands a little more for it
+    #[arg(long)]
+    early_pass: bool,
     /// The column that says when each value was measured: in seconds, or as RFC 3339 has it
     #[arg(long, value_name = "COLUMN", requires = "duration", conflicts_with = "plan")]
     time: Option<String>,
@@ -177,6 +180,12 @@ fn design(args: &Args) -> Result<Design, Failure> {
     }
     if args.series {
         design.sampling = Sampling::Series;
+    }
+    if args.early_pass {
+        if args.looks.is_none() && args.duration.is_none() {
+            return Err(Failure::user("with one look there is none before it: add --looks or --duration"));
+        }
+        design.early = EARLY_PART;
     }
     design.run_variation = args.run_variation.map(RunVariation::Given);
     design.check().map_err(|fault| Failure::user(fault.to_string()))?;

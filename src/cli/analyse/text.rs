@@ -16,9 +16,11 @@ pub fn of(evidence: &Evidence) -> String {
         let value = |value: f64| format!("{value:.4}");
         let end = |end: Option<f64>| end.map_or_else(|| "unknown".to_owned(), value);
         let what = if effect.relative { "canary / baseline" } else { "canary − baseline" };
+        // At the looks before the last it is a level of their own.
+        let digits = if (effect.confidence * 100.0).fract() > 1e-6 { 2 } else { 0 };
         let confidence = effect.confidence * 100.0;
         text.extend([format!(
-            "\n{what}: {} ({confidence:.0} % interval {} to {})\n",
+            "\n{what}: {} ({confidence:.digits$} % interval {} to {})\n",
             value(effect.estimate),
             end(effect.low),
             end(effect.high)
@@ -35,9 +37,11 @@ pub fn of(evidence: &Evidence) -> String {
                 short(test.p),
                 test.level.map_or_else(|| "-".to_owned(), short),
                 short(test.p_pass),
+                test.pass_level.map_or_else(String::new, short),
             ]
         });
-        let head = ["TESTED", "Z", "P", "FAILS AT", "P OF NO PASS"];
+        let is_early = evidence.tests.iter().any(|test| test.pass_level.is_some());
+        let head = ["TESTED", "Z", "P", "FAILS AT", "P OF NO PASS", if is_early { "PASSES AT" } else { "" }];
         text.extend(["\n".to_owned(), show::table(&head, rows)]);
     }
     text

@@ -14,7 +14,7 @@ use crate::{
         failure::Failure,
         show, terminal,
     },
-    wire::api::{Agents, AnalysisOverview, ReleaseChild, ReleaseDetail, StageResult},
+    wire::api::{Agents, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult},
 };
 
 /// Show a release: its stages, its children, and what each of them waits for.
@@ -176,7 +176,12 @@ fn analyses(analyses: &[AnalysisOverview]) -> String {
         } else {
             String::new()
         };
-        let _ = writeln!(text, "\nanalysis of {}: {}{verdict}, {looks}{run}", analysis.of, analysis.state);
+        let extended = analysis.extended.as_ref().map_or(String::new(), extended);
+        let _ = writeln!(
+            text,
+            "\nanalysis of {}: {}{verdict}, {looks}{run}{extended}",
+            analysis.of, analysis.state
+        );
         if let Some(note) = &analysis.reporting {
             let _ = writeln!(text, "  {}", show::one_line(note));
         }
@@ -192,6 +197,14 @@ fn analyses(analyses: &[AnalysisOverview]) -> String {
         }
     }
     text
+}
+
+/// ", goes on for 30m or 20000 more calls".
+fn extended(extended: &ExtendedOverview) -> String {
+    let begun = if extended.begun { "goes on" } else { "is to go on" };
+    let lasts = show::lasted(i64::try_from(extended.for_ms / 1_000).unwrap_or(i64::MAX));
+    let calls = extended.calls.map_or(String::new(), |calls| format!(" or {calls} more calls"));
+    format!(", {begun} for {lasts}{calls}")
 }
 
 /// What a comparison rests on, in one line.

@@ -118,6 +118,15 @@ pub(super) fn limit(text: &str) -> Result<u32, Fault> {
     })
 }
 
+/// A number of calls, above 0.
+pub(super) fn calls(text: &str) -> Result<u64, Fault> {
+    let trimmed = text.trim();
+    let digits = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit());
+    trimmed.parse().ok().filter(|calls| digits && *calls > 0).ok_or_else(|| {
+        fault(format!("{} is no number of calls", quoted(text)), "write a whole number above 0, as in 20000")
+    })
+}
+
 /// The name of a namespace (RFC 1123): a label of lower-case letters, digits and `-`.
 pub(super) fn namespace(text: &str) -> Result<String, Fault> {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::{
     Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS,
-    MIN_INTERVAL, Metric, Reference, Rule, Source, Unclear, amount,
+    MIN_INTERVAL, Metric, Reference, Rule, Source, amount,
     metric::{self, Around, Values},
     providers::{ProviderKind, Providers},
+    unclear,
 };
 use crate::strategy::{
     Condition, Metric as Judged,
@@ -17,7 +18,7 @@ use crate::strategy::{
     scalar,
 };
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "duration",
     "interval",
     "initialDelay",
@@ -25,6 +26,7 @@ const KEYS: [&str; 10] = [
     "consecutiveErrorLimit",
     "noData",
     "inconclusive",
+    "earlyPass",
     "dryRun",
     "alpha",
     "metrics",
@@ -111,12 +113,12 @@ pub(in crate::strategy) fn read(
     };
     let failure_limit = limit("failureLimit", findings).unwrap_or(0);
     let consecutive = limit("consecutiveErrorLimit", findings).unwrap_or(DEFAULT_CONSECUTIVE_ERRORS);
-    let unclear = |key: &str, findings: &mut Findings<'_>| {
-        let known = [("pause", Unclear::Pause), ("fail", Unclear::Fail), ("pass", Unclear::Pass)];
-        let entry = fields.filled(key, "pause", findings)?;
-        parse::word(entry, key, &known, findings)
-    };
-    let (no_data, inconclusive) = (unclear("noData", findings), unclear("inconclusive", findings));
+    let no_data = fields.filled("noData", "pause", findings);
+    let no_data = no_data.and_then(|entry| unclear::word(entry, findings));
+    let inconclusive = unclear::inconclusive(&fields, schedule.is_open, findings);
+    let early_pass = fields.filled("earlyPass", "true", findings);
+    let early_pass_at = early_pass.map(|e| e.at);
+    let early_pass = early_pass.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
     let dry_run = fields.filled("dryRun", "true", findings);
     let dry_run = dry_run.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
     let alpha_entry = fields.filled("alpha", "0.05", findings);
@@ -134,10 +136,15 @@ pub(in crate::strategy) fn read(
         initial_delay,
         consecutive_error_limit: consecutive,
         no_data: no_data.unwrap_or_default(),
-        inconclusive: inconclusive.unwrap_or_default(),
+        inconclusive: inconclusive.then.unwrap_or_default(),
+        extend: inconclusive.extend,
+        early_pass: early_pass.unwrap_or(false),
         alpha,
         metrics,
     });
+    if let Some(analysis) = &analysis {
+        unclear::doubt(analysis, early_pass_at, inconclusive.at, findings);
+    }
     let alpha = alpha_entry.map(|e| e.at);
     let dry_run = dry_run.unwrap_or(false);
     Some(Draft { analysis, alpha, failure_limit, dry_run, providers })

@@ -28,7 +28,10 @@ pub struct AnalysisForm {
     /// What follows when there is nothing to judge by; `pause` if absent.
     pub no_data: Option<UnclearForm>,
     /// What follows when the data don't suffice to decide; `pause` if absent.
-    pub inconclusive: Option<UnclearForm>,
+    pub inconclusive: Option<InconclusiveForm>,
+    /// Whether it may be over before its end: once everybody in the stage has met its minima and all metrics have passed, at a
+    /// bound that every look pays for. `false` if absent.
+    pub early_pass: Option<bool>,
     /// Judge and show, without consequence; `false` if absent.
     pub dry_run: Option<bool>,
     /// The share of good releases that may be stopped by mistake, over all blocks; it is given once in a release. 0.05
@@ -44,6 +47,26 @@ pub enum UnclearForm {
     Pause,
     Fail,
     Pass,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InconclusiveForm {
+    Word(UnclearForm),
+    Extend(ExtendForm),
+}
+
+/// It goes on by itself, once, until a look decides or a limit is reached; at least one of the limits is there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendForm {
+    /// For so long; at most a day, which holds where only `calls` is given.
+    pub extend: Option<DurationForm>,
+    /// Until so many more calls were measured, of both versions.
+    #[schemars(range(min = 1))]
+    pub calls: Option<u64>,
+    /// What follows when it is still undecided then; `pause` if absent.
+    pub then: Option<UnclearForm>,
 }
 
 /// One thing that is measured. With `template`, the other keys win over those of the template.

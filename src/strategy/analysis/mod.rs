@@ -15,6 +15,7 @@ mod metric;
 pub mod providers;
 mod query;
 pub(super) mod templates;
+mod unclear;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -61,6 +62,9 @@ pub const MAX_LIMIT: u32 = 1_000;
 /// Largest weight of a metric.
 pub const MAX_WEIGHT: f64 = 1_000.0;
 
+/// How long an analysis may go on after an end that decided nothing, each time.
+pub const MAX_EXTENSION: Duration = Duration::from_hours(24);
+
 /// The name under which what children report is asked.
 pub const CHILDREN: &str = "children";
 
@@ -77,11 +81,27 @@ pub struct Analysis {
     pub consecutive_error_limit: u32,
     pub no_data: Unclear,
     pub inconclusive: Unclear,
+    /// How it goes on, once and by itself, before an end that decided nothing is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extend: Option<Extend>,
+    /// It may be over before its end, once all that is judged has passed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early_pass: bool,
     /// As given here; see [`Strategy::alpha`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
     /// 1 to [`MAX_METRICS`], names unique; after them those that stand for the stage's `metrics_conditions`.
     pub metrics: Vec<Metric>,
+}
+
+/// For how long an analysis goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extend {
+    /// Above 0, at most [`MAX_EXTENSION`].
+    pub duration: Duration,
+    /// Or until so many more calls were measured, of both versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
 }
 
 /// What a verdict that is neither pass nor fail does.
@@ -285,6 +305,11 @@ impl Metric {
                 Reference::Previous { .. } => (new, Some(new)),
             },
         }
+    }
+
+    /// Whether it compares both versions side by side, so that more of both tells more.
+    pub const fn is_beside(&self) -> bool {
+        matches!(self.rule, Rule::Compare(_)) && !self.looks_back()
     }
 
     /// Its weight in sharing alpha, if it has a share.

@@ -3,6 +3,7 @@
 mod beyond;
 mod boundaries;
 mod dist;
+mod early;
 mod extension;
 mod judge;
 mod power;

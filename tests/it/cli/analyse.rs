@@ -187,6 +187,12 @@ fn it_tells_what_a_release_would_have_done_over_time() {
     let passed = analyse(folder, &same, &column);
     assert_eq!(code(&passed), 0, "{}", out(&passed));
     assert!(out(&passed).contains("\n12    30m 0s"), "{}", out(&passed));
+    let early = analyse(folder, &same, &[column.as_slice(), &["--early-pass"]].concat());
+    assert_eq!(code(&early), 0, "{}", out(&early));
+    assert!(out(&early).contains("; passed early, at look 4 of 12."), "{}", out(&early));
+    assert!(out(&early).contains("PASSES AT"), "{}", out(&early));
+    let once = analyse(folder, &same, &["--column", "ms", "--early-pass"]);
+    assert_eq!((code(&once), err(&once).contains("add --looks or --duration")), (1, true), "{}", err(&once));
     // Quantiles and rates are looked at over time too, and only the number of looks matters.
     let tail = analyse(folder, &slow, &["--column", "ms", "--looks", "5", "--quantile", "p90"]);
     assert_eq!(code(&tail), 4, "{}", out(&tail));

@@ -488,3 +488,94 @@ async fn one_that_is_extended_while_it_is_open_does_not_pause_at_its_end() {
     assert_eq!(extended.len(), 2, "asked for, and begun: {extended:#?}");
     world.stop().await;
 }
+
+/// Ten minutes are planned, and everybody has long been ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_good_version_is_over_before_its_end_when_the_last_child_has_come_and_all_metrics_pass() {
+    let metrics = "metrics: [";
+    let errors = "metrics: [{name: errors, provider: children, metric: errorRate, strategy: CANARY_BASELINE, \
+        deviation: HIGH, floor: 5%}, ";
+    let block = format!("earlyPass: true, {}", TIMES.replace(metrics, errors));
+    let (world, children) = testing("early", &block, 2).await;
+    let mut meters = [Meter::new(1.0, 1), Meter::new(1.0, 2)];
+    for (meter, (child, status)) in meters.iter_mut().zip(children.iter().zip([2, 1])) {
+        meter.call(0, 6_000);
+        tell(&world, child, "early", status, meter.strata()).await;
+    }
+    let passes = |shown: &Value| {
+        let metrics = shown["analyses"][0]["metrics"].as_array().unwrap();
+        let of_times = metrics.iter().filter(|metric| metric["strategy"] == "CANARY_BASELINE");
+        of_times.clone().count() == 2
+            && of_times.clone().all(|metric| metric["found"].as_str().unwrap().contains("passed early"))
+    };
+    let shown = look_until(&world, "early", passes).await;
+    assert_eq!(shown["analyses"][0]["state"], "open", "one is still testing: {shown:#}");
+    // It comes back from the store, and its last child comes to the end of the stage.
+    let world = world.restart().await;
+    meters[1].call(3, 500);
+    tell(&world, &children[1], "early", 2, meters[1].strata()).await;
+    let shown = look_until(&world, "early", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!(
+        (&analysis["verdict"], &analysis["state"]),
+        (&"pass".into(), &"passed".into()),
+        "{analysis:#}"
+    );
+    assert_eq!(analysis["metrics"][1]["evidence"]["early"], true, "{analysis:#}");
+    assert!(calls(analysis) >= 12_000, "{analysis:#}");
+    let end = world.end_stage(&children[0], "early", STAGE).await.ok().json();
+    assert_eq!(end["end_stage"], true);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_tree_a_good_version_is_over_before_its_end_too() {
+    let root = World::start().await;
+    let [west, east] = [levels::below(&root).await, levels::below(&root).await];
+    let agents = [Agents::below(&west, 2, modern(1)), Agents::below(&east, 2, differing(1))];
+    levels::manager_of(&root, 2).await;
+    registered(&root, 2).await;
+    root.submit(&even(&judged("soon", &format!("earlyPass: true, {TIMES}")))).await.ok();
+    let shown = look_until(&root, "soon", |shown| shown["state"] == "Done").await;
+    let analysis = &shown["analyses"][0];
+    assert_eq!(analysis["verdict"], "pass", "{analysis:#}");
+    assert!(analysis["why"].as_str().unwrap().contains("passed early, at look"), "{analysis:#}");
+    for agents in agents {
+        agents.end().await;
+    }
+    for world in [east, west, root] {
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_analysis_that_ends_undecided_goes_on_by_itself_over_a_restart_up_to_its_limit() {
+    // Nothing more comes of the first; the other one gets the calls that it takes.
+    for (more, keys) in [(0, "extend: 2s"), (8_000, "extend: 10m")] {
+        let block = format!("inconclusive: {{{keys}}}, {}", TIMES.replace("600s", "1s"));
+        let (world, children) = testing("thin", &block, 1).await;
+        let mut meter = Meter::new(1.0, 1);
+        meter.call(0, 30);
+        tell(&world, &children[0], "thin", 2, meter.strata()).await;
+        let goes_on = |shown: &Value| shown["analyses"][0]["extended"]["begun"] == true;
+        let shown = look_until(&world, "thin", goes_on).await;
+        let verdicts = events(&world, "thin", "verdict").await;
+        assert!(
+            shown["state"] == "Paused" || verdicts.is_empty(),
+            "it went on, and said nothing: {verdicts:#?}"
+        );
+        let world = world.restart().await;
+        if more > 0 {
+            meter.call(9, more);
+            tell(&world, &children[0], "thin", 1, meter.strata()).await;
+            let shown = look_until(&world, "thin", |shown| shown["analyses"][0]["verdict"].is_string()).await;
+            assert_eq!(shown["analyses"][0]["verdict"], "pass", "{shown:#}");
+            assert_eq!(world.end_stage(&children[0], "thin", STAGE).await.ok().json()["end_stage"], true);
+        } else {
+            let shown = in_state(&world, "thin", "Paused").await;
+            assert_eq!(shown["analyses"][0]["verdict"], "inconclusive", "{shown:#}");
+        }
+        assert_eq!(events(&world, "thin", "analysis_extended").await.len(), 1);
+        world.stop().await;
+    }
+}

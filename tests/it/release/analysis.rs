@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use choirmaster::{
-    analysis::{Sample, Stratum, Verdict},
+    analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Verdict},
     model::StageStatus,
     release::{
         analysis::{Look, Metered, Standing},
@@ -49,6 +49,7 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
         number: run.number,
         after: run.looks,
         elapsed_ms: release.at(world.now) - run.began,
+        is_gathered: true,
         metrics: [vec![metric], held].concat(),
     }
 }
@@ -203,6 +204,121 @@ fn each_wave_has_a_run_of_its_own_and_a_part_of_alpha() {
     assert_eq!((run.number, run.of), (0, 2));
     let design = world.release("7").design(run, 0).unwrap();
     assert!((design.alpha - 0.025).abs() < 1e-12, "{}", design.alpha);
+}
+
+/// The canary with a comparison beside its conditions, and with these keys of its analysis.
+fn compared(keys: &str) -> String {
+    let range = "provider: it, query: q, expected: {max: 10}";
+    judged("", keys).replace(range, "provider: children, metric: responseTime, strategy: CANARY_BASELINE")
+}
+
+/// A judgement as it is after a look at so many calls of two equal versions.
+fn judgement(world: &World, calls: usize, occasion: Occasion) -> Metered {
+    let release = world.release("7");
+    let end = End::After { duration_ms: 600_000, interval_ms: 300_000, spending: Spending::default() };
+    let design = Design { end, ..release.design(&release.runs[0], 0).unwrap() };
+    let values = || Sample::Values((0..calls).map(|at| 10.0 + 20.0 * at as f64 / calls as f64).collect());
+    let strata = vec![Stratum::new("Canary", 0, values(), values())];
+    let mut judgement = Judgement::new(design).unwrap();
+    let found = judgement.look(&strata, 300_000, occasion);
+    let verdict = found.verdict.filter(|_| !judgement.is_early_pass());
+    let sentence = found.evidence.sentence;
+    Metered { judgement: Some(judgement), strata, verdict, sentence, ..Metered::default() }
+}
+
+fn tell_of(world: &mut World, metric: Metered, is_gathered: bool) {
+    let verdict = metric.verdict.or(metric.passes_early().then_some(Verdict::Pass));
+    let mut look = look(world, verdict);
+    (look.metrics[0], look.is_gathered) = (metric, is_gathered);
+    world.command(&Command::Looked(Box::new(look))).unwrap();
+}
+
+#[test]
+fn a_stage_that_has_passed_is_over_once_everybody_has_come_to_its_end() {
+    let mut world = World::new();
+    let (one, two) = (world.child("area 1"), world.child("area 2"));
+    world.submit(&compared("earlyPass: true, "));
+    world.get_ready(&one, "Canary");
+    let passing = judgement(&world, 20_000, Occasion::Look);
+    assert!(passing.passes_early(), "{}", passing.sentence);
+    // Another child is still testing: what could be gained?
+    for is_gathered in [false, true] {
+        tell_of(&mut world, passing.clone(), is_gathered);
+        assert_eq!((standing(&world), world.may_end(&one, "7", "Canary")), (Standing::Open, Ok(false)));
+    }
+    world.get_ready(&two, "Canary");
+    assert_eq!(standing(&world), Standing::Open, "a look has to see what it reported");
+    tell_of(&mut world, passing, true);
+    assert_eq!((standing(&world), world.may_end(&one, "7", "Canary")), (Standing::Passed, Ok(true)));
+    let run = &world.release("7").runs[0];
+    assert_eq!((run.verdict, run.metrics[0].verdict), (Some(Verdict::Pass), Some(Verdict::Pass)));
+    assert!(run.metrics[0].strata.is_empty() && run.metrics[0].judgement.is_none(), "nothing is kept");
+    assert!(run.why.contains("passed early, at look 1 of 2"), "{}", run.why);
+}
+
+#[test]
+fn a_stage_whose_strategy_does_not_say_so_is_not_over_before_its_end() {
+    let (mut world, child) = ready(&compared(""));
+    let found = judgement(&world, 20_000, Occasion::Look);
+    assert!(!found.passes_early(), "{}", found.sentence);
+    tell_of(&mut world, found, true);
+    assert_eq!((standing(&world), world.may_end(&child, "7", "Canary")), (Standing::Open, Ok(false)));
+}
+
+#[test]
+fn what_ends_undecided_goes_on_by_itself_once_and_then_what_the_strategy_says_follows() {
+    for (then, state, stands) in [
+        ("", "Paused", Standing::Paused),
+        (", then: fail", "RollingBack", Standing::Failed),
+        (", then: pass", "Running", Standing::Passed),
+    ] {
+        let keys = format!("inconclusive: {{extend: 7m, calls: 5000{then}}}, ");
+        let (mut world, child) = ready(&compared(&keys));
+        wait(&mut world, &child, 10);
+        let undecided = judgement(&world, 8, Occasion::Last);
+        assert_eq!(undecided.verdict, Some(Verdict::Inconclusive), "{}", undecided.sentence);
+        tell_of(&mut world, undecided, true);
+        let release = world.release("7");
+        let run = &release.runs[0];
+        assert_eq!((world.state_of("7"), run.standing, run.verdict), ("Running", Standing::Open, None));
+        let extended = run.extended.unwrap();
+        assert_eq!((extended.for_ms, extended.calls), (7 * 60_000, Some(5_000)));
+        assert_eq!(extended.begun.map(|begun| begun.calls), Some(16));
+        assert_eq!(release.end_of(run), Some(release.at(world.now) - run.began + 7 * 60_000));
+        assert!(run.metrics[0].judgement.as_ref().unwrap().is_extended());
+        wait(&mut world, &child, 7);
+        let mut still = world.release("7").runs[0].metrics[0].clone();
+        still.verdict = Some(Verdict::Inconclusive);
+        tell_of(&mut world, still, true);
+        assert_eq!((world.state_of("7"), standing(&world)), (state, stands), "{then}");
+    }
+}
+
+#[test]
+fn what_has_no_data_or_fails_for_want_of_them_does_not_go_on_by_itself() {
+    for (keys, state) in [("", "Paused"), ("noData: fail, ", "RollingBack")] {
+        let (mut world, _) = ready(&compared(&format!("inconclusive: {{extend: 7m}}, {keys}")));
+        let nothing = judgement(&world, 0, Occasion::Last);
+        assert_eq!(nothing.verdict, Some(Verdict::NoData));
+        tell_of(&mut world, nothing, true);
+        assert_eq!(world.state_of("7"), state, "{keys}");
+        assert_eq!(world.release("7").runs[0].extended, None);
+    }
+}
+
+#[test]
+fn what_somebody_extended_does_not_go_on_by_itself_after_that() {
+    let (mut world, child) = ready(&compared("inconclusive: {extend: 7m}, "));
+    let extend = Command::ExtendAnalysis { release: "7".to_owned(), for_ms: 60_000, calls: None };
+    world.command(&extend).unwrap();
+    wait(&mut world, &child, 10);
+    let undecided = judgement(&world, 8, Occasion::Last);
+    tell_of(&mut world, undecided, true);
+    assert_eq!(world.release("7").runs[0].extended.map(|extended| extended.for_ms), Some(60_000));
+    let mut still = world.release("7").runs[0].metrics[0].clone();
+    still.verdict = Some(Verdict::Inconclusive);
+    tell_of(&mut world, still, true);
+    assert_eq!(world.state_of("7"), "Paused");
 }
 
 proptest! {

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, time::Duration};
 use choirmaster::strategy::{
     Site, Strategy,
     analysis::{
-        Analysis, ChildMetric, Comparison, Deviation, Escape, Metric, Reference, Rule, Source, Templates,
-        Tolerance, Unclear, Variant, providers::Providers,
+        Analysis, ChildMetric, Comparison, Deviation, Escape, Extend, Metric, Reference, Rule, Source,
+        Templates, Tolerance, Unclear, Variant, providers::Providers,
     },
     check, check_at, check_submission_at,
     schema::StrategyForm,
@@ -76,6 +76,7 @@ failureLimit: 1
 consecutiveErrorLimit: 2
 noData: fail
 inconclusive: pass
+earlyPass: true
 dryRun: false
 alpha: 1%
 metrics:
@@ -95,6 +96,8 @@ fn a_block_with_the_least_has_the_documented_defaults() {
         consecutive_error_limit: 4,
         no_data: Unclear::Pause,
         inconclusive: Unclear::Pause,
+        extend: None,
+        early_pass: false,
         alpha: None,
         metrics: found.metrics.clone(),
     };
@@ -118,7 +121,7 @@ fn every_key_is_understood() {
     let found = block(&in_stage(EVERY_KEY));
     assert_eq!((found.initial_delay, found.consecutive_error_limit), (Duration::from_secs(90), 2));
     assert_eq!((found.no_data, found.inconclusive), (Unclear::Fail, Unclear::Pass));
-    assert_eq!(found.alpha, Some(0.01));
+    assert_eq!((found.alpha, found.early_pass, found.extend), (Some(0.01), true, None));
     let strategies: Vec<&str> =
         found.metrics.iter().map(choirmaster::strategy::analysis::Metric::strategy).collect();
     assert_eq!(strategies, ["CANARY_BASELINE", "PREVIOUS", "THRESHOLD", "CANARY_BASELINE"]);
@@ -377,6 +380,47 @@ fn providers_are_looked_up_at_the_manager() {
 }
 
 #[test]
+fn what_goes_on_says_for_how_long_and_what_follows() {
+    let of = |text: &str| {
+        let found =
+            block(&in_stage(&metrics(&[LATENCY]).replace("5m", &format!("5m\ninconclusive: {text}"))));
+        (found.extend, found.inconclusive)
+    };
+    let extend = |minutes, calls| Some(Extend { duration: Duration::from_mins(minutes), calls });
+    assert_eq!(of("{extend: 30m}"), (extend(30, None), Unclear::Pause));
+    assert_eq!(of("{extend: 30m, calls: 20000, then: fail}"), (extend(30, Some(20_000)), Unclear::Fail));
+    assert_eq!(of("{calls: 20000, then: pass}"), (extend(24 * 60, Some(20_000)), Unclear::Pass));
+    assert_eq!(of("pause"), (None, Unclear::Pause));
+}
+
+#[test]
+fn what_would_come_to_nothing_is_warned_of() {
+    let range = "name: load, provider: prom, query: up, expected: {max: 1}";
+    let of = |keys: &str, all: &[&str]| {
+        let text = in_stage(&metrics(all).replace("5m", &format!("5m\n{keys}")));
+        let (faults, strategy) = judged(&text, &site(TEMPLATES));
+        assert!(strategy.is_some(), "{faults:?}");
+        let warned = faults.iter().filter_map(|fault| fault.lines().find(|line| line.contains("warning: ")));
+        let warned = warned
+            .filter(|line| line.contains("early") || line.contains("before it") || line.contains("go on"));
+        warned.map(|line| line.split_once("warning: ").unwrap().1.to_owned()).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(of("earlyPass: true", &[LATENCY]), "");
+    assert_eq!(of("inconclusive: {extend: 30m}", &[LATENCY]), "");
+    assert_eq!(of("earlyPass: true", &[LATENCY, &format!("{range}, dryRun: true")]), "");
+    let found = [
+        of("earlyPass: true", &[LATENCY, range]),
+        of("earlyPass: true", &["name: e, provider: children, metric: errorRate, expected: {max: 0.1}"]),
+        of("inconclusive: {extend: 30m}", &[range]),
+    ];
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    metric "load" is measured to the end of duration, so nothing is over before it
+    only comparisons can pass early, and there is none
+    only comparisons of both versions side by side go on after their end, and there is none
+    "#);
+}
+
+#[test]
 fn every_fault_of_a_block_says_what_to_write() {
     let one = |metric: &str| in_stage(&metrics(&[metric]));
     let keys = |from: &str, to: &str| in_stage(&metrics(&[LATENCY]).replace(from, to));
@@ -390,6 +434,16 @@ fn every_fault_of_a_block_says_what_to_write() {
         ("no metrics", keys(&format!("metrics:\n  - {{{LATENCY}}}"), "metrics: []")),
         ("limits as high as there are looks", keys("5m", "5m\nfailureLimit: 6\nconsecutiveErrorLimit: 7")),
         ("no word", keys("5m", "5m\nnoData: rollback\ninconclusive: passed\ndryRun: yes\nalpha: 0")),
+        ("extend without a limit", keys("5m", "5m\ninconclusive: extend")),
+        ("no limit", keys("5m", "5m\ninconclusive: {then: stop}")),
+        ("limits that are none", keys("5m", "5m\ninconclusive: {extend: 0s, calls: 0, for: 1m}")),
+        ("a limit of too long", keys("5m", "5m\ninconclusive: {extend: 25h}\nearlyPass: soon")),
+        (
+            "no end to pass before, or to go on after",
+            format!(
+                "rollout:\n  analysis: {{interval: 1m, earlyPass: true, inconclusive: {{extend: 10m}}, metrics: [{{{LATENCY}}}]}}\n{REFERENCE}"
+            ),
+        ),
         (
             "alpha twice",
             format!(
@@ -554,6 +608,56 @@ fn every_fault_of_a_block_says_what_to_write() {
      38 |       alpha: 0
         |              ^
       help: write the share of good releases that may be stopped by mistake, above 0 and at most 0.5, as in 0.05
+
+    ## extend without a limit
+    35:21: error: extend doesn't say for how long
+     35 |       inconclusive: extend
+        |                     ^
+      help: write inconclusive: {extend: 30m}
+
+    ## no limit
+    35:21: error: inconclusive lacks extend
+     35 |       inconclusive: {then: stop}
+        |                     ^
+      help: write extend: 30m
+    35:28: error: there is no then "stop"
+     35 |       inconclusive: {then: stop}
+        |                            ^
+      help: it is one of pause, fail, pass
+
+    ## limits that are none
+    35:30: error: an analysis can't go on for "0s"
+     35 |       inconclusive: {extend: 0s, calls: 0, for: 1m}
+        |                              ^
+      help: write a time above 0 and up to 24h, as in extend: 30m
+    35:41: error: "0" is no number of calls
+     35 |       inconclusive: {extend: 0s, calls: 0, for: 1m}
+        |                                         ^
+      help: write a whole number above 0, as in 20000
+    35:44: error: inconclusive has no key "for"
+     35 |       inconclusive: {extend: 0s, calls: 0, for: 1m}
+        |                                            ^
+      help: its keys are extend, calls, then
+
+    ## a limit of too long
+    35:30: error: an analysis can't go on for "25h"
+     35 |       inconclusive: {extend: 25h}
+        |                              ^
+      help: write a time above 0 and up to 24h, as in extend: 30m
+    36:18: error: "soon" is neither true nor false
+     36 |       earlyPass: soon
+        |                  ^
+      help: write true or false
+
+    ## no end to pass before, or to go on after
+    2:39: error: an analysis that takes as long as the release has no end that a pass could come before
+     2 |   analysis: {interval: 1m, earlyPass: true, inconclusive: {extend: 10m}, metrics: [{name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE}]}
+       |                                       ^
+      help: write a duration, or leave earlyPass out
+    2:59: error: an analysis that takes as long as the release has no end after which it could go on
+     2 |   analysis: {interval: 1m, earlyPass: true, inconclusive: {extend: 10m}, metrics: [{name: latency, provider: children, metric: responseTime, strategy: CANARY_BASELINE}]}
+       |                                                           ^
+      help: write a duration, or inconclusive: pause
 
     ## alpha twice
     37:14: error: alpha belongs to the release as a whole, and line 2 gives it already

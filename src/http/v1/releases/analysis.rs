@@ -1,12 +1,12 @@
 //! What judges a release, as the API shows it.
 
 use crate::{
-    release::analysis::{Metered, Run, name},
+    release::analysis::{Extended, Metered, Run, name},
     strategy::{
         Strategy,
         analysis::{Analysis, Metric},
     },
-    wire::api::{AnalysisOverview, MetricOverview},
+    wire::api::{AnalysisOverview, ExtendedOverview, MetricOverview},
 };
 
 /// Every block of a strategy with its latest run.
@@ -40,6 +40,9 @@ fn overview(
         run: run.map_or(0, |run| run.number + 1),
         runs: run.map_or(0, |run| run.of),
         looks: run.map_or(0, |run| run.looks),
+        extended: run.and_then(|run| run.extended).map(|Extended { for_ms, calls, begun }| {
+            ExtendedOverview { for_ms, calls, begun: begun.is_some() }
+        }),
         reporting: strategy.reported_once(stage, analysis),
         metrics: analysis.metrics.iter().enumerate().map(metric).collect(),
     }

@@ -11,7 +11,8 @@ use crate::{
         problem::Problem,
     },
     model::duration::read_millis,
-    release::{analysis::MAX_EXTENSION, command::Command},
+    release::command::Command,
+    strategy::analysis::MAX_EXTENSION,
     wire::api::{self, Note, Release},
 };
 

@@ -1,8 +1,8 @@
 //! Null cells: nothing that they hold should fail, and nothing should pass.
 
 use choirmaster::analysis::{
-    Counts, Design, Deviation, End, Judgement, Occasion, Question, RunVariation, Sample, Sampling, Spending,
-    Stratum, Tolerance, Verdict,
+    Counts, Design, Deviation, EARLY_PART, End, Judgement, Occasion, Question, RunVariation, Sample,
+    Sampling, Spending, Stratum, Tolerance, Verdict,
 };
 
 use super::{
@@ -28,6 +28,8 @@ pub struct Cell {
     pub trend: Option<Trend>,
     /// The ratio of canary to baseline; on the boundary unless it is about power.
     pub ratio: f64,
+    /// It may pass before its last look.
+    pub is_early: bool,
     /// Most false alarms, and most false passes.
     pub limit: f64,
     pub pass_limit: f64,
@@ -51,6 +53,8 @@ pub enum Story {
     Rates(f64),
     /// The same while traffic ramps.
     RampedRates(f64),
+    /// The canary's rate is the floor.
+    FlooredRates(f64),
     Tail(f64),
     Lower,
     Either,
@@ -80,6 +84,7 @@ impl Cell {
             Story::Metrics(count) => format!("{count} metrics"),
             Story::Rates(rate) => format!("rate {} %", rate * 100.0),
             Story::RampedRates(rate) => format!("ramped rate {} %", rate * 100.0),
+            Story::FlooredRates(rate) => format!("floored rate {} %", rate * 100.0),
             Story::Tail(q) => format!("tail beyond p{}", q * 100.0),
             Story::Lower => "LOW".to_owned(),
             Story::Either => "EITHER".to_owned(),
@@ -108,10 +113,19 @@ impl Cell {
             story,
             trend: None,
             ratio: 1.0 + TOLERANCE,
+            is_early: false,
             limit,
             pass_limit: limit,
             seed: 0,
         }
+    }
+
+    /// The same, where a look before the last may pass.
+    #[must_use]
+    pub fn passing_early(mut self) -> Self {
+        self.name = format!("early pass, {}", self.name);
+        self.is_early = true;
+        self
     }
 
     /// The same under a trend.
@@ -130,9 +144,13 @@ impl Cell {
             interval_ms: INTERVAL_MS,
             spending: Spending::default(),
         };
+        if self.is_early {
+            design.early = EARLY_PART;
+        }
         match self.story {
             Story::Metrics(count) => design.alpha /= count as f64,
             Story::Rates(_) | Story::RampedRates(_) => design.question = Question::Rate { floor: 0.0 },
+            Story::FlooredRates(rate) => design.question = Question::Rate { floor: rate * self.ratio },
             Story::Tail(q) => design.question = Question::Quantile(q),
             Story::Lower => design.deviation = Deviation::Low,
             Story::Either => design.deviation = Deviation::Either,
@@ -157,7 +175,7 @@ impl Cell {
         match (with(Verdict::Fail), with(Verdict::Inconclusive).or(with(Verdict::NoData))) {
             (Some(failed), _) => *failed,
             (None, Some(undecided)) => *undecided,
-            (None, None) => endings[0],
+            (None, None) => endings.iter().copied().max_by_key(|ending| ending.look).unwrap_or(endings[0]),
         }
     }
 
@@ -264,7 +282,7 @@ impl Source {
             }
             _ => ("canary", cell.share, 1.0),
         };
-        if let Story::Rates(rate) | Story::RampedRates(rate) = cell.story {
+        if let Story::Rates(rate) | Story::RampedRates(rate) | Story::FlooredRates(rate) = cell.story {
             let canary = random.binomial(cell.values, share);
             let counts = |calls, rate: f64, random: &mut Random| {
                 Sample::Counts(Counts { calls, events: random.binomial(calls, rate) })
@@ -342,7 +360,50 @@ pub fn all() -> Vec<Cell> {
     }
     cells.push(Cell::new(12, 100, 0.5, Story::Previous(0.03)));
     cells.extend(series());
+    cells.extend(early());
     seeded(cells)
+}
+
+/// Looks before the last may pass.
+fn early() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for looks in [10, 60, 100] {
+        for values in [10, 100] {
+            for shape in Shape::ALL {
+                cells.push(Cell::new(looks, values, 0.5, Story::Plain(shape)));
+            }
+            cells.push(Cell::new(looks, values, 0.05, Story::Plain(Shape::Continuous)));
+            cells.push(Cell::new(looks, values, 0.2, Story::Plain(Shape::Zeros(0.9))));
+            for story in [
+                Story::Ramp,
+                Story::Hurried,
+                Story::Lower,
+                Story::Either,
+                Story::Shift,
+                Story::Tail(0.95),
+                Story::DoubleSpread,
+            ] {
+                cells.push(Cell::new(looks, values, 0.5, story));
+            }
+            for rate in [0.001, 0.01, 0.1] {
+                cells.push(Cell::new(looks, 10 * values, 0.5, Story::Rates(rate)));
+                cells.push(Cell::new(looks, 10 * values, 0.05, Story::Rates(rate)));
+                cells.push(Cell::new(looks, 10 * values, 0.5, Story::RampedRates(rate / 1.6)));
+                cells.push(Cell::new(looks, 10 * values, 0.5, Story::FlooredRates(rate)));
+            }
+        }
+        cells.push(Cell::new(looks, 20, 0.5, Story::Restarts));
+        cells.push(Cell::new(looks, 10, 0.5, Story::Metrics(10)));
+        cells.push(Cell::new(looks, 100, 0.5, Story::Previous(0.03)));
+        for phi in [0.0, 0.5, 0.8, 0.9] {
+            cells.push(Cell::new(looks, 20, 0.5, Story::Autoregression(phi)));
+        }
+        cells.push(Cell::new(looks, 20, 0.5, Story::OverlappingWindows(10)));
+        for trend in [Trend::Sine(0.2, 1.0), Trend::Line(0.2)] {
+            cells.push(Cell::new(looks, 20, 0.5, Story::Autoregression(0.5)).under(trend));
+        }
+    }
+    cells.into_iter().map(Cell::passing_early).collect()
 }
 
 /// Time series, with and without what moves both versions alike.
@@ -402,5 +463,14 @@ pub fn thin() -> Vec<Cell> {
     cells.push(Cell::new(6, 100, 0.5, Story::RampedRates(0.05)));
     let series = Cell::new(6, 40, 0.5, Story::Autoregression(0.5));
     cells.extend([Trend::Sine(0.2, 1.0), Trend::Line(0.2)].map(|trend| series.clone().under(trend)));
+    let plain = Story::Plain(Shape::Continuous);
+    cells.extend(
+        [plain, Story::Plain(Shape::Zeros(0.6)), Story::Either, Story::Restarts, Story::Autoregression(0.5)]
+            .map(|story| Cell::new(10, 20, 0.5, story).passing_early()),
+    );
+    cells.extend(
+        [Story::Rates(0.05), Story::FlooredRates(0.05)]
+            .map(|story| Cell::new(10, 100, 0.5, story).passing_early()),
+    );
     seeded(cells)
 }

@@ -5,7 +5,8 @@
 //! nothing is known of that population: they are judged for themselves, and it is their own mean that lies there.
 
 use choirmaster::analysis::{
-    Counts, Design, End, Histogram, Judgement, Occasion, Question, Sample, Spending, Stratum, Tolerance,
+    Counts, Design, EARLY_PART, End, Histogram, Judgement, Occasion, Question, Sample, Spending, Stratum,
+    Tolerance,
     effects::{Children, Effect, Effects},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,6 +49,8 @@ struct Fleet {
     ratio: f64,
     /// Whether the judge is told how children differ.
     is_told: bool,
+    /// It may pass before its last look.
+    is_early: bool,
 }
 
 /// What is told of some children, as it is sent.
@@ -94,6 +97,7 @@ impl Null for Fleet {
             Metric::Errors(rate) => format!(", {} % errors", rate * 100.0),
         };
         let looks = if self.looks > 1 { format!(", {} looks", self.looks) } else { String::new() };
+        let looks = if self.is_early { format!("{looks}, early pass") } else { looks };
         format!("{} children, sd {:.0} %, {:?}{what}{looks}", self.children, self.sd * 100.0, self.sizes)
     }
 
@@ -105,6 +109,9 @@ impl Null for Fleet {
         if self.looks > 1 {
             let spending = Spending::default();
             design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
+        }
+        if self.is_early {
+            design.early = EARLY_PART;
         }
         let mut judgement = Judgement::new(design).unwrap();
         let mut children = self.children(random);
@@ -131,7 +138,7 @@ impl Null for Fleet {
 
 impl Fleet {
     fn new(children: usize, sd: f64, sizes: Sizes, metric: Metric) -> Self {
-        Self { children, sd, sizes, metric, looks: 1, ratio: 1.0 + TOLERANCE, is_told: true }
+        Self { children, sd, sizes, metric, looks: 1, ratio: 1.0 + TOLERANCE, is_told: true, is_early: false }
     }
 
     fn sizes(&self, random: &mut Random) -> Vec<f64> {
@@ -228,6 +235,10 @@ fn cells() -> Vec<Fleet> {
     }
     for sd in [0.0, 0.1] {
         cells.push(Fleet { looks: 6, ..Fleet::new(20, sd, Sizes::Equal, Metric::Times) });
+    }
+    for (children, sd) in [(8, 0.05), (20, 0.0), (20, 0.1), (200, 0.1)] {
+        let fleet = Fleet::new(children, sd, Sizes::Equal, Metric::Times);
+        cells.push(Fleet { looks: 6, is_early: true, ..fleet });
     }
     for (rate, sd) in [(0.02, 0.0), (0.2, 0.1)] {
         for children in [20, 200] {

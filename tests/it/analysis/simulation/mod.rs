@@ -17,6 +17,7 @@
 
 mod cells;
 mod children;
+mod early;
 mod kept;
 mod mutants;
 mod planned;
@@ -68,6 +69,8 @@ pub struct Tally {
     pub looks_to_fail: u64,
     /// Sum of their squares.
     squared_looks: u64,
+    #[serde(default)]
+    pub looks_to_pass: u64,
 }
 
 impl Tally {
@@ -79,7 +82,10 @@ impl Tally {
                 self.looks_to_fail += ending.look;
                 self.squared_looks += ending.look * ending.look;
             }
-            Verdict::Pass => self.passed += 1,
+            Verdict::Pass => {
+                self.passed += 1;
+                self.looks_to_pass += ending.look;
+            }
             Verdict::Inconclusive | Verdict::NoData => self.undecided += 1,
             Verdict::Error => panic!("the simulation makes no faulty data"),
         }
@@ -92,6 +98,7 @@ impl Tally {
         self.undecided += other.undecided;
         self.looks_to_fail += other.looks_to_fail;
         self.squared_looks += other.squared_looks;
+        self.looks_to_pass += other.looks_to_pass;
     }
 
     pub fn share_failed(&self) -> f64 {

@@ -3,8 +3,8 @@
 //! look takes what came since the one before.
 
 use choirmaster::analysis::{
-    Assignment, Clock, Design, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance,
-    Values, Verdict, clusters::MAX_GROUPS,
+    Assignment, Clock, Design, EARLY_PART, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum,
+    Tolerance, Values, Verdict, clusters::MAX_GROUPS,
 };
 
 use super::{ALPHA, Ending, Null, TOLERANCE, Tally, asked, exceeds, measure, run_with, shapes::latency};
@@ -43,6 +43,8 @@ pub struct Cell {
     looks: u64,
     ratio: f64,
     managers: Managers,
+    /// It may pass before its last look.
+    is_early: bool,
 }
 
 /// What was measured so far, group by group.
@@ -51,7 +53,8 @@ type Report = Vec<[Values; 2]>;
 impl Null for Cell {
     fn name(&self) -> String {
         let split = format!("{:.0}:{:.0}", (1.0 - self.share) * 100.0, self.share * 100.0);
-        format!("sessions of {}, {} × {}, {split}", self.session, self.looks, CALLS / self.looks)
+        let early = if self.is_early { ", early pass" } else { "" };
+        format!("sessions of {}, {} × {}, {split}{early}", self.session, self.looks, CALLS / self.looks)
     }
 
     fn run(&self, random: &mut Random) -> Ending {
@@ -59,6 +62,9 @@ impl Null for Cell {
         if self.looks > 1 {
             let spending = Spending::default();
             design.end = End::After { duration_ms: self.looks, interval_ms: 1, spending };
+        }
+        if self.is_early {
+            design.early = EARLY_PART;
         }
         let mut judgement = Judgement::new(design).unwrap();
         let mut children: Vec<Report> = vec![nothing(); CHILDREN];
@@ -83,7 +89,7 @@ impl Null for Cell {
 
 impl Cell {
     pub fn new(session: u64, share: f64, looks: u64) -> Self {
-        Self { session, share, looks, ratio: 1.0 + TOLERANCE, managers: Managers::Right }
+        Self { session, share, looks, ratio: 1.0 + TOLERANCE, managers: Managers::Right, is_early: false }
     }
 
     #[must_use]
@@ -163,6 +169,7 @@ fn merged(parts: &[Report]) -> Report {
 fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> = [1, 3, 10, 50].map(|session| Cell::new(session, 0.5, 1)).into();
     cells.extend([Cell::new(10, 0.2, 1), Cell::new(10, 0.5, 4)]);
+    cells.push(Cell { is_early: true, ..Cell::new(10, 0.5, 10) });
     cells
 }
 
