@@ -21,6 +21,9 @@ use super::{
 /// Most groups of users: a group is a number below.
 pub const MAX_GROUPS: u8 = 64;
 
+/// Most different values that the groups of one split keep exactly, all together: a quarter of what each could keep by itself.
+pub const MAX_EXACT_IN_GROUPS: usize = 16_384;
+
 /// Fewer groups with calls don't tell how they vary.
 pub const LEAST_GROUPS: usize = 8;
 

@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::{offer::go_duration, timing::CallClock};
+use super::{offer::go_duration, sessions::Sessions, timing::CallClock};
 use crate::{
     analysis::Values,
     wire::{Histogram, Times},
@@ -51,7 +51,7 @@ impl Latency {
 }
 
 /// Box-Muller.
-fn standard_normal(rng: &mut StdRng) -> f64 {
+pub(super) fn standard_normal(rng: &mut StdRng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
@@ -243,6 +243,8 @@ pub struct StageCalls {
     pub new: Tally,
     /// The same apart by interval, where they are counted apart.
     parts: Vec<Part>,
+    /// Or by session, where all calls of one go to one version.
+    sessions: Option<Sessions>,
 }
 
 /// What was counted in one interval.
@@ -264,11 +266,16 @@ impl StageCalls {
             base: Tally::default(),
             new: Tally::default(),
             parts: Vec::new(),
+            sessions: None,
         }
     }
 
     /// Calls from now on are of this interval. Where there are as many as can be told, they are counted in the last.
     pub fn enter(&mut self, interval: u32) {
+        // Groups of users count over the whole stage.
+        if self.sessions.is_some() {
+            return;
+        }
         let is_in_it = self.parts.last().is_some_and(|last| last.interval == interval);
         if !is_in_it && self.parts.len() < MAX_PARTS {
             let sides = [&self.base, &self.new].map(Tally::like);
@@ -287,19 +294,36 @@ impl StageCalls {
         Self { base: Tally::timed_by(clock), new: Tally::timed_by(clock), ..self }
     }
 
+    /// The same, with so many calls of a session after one another.
+    #[must_use]
+    pub fn in_sessions(self, calls: u32, clock: CallClock) -> Self {
+        Self { sessions: Sessions::of(calls, clock), ..self }
+    }
+
+    /// What was counted by session; `None`: each call went by itself.
+    pub fn sessions(&self) -> Option<&Sessions> {
+        self.sessions.as_ref()
+    }
+
     /// Lets time pass and the calls of that time happen.
     pub fn advance(&mut self, time: Duration, rng: &mut StdRng) {
         self.elapsed += time;
         let due = (self.elapsed.as_secs_f64() * self.calls_per_second).floor() as u64;
         while self.calls() < due {
-            let is_new = rng.random::<f64>() < self.new_share;
+            let (is_new, factor) = match &mut self.sessions {
+                Some(sessions) => sessions.turn(self.new_share, rng),
+                None => (rng.random::<f64>() < self.new_share, 1.0),
+            };
             let (tally, behaviour) = if is_new {
                 (&mut self.new, self.new_behaviour)
             } else {
                 (&mut self.base, self.base_behaviour)
             };
-            let took = behaviour.call(rng);
+            let took = behaviour.call(rng).map(|ms| ms * factor);
             tally.count(took);
+            if let Some(sessions) = &mut self.sessions {
+                sessions.count(took);
+            }
             if let Some(part) = self.parts.last_mut() {
                 part.sides[usize::from(is_new)].count(took);
             }

@@ -14,7 +14,7 @@ use super::{
     report::{Board, Exit, Phase},
 };
 use crate::{
-    model::{FEATURE_VALUES, StageStatus},
+    model::{FEATURE_GROUPS, FEATURE_VALUES, StageStatus},
     wire::{
         EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, ResultRequest, StageSummary,
     },
@@ -41,12 +41,21 @@ pub struct Child<'a> {
     pub board: &'a Board,
     /// In memory only: gone with the process.
     pub id: String,
-    /// Whether the manager said that it reads times value by value.
-    pub tells_values: bool,
+    /// What the manager said that it reads.
+    pub reads: Reads,
     client: Client,
     /// Draws the simulated calls and nothing else, so that faults don't change the numbers.
     call_rng: StdRng,
     fate_rng: StdRng,
+}
+
+/// What a manager reads beside the reference.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reads {
+    /// Times value by value.
+    pub values: bool,
+    /// Groups of users.
+    pub groups: bool,
 }
 
 /// A random source of its own for each child, process and purpose.
@@ -73,7 +82,7 @@ impl<'a> Child<'a> {
             machine,
             board,
             id: String::new(),
-            tells_values: false,
+            reads: Reads::default(),
             client: Client::new(origin),
             call_rng: rng(seed, index, restarts, 1),
             fate_rng: rng(seed, index, restarts, 2),
@@ -144,7 +153,8 @@ impl<'a> Child<'a> {
         let answer = self.post(target, request).await?.filter(|answer| answer.status == StatusCode::OK);
         Ok(answer.and_then(|answer| {
             let answer: PollAnswer = serde_json::from_slice(&answer.body).ok()?;
-            self.tells_values = answer.features.iter().any(|feature| feature == FEATURE_VALUES);
+            let reads = |feature: &str| answer.features.iter().any(|read| read == feature);
+            self.reads = Reads { values: reads(FEATURE_VALUES), groups: reads(FEATURE_GROUPS) };
             Some((answer.id.into_owned(), answer.new_release.into_owned()))
         }))
     }

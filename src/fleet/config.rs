@@ -9,6 +9,7 @@ use super::{
     area::Bounds,
     calls::{Behaviour, Latency, MAX_CALLS_PER_SECOND, Traffic},
     client::CALL_TIMEOUT,
+    sessions::MAX_SESSION_CALLS,
     timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP},
 };
 use crate::model::duration;
@@ -62,6 +63,9 @@ pub struct FleetConfig {
     pub wait: Duration,
     /// By which modern children time calls.
     pub clock: CallClock,
+    /// Calls of a session at modern children: all of one go to one version, and share a factor of their times. 1: each call goes
+    /// by itself.
+    pub session_calls: u32,
     /// What modern children report.
     pub runtimes: Vec<String>,
     /// What modern children report.
@@ -119,6 +123,7 @@ impl Default for FleetConfig {
             faults: Faults::default(),
             wait: Duration::from_secs(30),
             clock: CallClock::MICROSECONDS,
+            session_calls: 1,
             runtimes: Vec::new(),
             labels: BTreeMap::new(),
             run_for: None,
@@ -174,6 +179,9 @@ impl FleetConfig {
         }
         if !(MIN_CLOCK_STEP..=MAX_CLOCK_STEP).contains(&self.clock.step) {
             return Err(FleetError::Clock);
+        }
+        if !(1..=MAX_SESSION_CALLS).contains(&self.session_calls) {
+            return Err(FleetError::SessionCalls);
         }
         if self.spread.is_valid() { Ok(()) } else { Err(FleetError::Spread) }
     }

@@ -57,7 +57,7 @@ impl Reporter {
         if sent < self.due {
             return Ok(());
         }
-        let summary = full_summary(stage, calls, StageStatus::InProgress, child.tells_values);
+        let summary = full_summary(stage, calls, StageStatus::InProgress, child.reads);
         if let Some(ManagerTime { time_ms, time_error_ms }) = child.report_so_far(offer, summary).await? {
             let came = Instant::now();
             self.clock.heard(self.own_ms(sent), self.own_ms(came), time_ms, time_error_ms.into());

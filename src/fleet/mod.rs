@@ -25,6 +25,7 @@ mod machine;
 mod modern;
 mod offer;
 mod report;
+mod sessions;
 mod timing;
 pub mod tree;
 
@@ -37,6 +38,7 @@ pub use offer::{
     Condition, Minima, Offer, OfferError, Operator, Stage, Statistic, Then as NextAction, go_duration,
 };
 pub use report::{AgentReport, Exit, FleetReport, Live, Progress};
+pub use sessions::MAX_SESSION_CALLS;
 pub use timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -68,6 +70,8 @@ pub enum FleetError {
     Share(&'static str),
     #[error("the rate of calls is from 0 to {max} a second", max = calls::MAX_CALLS_PER_SECOND)]
     CallsPerSecond,
+    #[error("a session has from 1 to {MAX_SESSION_CALLS} calls")]
+    SessionCalls,
     #[error("the step of a clock is from {MIN_CLOCK_STEP:?} to {MAX_CLOCK_STEP:?}")]
     Clock,
     #[error("the spread is WEST,SOUTH,EAST,NORTH in degrees, west of east and south of north")]

@@ -11,15 +11,15 @@ use tokio::time::Instant;
 
 use super::{
     calls::{StageCalls, Tally},
-    child::{Child, End, hold, summary},
+    child::{Child, End, Reads, hold, summary},
     interim::Reporter,
     machine::Role,
     offer::{Offer, Stage, StageKind, Then},
     report::Phase,
 };
 use crate::{
-    analysis::Values,
-    model::{FEATURE_INTERIM, FEATURE_VALUES, StageStatus},
+    analysis::{Assignment, Values},
+    model::{FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES, StageStatus},
     wire::{Capabilities, ChildKind, Histogram, PollRequest, StageSummary, Stratum, Then as Signal},
 };
 
@@ -59,7 +59,7 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
         capabilities: Some(Capabilities {
             runtimes: (!runtimes.is_empty()).then(|| runtimes.clone()),
             labels: child.config.labels.clone(),
-            features: [FEATURE_INTERIM, FEATURE_VALUES].map(str::to_owned).into(),
+            features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].map(str::to_owned).into(),
             ..Capabilities::default()
         }),
         ..PollRequest::default()
@@ -114,7 +114,8 @@ async fn run_stage<'o>(
         report(child, offer, unable(stage), "").await?;
         return Ok(None);
     };
-    let mut calls = child.calls(stage, function, function).timed_by(child.config.clock);
+    let (clock, session) = (child.config.clock, child.config.session_calls);
+    let mut calls = child.calls(stage, function, function).timed_by(clock).in_sessions(session, clock);
     child.machine.start_proxy(function);
     let mut reporter = Reporter::of(stage);
     if reporter.is_some() {
@@ -139,7 +140,7 @@ async fn run_stage<'o>(
         if kind == StageKind::WaitForSignal {
             if met && !announced {
                 announced = true;
-                let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting, child.tells_values);
+                let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting, child.reads);
                 report(child, offer, waiting, stage.on_success.as_written()).await?;
             }
             // Before it has announced itself there is something to look after every second.
@@ -172,21 +173,22 @@ async fn run_stage<'o>(
         Then::Stage(_) => {}
     }
     let next = if let Then::Stage(name) = action { name } else { "" };
-    let summary = full_summary(stage, &calls, status, child.tells_values);
+    let summary = full_summary(stage, &calls, status, child.reads);
     report(child, offer, summary, next).await?;
     Ok(offer.stages.iter().find(|stage| stage.name == next))
 }
 
-/// Everything a newer child can say. `exactly`: the manager reads times value by value; else it is told histograms.
+/// Everything a newer child can say to a manager that reads so much.
 pub(super) fn full_summary(
     stage: &Stage,
     calls: &StageCalls,
     status: StageStatus,
-    exactly: bool,
+    reads: Reads,
 ) -> StageSummary {
+    let exactly = reads.values;
     let (f1_values, f1_histogram) = times(&calls.base, exactly);
     let (f2_values, f2_histogram) = times(&calls.new, exactly);
-    StageSummary {
+    let whole = StageSummary {
         f1_err_rate: calls.base.error_rate(),
         f1_calls: Some(calls.base.calls),
         f2_calls: Some(calls.new.calls),
@@ -198,7 +200,23 @@ pub(super) fn full_summary(
         f2_values,
         strata: calls.parts().map(|(interval, sides)| stratum(interval, sides, exactly)).collect(),
         ..summary(stage, calls, status)
+    };
+    match calls.sessions() {
+        None => whole,
+        Some(sessions) => {
+            let strata = if reads.groups { sessions.strata(exactly) } else { Vec::new() };
+            of_sessions(StageSummary { strata, ..whole }, reads)
+        }
     }
+}
+
+/// Of calls that depend on each other. Who doesn't read groups would compare them as independent ones: it is told how many there
+/// were, and how the new version did by itself.
+fn of_sessions(whole: StageSummary, reads: Reads) -> StageSummary {
+    if reads.groups {
+        return StageSummary { assignment: Some(Assignment::User), ..whole };
+    }
+    StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole }
 }
 
 fn stratum(interval: u32, [base, new]: [&Tally; 2], exactly: bool) -> Stratum {

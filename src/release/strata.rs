@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use super::summary::{Reported, Summary, Times};
 use crate::analysis::{
-    Assignment, Clock, Counts, Histogram, Values, bounds, grid,
+    Assignment, Clock, Counts, Histogram, Values, bounds,
+    clusters::MAX_EXACT_IN_GROUPS,
+    grid,
     values::{MAX_CALLS, MAX_DISTINCT},
 };
 
@@ -37,9 +39,6 @@ pub const MAX_GROUPED_SPLITS: usize = 4;
 
 /// Most text of the strata of groups that are told to a parent, in bytes: with the others they leave room in a result.
 pub const MAX_GROUPED_BYTES: usize = 384 * 1024;
-
-/// Most different values that the groups of one split keep exactly, all together: a quarter of what each could keep by itself.
-const MAX_EXACT_IN_GROUPS: usize = 16_384;
 
 /// A stratum as it is reported and kept. f1 is the base version, f2 the new one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

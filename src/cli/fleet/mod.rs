@@ -96,6 +96,9 @@ pub struct FleetArgs {
     /// Step of the clock by which modern children time calls: 1us, 1ms, or 1ms,down for one that cuts off the rest
     #[arg(long, value_name = "STEP", default_value = "1us")]
     clock: CallClock,
+    /// Calls of a session at modern children: all of one go to one version and are alike, as where users stick to a version
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    session_calls: u32,
     /// A runtime that modern children report (repeatable)
     #[arg(long = "runtime", value_name = "NAME")]
     runtimes: Vec<String>,
@@ -156,6 +159,7 @@ impl FleetArgs {
             },
             wait: self.wait,
             clock: self.clock,
+            session_calls: self.session_calls,
             runtimes: self.runtimes.clone(),
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
             run_for: self.run_for,

@@ -243,6 +243,23 @@ fn a_sample_tells_the_spread_as_well_as_a_number_does() {
 }
 
 #[test]
+fn values_that_are_mostly_0_pass_as_often_as_promised() {
+    let draw = |random: &mut Random, count: u64, change: f64| {
+        let mut value = || if random.chance(0.6) { 0.0 } else { change * random.log_normal(ln_sd(0.5)) };
+        Sample::Values((0..count).map(|_| value()).collect())
+    };
+    let design = once(Question::Location);
+    let spread = Spread::Observed(draw(&mut Random::new(8), 8_000, 1.0));
+    let power = Power::new(&design, &spread, 0.5).unwrap();
+    // Both parts are to be shown: how many aren't 0, and how long these take.
+    let calls = power.calls(0.8).unwrap();
+    let all = Power::new(&design, &Spread::of_variation(0.5, None), 0.5).unwrap().calls(0.8).unwrap();
+    assert!(calls > 2 * all, "{calls} {all}");
+    let [_, passed] = simulated(&design, 0.5, calls, 1.0, 600, &draw);
+    near(passed, power.passes(calls), &format!("{calls} calls"));
+}
+
+#[test]
 fn what_varies_from_run_to_run_no_traffic_makes_good() {
     let with = |variation| {
         let run_variation = Some(RunVariation::Given(variation));

@@ -29,7 +29,7 @@ fn each_flag_says_what_it_does() {
     let line = "fleet --url http://127.0.0.1:1 --agents 2000 --poll 1s500ms --seed 8 --latency constant:4ms \
                 --new-latency uniform:5ms,9ms --errors 0.5% --new-errors 0.25 --calls-per-second 5 \
                 --spread -1,2,3,4 --kind modern --crash 0.1% --runtime nodejs --label tier=edge --bad-path bad --for 1m \
-                --until-idle 5 --wait 10s --clock 1ms,down";
+                --until-idle 5 --wait 10s --clock 1ms,down --session-calls 10";
     let config = parse(line).unwrap().config();
     assert_eq!((config.agents, config.seed, config.kind), (2000, 8, Kind::Modern));
     assert_eq!((config.poll, config.wait), (Duration::from_millis(1500), Duration::from_secs(10)));
@@ -41,6 +41,7 @@ fn each_flag_says_what_it_does() {
     assert_eq!((config.spread.west, config.faults.crash), (-1.0, 0.001));
     assert_eq!((config.runtimes, config.labels["tier"].as_str()), (vec!["nodejs".into()], "edge"));
     assert_eq!(Ok(config.clock), "1ms,down".parse());
+    assert_eq!(config.session_calls, 10);
     assert_eq!(config.run_for.zip(config.until_idle), Some((Duration::from_mins(1), Duration::from_secs(5))));
 }
 

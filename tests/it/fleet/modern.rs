@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use choirmaster::{
     analysis::{Histogram, Rounding, Values},
-    fleet::{CallClock, FleetConfig, Kind, Live},
+    fleet::{CallClock, FleetConfig, Kind, Live, MAX_SESSION_CALLS},
 };
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
@@ -36,7 +36,7 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     let mut said = calls[0].body.clone();
     assert!(said.as_object_mut().unwrap().remove("geographic_area").is_some());
     insta::assert_snapshot!(said, @r#"
-    {"capabilities":{"features":["interim","values"],"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
+    {"capabilities":{"features":["interim","values","groups"],"labels":{"tier":"edge"},"runtimes":["nodejs"]},"id":"","kind":"agent","name":"simulated-0","number_of_children":0}
     "#);
     let summary = &final_results(&calls)[0].body["stage_summaries"][0];
     let (f1, f2) = (summary["f1_calls"].as_u64().unwrap(), summary["f2_calls"].as_u64().unwrap());
@@ -125,6 +125,61 @@ async fn a_coarse_clock_is_told_with_what_it_showed() {
     assert!(pairs.len() > 3 && pairs.iter().all(|(ms, _)| ms % 2.0 == 0.0), "{pairs:?}");
     // A quarter of them take less than 6.5 ms.
     assert_eq!(values.quantile(0.25), Some(6.0));
+}
+
+/// The last report of a stage whose calls come in sessions of ten.
+async fn of_sessions(features: Vec<&'static str>) -> serde_json::Value {
+    let script = Script { end_at: Some(12), features, ..Script::of(&reported_every("10ms")) };
+    let manager = Manager::start(script).await;
+    let config = FleetConfig { session_calls: 10, ..modern(manager.config()) };
+    let (_, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
+    for call in results(&calls) {
+        choirmaster::wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
+    }
+    final_results(&calls)[0].body["stage_summaries"][0].clone()
+}
+
+#[tokio::test]
+async fn who_reads_groups_is_told_sessions_by_groups_of_users() {
+    for features in [vec!["interim", "values", "groups"], vec!["groups"]] {
+        let report = of_sessions(features).await;
+        assert_eq!(report["assignment"], "user");
+        let strata = report["strata"].as_array().unwrap();
+        // Some two hundred sessions: most of 64 groups have one, and no two strata are of one group.
+        let mut groups: Vec<u64> = strata.iter().map(|stratum| stratum["group"].as_u64().unwrap()).collect();
+        groups.dedup();
+        assert!((30..=64).contains(&groups.len()) && groups.len() == strata.len(), "{groups:?}");
+        let sum = |of: &str| strata.iter().map(|stratum| stratum[of].as_u64().unwrap()).sum::<u64>();
+        for calls in ["f1_calls", "f2_calls", "f1_errors", "f2_errors"] {
+            assert_eq!(sum(calls), report[calls].as_u64().unwrap(), "{calls}");
+        }
+        // Whole sessions, but for the last one.
+        let odd = |stratum: &&serde_json::Value| {
+            ["f1_calls", "f2_calls"].iter().any(|calls| stratum[calls].as_u64().unwrap() % 10 != 0)
+        };
+        assert!(strata.iter().filter(odd).count() <= 1, "{strata:?}");
+        assert!(strata.iter().all(|stratum| stratum.get("interval").is_none_or(|at| at == 0)));
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_read_groups_is_told_nothing_that_it_could_take_for_independent_calls() {
+    let report = of_sessions(vec!["interim", "values"]).await;
+    for part in ["assignment", "strata", "f1_values", "f1_histogram", "f1_errors"] {
+        assert!(report.get(part).is_none(), "{part}: {report}");
+    }
+    // How many there were, and how the new version does by itself.
+    assert!(["f1_calls", "f2_calls"].iter().all(|calls| report[calls].as_u64().unwrap() > 100), "{report}");
+    assert!(report.get("f2_values").is_some() && report.get("f2_errors").is_some(), "{report}");
+}
+
+#[tokio::test]
+async fn a_session_has_a_call_at_least() {
+    let manager = Manager::start(Script::of(&waiting())).await;
+    for session_calls in [0, MAX_SESSION_CALLS + 1] {
+        let config = FleetConfig { session_calls, ..modern(manager.config()) };
+        assert!(config.validate().is_err());
+    }
 }
 
 #[tokio::test]

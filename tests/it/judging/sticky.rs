@@ -1,9 +1,12 @@
 //! Calls of sessions, all of which go to one version: judged by the groups that children tell apart, and no evidence without.
 
-use choirmaster::analysis::{Clock, Rounding, Values, Verdict};
+use choirmaster::{
+    analysis::{Clock, Rounding, Values, Verdict},
+    fleet::Kind,
+};
 use serde_json::{Value, json};
 
-use super::{in_state, judged, look_until, registered};
+use super::{Agents, in_state, judged, look_until, registered};
 use crate::{
     analysis::random::Random,
     tree::levels,
@@ -150,6 +153,27 @@ async fn calls_of_sessions_two_levels_below_are_judged_by_their_groups_and_no_ev
         for world in [low, middle, root] {
             world.stop().await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_with_sessions_is_judged_by_their_groups_where_its_manager_has_one_above() {
+    for (slower, state, verdict) in [("32ms", "RolledBack", "fail"), ("5ms", "Done", "pass")] {
+        let root = World::start().await;
+        let low = levels::below(&root).await;
+        let agents = Agents::below(&low, 3, |config| {
+            (config.kind, config.session_calls) = (Kind::Modern, 10);
+            config.traffic.new.latency = format!("lognormal:{slower},0.3").parse().unwrap();
+        });
+        levels::manager_of(&root, 3).await;
+        root.submit(&even(&judged("fleet", TIMES)).replace("\"50\"", "\"3000\"")).await.ok();
+        let analysis = in_state(&root, "fleet", state).await["analyses"][0].clone();
+        assert_eq!(analysis["verdict"], verdict, "{analysis:#}");
+        let split = &analysis["metrics"][0]["evidence"]["split"]["splits"][0];
+        assert_eq!(split["groups"].as_array().unwrap().len(), 64, "{split:#}");
+        agents.end().await;
+        low.stop().await;
+        root.stop().await;
     }
 }
 

@@ -155,7 +155,7 @@ fn a_verdict_that_never_comes_pauses_the_release() {
 }
 
 #[test]
-fn what_children_report_is_looked_at_when_all_have_come_and_the_time_is_over() {
+fn a_range_of_what_children_report_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
     let text = judged("", "").replace(
         "provider: it, query: q, expected: {max: 10}",
         "provider: children, metric: responseTime, expected: {max: 10}",
@@ -164,10 +164,14 @@ fn what_children_report_is_looked_at_when_all_have_come_and_the_time_is_over() {
     let (one, two) = (world.child("area 1"), world.child("area 2"));
     world.submit(&text);
     world.get_ready(&one, "Canary");
-    let due = |world: &World| world.release("7").look_due(&world.release("7").runs[0]);
-    assert_eq!(due(&world), None);
+    let began = world.release("7").runs[0].began;
+    let due = |world: &World, looked_ms: u64| {
+        let release = world.release("7");
+        release.look_due_after(&release.runs[0], looked_ms).map(|due| due - began)
+    };
+    assert_eq!((due(&world, 0), due(&world, 5 * 60_000)), (Some(5 * 60_000), None));
     world.get_ready(&two, "Canary");
-    assert_eq!(due(&world), Some(world.release("7").runs[0].began + 10 * 60_000));
+    assert_eq!((due(&world, 0), due(&world, 5 * 60_000)), (Some(5 * 60_000), Some(10 * 60_000)));
 }
 
 #[test]

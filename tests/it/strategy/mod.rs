@@ -8,6 +8,7 @@ mod properties;
 mod render;
 mod samples;
 mod schema;
+mod sticky;
 mod validate;
 
 use choirmaster::strategy::{Strategy, check};

@@ -1,6 +1,6 @@
 //! Parents that are plain, odd or broken: nothing is lost, and nothing is changed but what a parent may change.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
 };
 use choirmaster::app;
 
-use crate::world::{STAGE, World, strategy};
+use crate::world::{STAGE, World, strategy, summary};
 
 use std::time::Duration;
 
@@ -71,6 +71,36 @@ async fn a_plain_parent_sees_an_agent_with_children() {
         assert!(polls.iter().all(|poll| poll["geographic_area"]["type"] == "Polygon"));
         assert!(script.results.iter().all(|result| result["stage_summaries"][0]["stage_name"] == STAGE));
         assert!(!script.paths.iter().any(|path| path.contains("wait=")), "{:?}", script.paths);
+    }
+    middle.stop().await;
+}
+
+/// Who doesn't read groups of users would take their calls for independent ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_parent_is_told_no_strata_of_calls_that_depend_on_each_other() {
+    let parent = PlainParent::start().await;
+    let middle = below_url(parent.url()).await;
+    let children = [middle.child().await, middle.child().await];
+    parent.script().offer = Some(offer("21").await);
+    let counts = json!({"f1_calls": 950, "f1_errors": 1, "f2_calls": 50, "f2_errors": 0});
+    for (child, group) in children.iter().zip([Some(7), None]) {
+        let polling = async { while middle.poll(child).await.1.is_empty() {} };
+        timeout(PATIENCE, polling).await.unwrap();
+        middle.fetch(child, "21").await.ok();
+        let (mut summary, mut stratum) = (summary(STAGE, 2), counts.clone());
+        if let Some(group) = group {
+            stratum["group"] = json!(group);
+        }
+        summary["strata"] = json!([stratum]);
+        let body = json!({"id": child, "release_id": "21", "stage_summaries": [summary], "next_stage": ""});
+        middle.post("/result", &body).await.ok();
+    }
+    seen(&parent, "a stage that waits", |parent| parent.statuses() == [2]).await;
+    {
+        let told = parent.script().results[0]["stage_summaries"][0].clone();
+        let strata = told["strata"].as_array().unwrap();
+        assert_eq!((strata.len(), &strata[0]["f1_calls"]), (1, &json!(950)), "{told:#}");
+        assert!(!told.to_string().contains("group") && !told.to_string().contains("assignment"), "{told:#}");
     }
     middle.stop().await;
 }
