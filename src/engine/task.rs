@@ -354,6 +354,10 @@ impl Task {
     }
 
     /// Lets others run for a moment if more commands are likely to come, and takes those along.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "others run in real time, wherever the manager's clock stands"
+    )]
     async fn gather(
         &mut self,
         backlog: usize,
@@ -362,7 +366,7 @@ impl Task {
     ) {
         let Some(wait) = self.gathering.wait(backlog) else { return };
         let taken = envelopes.len();
-        // Real time, also where the runtime's clock stands still: others run for a moment, they aren't waited for.
+        // A clock that is turned by hand stands still meanwhile.
         let began = std::time::Instant::now();
         while taken + inbox.len() < wait.until.min(MAX_BATCH) && began.elapsed() < wait.limit {
             yield_now().await;

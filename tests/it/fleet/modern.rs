@@ -155,7 +155,7 @@ async fn who_reads_groups_is_told_sessions_by_groups_of_users() {
         }
         // Whole sessions, but for the last one.
         let odd = |stratum: &&serde_json::Value| {
-            ["f1_calls", "f2_calls"].iter().any(|calls| stratum[calls].as_u64().unwrap() % 10 != 0)
+            ["f1_calls", "f2_calls"].iter().any(|calls| !stratum[calls].as_u64().unwrap().is_multiple_of(10))
         };
         assert!(strata.iter().filter(odd).count() <= 1, "{strata:?}");
         assert!(strata.iter().all(|stratum| stratum.get("interval").is_none_or(|at| at == 0)));

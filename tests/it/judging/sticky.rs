@@ -58,7 +58,9 @@ impl Meter {
     fn strata_without(&self, keys: &[&str]) -> Value {
         let mut strata = self.strata();
         for stratum in strata.as_array_mut().unwrap() {
-            keys.iter().for_each(|key| drop(stratum.as_object_mut().unwrap().remove(*key)));
+            for key in keys {
+                drop(stratum.as_object_mut().unwrap().remove(*key));
+            }
         }
         json!([pooled(&strata)])
     }

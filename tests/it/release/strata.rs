@@ -414,7 +414,11 @@ fn groups_of_users_are_never_added_to_calls_that_do_not_depend_on_each_other() {
 fn calls_that_depend_on_each_other_keep_that_without_groups_and_up_the_tree() {
     for assignment in [Assignment::User, Assignment::Child] {
         let agent = Summary { assignment, ..counted(500, 500) };
-        for summary in [&agent, &manager(&[agent.clone()]), &manager(&[manager(&[agent.clone()])])] {
+        for summary in [
+            &agent,
+            &manager(std::slice::from_ref(&agent)),
+            &manager(&[manager(std::slice::from_ref(&agent))]),
+        ] {
             let strata = Strata::of([summary], ORDERED);
             let keys: Vec<_> = strata.iter().map(|(key, _)| *key).collect();
             assert_eq!(keys, [Key { split: ORDERED, assignment, ..Key::default() }]);
@@ -448,7 +452,7 @@ fn a_group_without_a_call_of_one_version_still_tells_the_times_of_the_other() {
     // How many calls there were isn't known: nor is that there were none.
     let third = &mut agent.strata[2];
     (third.f2_calls, third.f2_errors, third.f2_values) = (None, None, None);
-    for summary in [&agent, &manager(&[agent.clone()])] {
+    for summary in [&agent, &manager(std::slice::from_ref(&agent))] {
         let strata = Strata::of([summary], ORDERED);
         let of = |group: u8| strata.iter().find(|(key, _)| key.group == Some(group)).map(|(_, sides)| sides);
         let counts = |group| of(group).unwrap().times.as_ref().unwrap().each_ref().map(Values::count);
@@ -469,7 +473,7 @@ fn groups_keep_their_values_exactly_while_they_are_few_and_fit_into_a_report() {
         assert!(text_bytes(&told) <= MAX_GROUPED_BYTES, "{}", text_bytes(&told));
         assert!(told.iter().all(|stratum| stratum.f1_values.is_some()));
         // However it goes up.
-        let manager = manager(&[agent.clone()]);
+        let manager = manager(std::slice::from_ref(&agent));
         assert_eq!(Strata::of([&manager], ORDERED), strata);
         assert_eq!(Strata::of([&manager, &agent], ORDERED), Strata::of([&agent, &agent], ORDERED));
     }

@@ -181,7 +181,6 @@ impl WireCell {
         };
         let values = match self.report {
             Report::Microseconds => Values::of(times.iter().copied(), MICROSECONDS).unwrap(),
-            Report::TwoClocks { .. } => Values::of(times.iter().copied(), Clock::UNKNOWN).unwrap(),
             Report::TwoClocksHistogram { .. } => in_buckets(times.iter().copied()),
             Report::Whole { rounding, named } => Values::of(read(rounding), named).unwrap(),
             Report::HalfWhole if child.is_multiple_of(2) => {
@@ -191,7 +190,9 @@ impl WireCell {
                 Values::of(read(Rounding::Nearest), Clock::UNKNOWN).unwrap()
             }
             Report::HalfWhole => Values::of(times.iter().copied(), Clock::CONTINUOUS).unwrap(),
-            Report::HalfWholeUnnamed => Values::of(times.iter().copied(), Clock::UNKNOWN).unwrap(),
+            Report::HalfWholeUnnamed | Report::TwoClocks { .. } => {
+                Values::of(times.iter().copied(), Clock::UNKNOWN).unwrap()
+            }
             Report::WholeHistogram => in_buckets(read(Rounding::Nearest)),
             Report::Prometheus => {
                 let mut counts = vec![0; PROMETHEUS.len() + 1];

@@ -32,6 +32,7 @@ fn cell(report: Report, median: f64, variation: f64) -> WireCell {
 }
 
 /// Each value somewhere in its bucket, whatever grid there was.
+#[expect(clippy::needless_pass_by_value, reason = "every mutant takes what a child reported")]
 fn spread_over_buckets(values: Values) -> Sample {
     let buckets = values.to_histogram();
     let each = buckets.buckets().flat_map(|(low, high, count)| {
