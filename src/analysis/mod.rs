@@ -43,6 +43,7 @@
 
 pub mod beyond;
 pub mod bounds;
+pub mod classes;
 pub mod clusters;
 pub mod data;
 pub mod dependence;

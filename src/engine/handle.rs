@@ -11,6 +11,7 @@ use tokio::{
 
 use super::{
     audit::Actor,
+    classes::Remembered,
     clock::Clock,
     load::Loading,
     recall::{self, Recalled},
@@ -93,6 +94,7 @@ pub struct Engine {
     view: Arc<View>,
     reader: Arc<dyn Reader>,
     clock: Clock,
+    pub(super) remembered: Arc<Remembered>,
 }
 
 /// An engine that was started, and the task that ends when it stops.
@@ -153,7 +155,7 @@ pub async fn start(
         effects.send(effect);
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
-    let engine = Engine { mailbox, events, view, reader, clock };
+    let engine = Engine { mailbox, events, view, reader, clock, remembered: Arc::default() };
     let (ready, is_ready) = oneshot::channel();
     let task = tokio::spawn(task::run(task, inbox, ready));
     let ended = || StoreError::Unavailable("the engine ended".into());

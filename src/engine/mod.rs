@@ -14,6 +14,7 @@
 //! Deliberately not here: what a command means ([`crate::release`]), how rows are stored ([`crate::store`]).
 
 pub mod audit;
+mod classes;
 pub mod clock;
 mod directory;
 mod gather;

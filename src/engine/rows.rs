@@ -23,6 +23,7 @@ use crate::{
         analysis::Run,
         assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
         change::{Change, Variant},
+        classes::Begun,
         ending::Ending,
         gate::Stand,
         manager::{Agents, Manager, Planned},
@@ -228,6 +229,9 @@ pub struct Upward {
     /// The percentage of the calls that the new version gets in that stage.
     #[serde(default)]
     pub split: u8,
+    /// The parent is told classes of children by their speed before the release: how these are found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
     /// Of the moment in which it was over.
     #[serde(default)]
     pub agents: Agents,
@@ -249,6 +253,7 @@ impl Upward {
             stage: Some(UNDO_STAGE.to_owned()),
             slot: 0,
             split: 0,
+            begun: None,
             status: StageStatus::Completed,
             next: None,
             agents: Agents { unconfirmed, ..Agents::default() },
@@ -663,6 +668,7 @@ pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upwar
         stage: Some(found.name.clone()),
         slot: Slot::stage(usize::from(stage)).0,
         split: found.new_traffic,
+        begun: release.begun(usize::from(stage)).filter(|_| release.strategy.is_classed()),
         status,
         agents: release.agents(),
         why: release.ending.clone().filter(|_| status != StageStatus::Completed),

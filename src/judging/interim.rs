@@ -4,8 +4,11 @@
 //! interval, group of users), and appends the rest: so what was looked at never changes, and whoever reports late, or once and for all at the
 //! end, counts at the next look. Where less is there than was taken, because a child began anew, that part waits until
 //! there is more.
+//!
+//! Times are ranked apart by how fast children were before the release, where that is known (`release::classes`): a part is
+//! then (stage, split, class), and waits between looks until there is enough of it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
@@ -13,6 +16,7 @@ use super::{agenda::Due, children, off::Off};
 use crate::{
     analysis::{
         Assignment, Sample, Stratum,
+        classes::is_worth_ranking,
         effects::{Children, Told},
     },
     engine::Engine,
@@ -20,6 +24,7 @@ use crate::{
     release::{
         analysis::{Metered, Part},
         assignment::Slot,
+        classes::{Begun, Classes},
         measured::{self, stratum},
         strata::{Key, Sides, Strata},
         summary::Summary,
@@ -44,6 +49,8 @@ pub(super) struct Merged {
     pub is_interim: bool,
     /// How children differ, stage by stage.
     effects: BTreeMap<u8, Told>,
+    /// Children are told apart by their classes, where these are known.
+    pub is_classed: bool,
     /// Those whose calls were shared out furthest from what was ordered.
     pub off: Off,
 }
@@ -54,16 +61,42 @@ impl Reports {
     }
 }
 
+/// Whether children are told apart by their classes: unless an earlier build began to look without.
+fn is_classed(due: &Due) -> bool {
+    due.run.metrics.iter().all(|found| found.is_classed || found.parts.is_empty())
+}
+
+/// The classes of the children in each stage.
+async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String> {
+    let mut all = Vec::new();
+    for stage in &due.strategy.stages {
+        let function = due.strategy.functions.get(stage.function);
+        let Some(function) = function.filter(|_| is_classed(due)) else {
+            all.push(Arc::default());
+            continue;
+        };
+        let begun = Begun { function: function.name.clone(), at_ms: due.started_ms };
+        let found = engine.classes(due.release, begun).await.map_err(|error| {
+            tracing::warn!(%error, release = due.id, "what children did before can't be read");
+            "the store does not give what children did before".to_owned()
+        });
+        all.push(found?);
+    }
+    Ok(all)
+}
+
 /// Reads slice by slice, and adds up each apart from the tasks that answer calls.
 async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
-    let (mut merged, mut after) = (Merged::default(), None);
+    let classes = Arc::new(classes(engine, due).await?);
+    let (mut merged, mut after) = (Merged { is_classed: is_classed(due), ..Merged::default() }, None);
     loop {
         let (members, more) = children::members(engine, due, after).await?;
         if let (Some(first), Some(last)) = (members.first(), members.last()) {
             let rows = children::rows(engine, due.release, *first, *last).await?;
             let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
+            let classes = Arc::clone(&classes);
             let adding = spawn_blocking(move || {
-                merged.add(&rows, &members, slot, &strategy);
+                merged.add(&rows, &members, slot, &strategy, &classes);
                 merged
             });
             merged = adding.await.map_err(|error| {
@@ -86,8 +119,10 @@ impl Merged {
         members: &[ChildKey],
         slot: Option<Slot>,
         strategy: &Strategy,
+        classes: &[Arc<Classes>],
     ) {
         let mut found: BTreeMap<u8, Vec<Summary>> = BTreeMap::new();
+        let mut class_of: BTreeMap<u8, Vec<Option<u8>>> = BTreeMap::new();
         // The attempts of a child in a stage follow one another, the latest last.
         let mut attempts: BTreeMap<(u32, i16), Vec<Summary>> = BTreeMap::new();
         for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
@@ -106,6 +141,8 @@ impl Merged {
                 self.off.note(ChildKey(child), &summaries, stage.new_traffic);
             }
             self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
+            let class = classes.get(index).and_then(|classes| classes.of(ChildKey(child)));
+            class_of.entry(index as u8).or_default().extend(summaries.iter().map(|_| class));
             found.entry(index as u8).or_default().extend(summaries);
         }
         for (index, summaries) in found {
@@ -113,7 +150,9 @@ impl Merged {
             if let Some(told) = measured::effects(&summaries, stage.new_traffic) {
                 self.effects.entry(index).or_default().add(&told);
             }
-            let strata = Strata::of(&summaries, stage.new_traffic);
+            let each = summaries.iter().zip(class_of.remove(&index).unwrap_or_default());
+            let strata = Strata::classed(each, stage.new_traffic);
+            let strata = if self.is_classed { strata } else { strata.without_classes() };
             self.stages.entry(index).or_default().merge(&strata);
         }
     }
@@ -129,7 +168,12 @@ impl Merged {
             .iter()
             .filter_map(|(at, strata)| Some((*at, strategy.stages.get(usize::from(*at))?, strata)));
         stages.flat_map(move |(at, stage, strata)| {
-            let part = move |(key, sides): (&Key, &Sides)| {
+            // How fast a child is says nothing of how often it fails.
+            let strata = match of {
+                ChildMetric::ErrorRate => Cow::Owned(strata.clone().without_classes()),
+                ChildMetric::ResponseTime => Cow::Borrowed(strata),
+            };
+            let part = |(key, sides): (&Key, &Sides)| {
                 let mut found = stratum(stage, *key, sides, of)?;
                 // Not every child knows how its calls are routed.
                 if strategy.is_sticky(Some(at.into())) && !found.assignment.is_sticky() {
@@ -137,7 +181,7 @@ impl Merged {
                 }
                 Some((Part { stage: at, key: *key }, named(found, *key)))
             };
-            strata.iter().filter_map(part)
+            strata.iter().filter_map(part).collect::<Vec<_>>()
         })
     }
 
@@ -172,9 +216,14 @@ impl Merged {
         of: ChildMetric,
         strategy: &Strategy,
         interval: u64,
+        is_last: bool,
     ) -> Result<bool, String> {
+        if found.parts.is_empty() {
+            found.is_classed = self.is_classed;
+        }
         let taken = taken(found, strategy);
         let before = found.strata.len();
+        let mut few = Vec::new();
         for (part, now) in self.parts(of, strategy) {
             let new = match taken.get(&part) {
                 None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
@@ -184,7 +233,21 @@ impl Merged {
             if baseline.count() == 0 && canary.count() == 0 {
                 continue;
             }
-            found.strata.push(Stratum { calls, interval, baseline, canary, ..now });
+            let ranked = taken.get(&part).map_or(0, |taken| taken.baseline.count() + taken.canary.count());
+            if part.key.class.is_some() && !is_last && !is_worth_ranking(&baseline, &canary, ranked) {
+                continue;
+            }
+            let is_few = part.key.class.is_some() && !is_worth_ranking(&baseline, &canary, 0);
+            let stratum = Stratum { calls, interval, baseline, canary, ..now };
+            if is_few {
+                few.push((part, of_few(stratum)));
+            } else {
+                found.strata.push(stratum);
+                found.parts.push(part);
+            }
+        }
+        for (part, stratum) in few {
+            found.strata.push(stratum);
             found.parts.push(part);
         }
         if found.strata.len() > MAX_STRATA {
@@ -194,12 +257,23 @@ impl Merged {
     }
 }
 
-/// What is ranked together has one name: calls of different intervals are not.
+/// What is ranked together has one name: calls of different intervals or classes are not.
 fn named(stratum: Stratum, key: Key) -> Stratum {
-    match key.interval {
-        0 => stratum,
-        interval => Stratum { stage: format!("{}, interval {interval}", stratum.stage), ..stratum },
+    match key {
+        Key { class: Some(class), .. } => {
+            Stratum { stage: format!("{}, class {class}", stratum.stage), ..stratum }
+        }
+        Key { interval: 0, .. } => stratum,
+        Key { interval, .. } => {
+            Stratum { stage: format!("{}, interval {interval}", stratum.stage), ..stratum }
+        }
     }
+}
+
+/// What is left at the end of classes of which there is too little are ranked together.
+fn of_few(stratum: Stratum) -> Stratum {
+    let stage = stratum.stage.rsplit_once(", class ").map(|(stage, _)| format!("{stage}, few of a class"));
+    Stratum { stage: stage.unwrap_or_default(), ..stratum }
 }
 
 /// What earlier looks took of a part.

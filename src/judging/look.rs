@@ -205,7 +205,7 @@ async fn beside(
     let is_first = found.judgement.is_none();
     let ends = analysis.duration.is_some();
     if ends && is_first && due.is_last {
-        merged.append(&mut found, of, &due.strategy, 0)?;
+        merged.append(&mut found, of, &due.strategy, 0, true)?;
         let strata = std::mem::take(&mut found.strata);
         let judgement = Some(told(None, design.clone(), merged.children(of))?);
         let mut found =
@@ -218,7 +218,7 @@ async fn beside(
         return Ok(found);
     }
     let interval = (due.elapsed_ms / interval_ms(analysis, metric)).saturating_sub(1);
-    let is_news = match merged.append(&mut found, of, &due.strategy, interval) {
+    let is_news = match merged.append(&mut found, of, &due.strategy, interval, due.is_last) {
         Ok(is_news) => is_news,
         Err(sentence) => return Ok(ended(found, Verdict::Error, sentence)),
     };

@@ -38,6 +38,9 @@ pub const FEATURE_GROUPS: &str = "groups";
 /// The name of the feature: a stage is reported while it goes on.
 pub const FEATURE_INTERIM: &str = "interim";
 
+/// A manager that tells apart, where its parent asks for it, what children measured by how fast they were before the release.
+pub const FEATURE_CLASSES: &str = "classes";
+
 /// What a child can run, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

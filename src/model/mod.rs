@@ -18,8 +18,8 @@ pub mod text;
 pub mod time;
 
 pub use child::{
-    Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_GROUPS, FEATURE_INTERIM,
-    FEATURE_QUESTIONS, FEATURE_VALUES, Outcome,
+    Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_CLASSES, FEATURE_GROUPS,
+    FEATURE_INTERIM, FEATURE_QUESTIONS, FEATURE_VALUES, Outcome,
 };
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
 pub use manager_clock::{ManagerClock, ManagerInstant};

@@ -93,6 +93,9 @@ pub struct Metered {
     /// Of what children reported: which part of it each of the strata is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_classed: bool,
     /// What a `PREVIOUS` is compared with, from its first look on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<Previous>,

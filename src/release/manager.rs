@@ -279,6 +279,7 @@ impl Release {
             undoes: None,
             retries: manager.retries,
             interim: self.strategy.interims(),
+            classes: self.strategy.is_classed(),
         }
     }
 

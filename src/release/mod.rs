@@ -20,6 +20,7 @@ pub mod assignment;
 pub mod assignments;
 pub mod by_itself;
 pub mod change;
+pub mod classes;
 pub mod command;
 pub mod deadline;
 pub mod decide;

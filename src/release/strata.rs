@@ -2,7 +2,7 @@
 //! counted together.
 //!
 //! A stratum of a stage is the split under which the calls were made, and an interval of the stage where a child tells
-//! several apart. Where all calls of a user go to one version, it is a group of users instead, by a hash, over the whole
+//! several apart, or the class of children that were about as fast before the release. Where all calls of a user go to one version, it is a group of users instead, by a hash, over the whole
 //! stage: between groups it shows what such calls are worth (`analysis::clusters`). A manager merges its children's numbers within a stratum, never across, and tells its parent the strata; so
 //! a tree comes to the very numbers that one manager over all agents would have.
 //!
@@ -54,6 +54,9 @@ pub struct Stratum {
     /// To which group of users all of these belong, over the whole stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
+    /// Of children that were about as fast before the release ([`crate::analysis::classes`]); only managers tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +86,10 @@ pub struct Key {
     pub assignment: Assignment,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
+    /// Of children whose speed before the release is known; these have no intervals, for calls of one class and split can be
+    /// ranked together whenever they were made, and each look appends what is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<u8>,
 }
 
 /// What whoever is told of strata understands of them.
@@ -106,7 +113,7 @@ pub struct Sides {
 pub struct Strata(BTreeMap<Key, Sides>);
 
 impl Key {
-    /// Of what is reported of a stage that gives the new version `split` percent of the calls.
+    /// Of what is reported of a stage that gives the new version `split` percent of the calls, without a class.
     pub fn of(stratum: &Stratum, summary: &Summary, split: u8) -> Self {
         let said = stratum.assignment.unwrap_or(summary.assignment);
         // Whoever tells groups apart does so because calls depend on each other.
@@ -116,6 +123,7 @@ impl Key {
             interval: stratum.interval,
             assignment: if is_unsaid { Assignment::User } else { said },
             group: stratum.group,
+            class: None,
         }
     }
 
@@ -126,10 +134,15 @@ impl Key {
 }
 
 impl Strata {
-    /// Of what children reported of a stage that gives the new version `split` percent of the calls.
+    /// Of what children reported of a stage that gives the new version `split` percent of the calls, whatever their class.
     pub fn of<'a>(summaries: impl IntoIterator<Item = &'a Summary>, split: u8) -> Self {
+        Self::classed(summaries.into_iter().map(|summary| (summary, None)), split).without_classes()
+    }
+
+    /// The same, each child with its class.
+    pub fn classed<'a>(summaries: impl IntoIterator<Item = (&'a Summary, Option<u8>)>, split: u8) -> Self {
         let mut strata = Self::default();
-        for summary in summaries {
+        for (summary, class) in summaries {
             let is_manager = summary.agents.is_some();
             let lone = (summary.strata.is_empty() && !is_manager).then(|| lone(summary));
             for stratum in summary.strata.iter().chain(lone.as_ref()) {
@@ -137,7 +150,14 @@ impl Strata {
                 if sides == Sides::default() {
                     continue;
                 }
-                strata.0.entry(Key::of(stratum, summary, split)).or_default().merge(&sides);
+                let key = Key::of(stratum, summary, split);
+                // A manager has said already which of its children are of which class.
+                let class = if is_manager { stratum.class } else { class };
+                let key = match class.filter(|_| !key.assignment.is_sticky()) {
+                    Some(class) => Key { interval: 0, class: Some(class), ..key },
+                    None => key,
+                };
+                strata.0.entry(key).or_default().merge(&sides);
             }
         }
         strata.bound();
@@ -174,6 +194,16 @@ impl Strata {
     /// Adds what was measured in one of them.
     pub fn add(&mut self, key: Key, sides: &Sides) {
         self.0.entry(key).or_default().merge(sides);
+    }
+
+    /// All classes as one.
+    #[must_use]
+    pub fn without_classes(self) -> Self {
+        let mut strata = Self::default();
+        for (key, sides) in self.0 {
+            strata.0.entry(Key { class: None, ..key }).or_default().merge(&sides);
+        }
+        strata
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Sides)> {
@@ -348,6 +378,7 @@ impl Sides {
             interval: key.interval,
             assignment: Some(key.assignment).filter(|assignment| assignment.is_sticky()),
             group: key.group,
+            class: key.class,
             f1_calls: base.map(|side| side.calls),
             f2_calls: new.map(|side| side.calls),
             f1_errors: base.map(|side| side.events),

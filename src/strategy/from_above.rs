@@ -30,10 +30,13 @@ pub struct FromAbove {
     /// How stages are reported while they go on, by their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interim: Vec<(String, Interim)>,
+    /// What is measured is told apart by classes of how fast children were before the release.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub classes: bool,
 }
 
 pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromAbove> {
-    let known = ["waves", "continues", "undoes", "retries", "interim"];
+    let known = ["waves", "continues", "undoes", "retries", "interim", "classes"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
@@ -44,7 +47,9 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<From
     let waves = waves.and_then(|entry| parse::read(entry, "bad-count", waves_open, findings));
     let retries = fields.filled("retries", "true", findings).and_then(|entry| parse::truth(entry, findings));
     let interim = fields.optional("interim").map(|entry| interim(entry, findings)).unwrap_or_default();
-    Some(FromAbove { waves, continues, undoes, retries: retries.unwrap_or_default(), interim })
+    let classes = fields.filled("classes", "true", findings).and_then(|entry| parse::truth(entry, findings));
+    let (retries, classes) = (retries.unwrap_or_default(), classes.unwrap_or_default());
+    Some(FromAbove { waves, continues, undoes, retries, interim, classes })
 }
 
 fn interim(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {

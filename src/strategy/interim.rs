@@ -41,6 +41,17 @@ impl Strategy {
             .min_by_key(|found| found.every_ms)
     }
 
+    /// Whether children are told apart by how fast they were before the release: where what they report of both versions is
+    /// compared. What comes from above says it for those who judge there.
+    pub fn is_classed(&self) -> bool {
+        let is_compared =
+            |analysis: &Analysis| analysis.metrics.iter().any(super::analysis::Metric::is_judged_on_the_way);
+        match &self.from_above {
+            Some(above) => above.classes,
+            None => self.analyses().any(|(_, analysis)| is_compared(analysis)),
+        }
+    }
+
     /// What it means for an analysis that some children report a stage once, in words; `None`: it isn't judged on the way.
     pub fn reported_once(&self, stage: Option<usize>, analysis: &Analysis) -> Option<String> {
         Interim::of(analysis)?;

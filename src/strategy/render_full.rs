@@ -248,7 +248,7 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
 
 fn push_from_above(text: &mut String, from_above: &FromAbove) {
     text.push_str("from_above: {");
-    let FromAbove { waves, continues, undoes, retries, interim } = from_above;
+    let FromAbove { waves, continues, undoes, retries, interim, classes } = from_above;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
     let retries = retries.then(|| "retries: true".to_owned());
@@ -258,7 +258,8 @@ fn push_from_above(text: &mut String, from_above: &FromAbove) {
     };
     let interim: Vec<String> = interim.iter().map(of_stage).collect();
     let interim = (!interim.is_empty()).then(|| format!("interim: [{}]", interim.join(", ")));
-    let all = [waves, offer("continues", continues), offer("undoes", undoes), retries, interim];
+    let classes = classes.then(|| "classes: true".to_owned());
+    let all = [waves, offer("continues", continues), offer("undoes", undoes), retries, interim, classes];
     let all: Vec<String> = all.into_iter().flatten().collect();
     let _ = writeln!(text, "{}}}", all.join(", "));
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     functions::MAX_UPLOAD_BYTES,
     link::{Below, Poll, Polled, Question},
-    model::{ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES},
+    model::{ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES},
     release::manager::FEATURE_RETRY,
     strategy::MAX_STRATEGY_BYTES,
     wire::{
@@ -215,7 +215,8 @@ impl Parent {
 /// Those features of a parent that this manager has too.
 fn common(features: &[String]) -> Vec<String> {
     let known =
-        [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS].into_iter();
+        [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS, FEATURE_CLASSES]
+            .into_iter();
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()
 }
 

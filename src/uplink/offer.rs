@@ -66,6 +66,7 @@ impl Caller {
             next: None,
             slot: 0,
             split: 0,
+            begun: None,
             status: StageStatus::Error,
             agents: Agents::default(),
             why: Some(Box::new(Ending::new(Cause::Children, why))),

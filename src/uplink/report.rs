@@ -10,9 +10,10 @@ use super::{Caller, PATIENCE, Trouble};
 use crate::{
     analysis::{Values, effects::Told},
     engine::rows::Upward,
-    model::{FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, StageStatus},
+    model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus},
     release::{
         assignment::Slot,
+        classes::Begun,
         ending::Ending,
         manager::Agents,
         measured,
@@ -41,7 +42,10 @@ impl Caller {
     pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
         // What is said anew is the agents alone.
         let below = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
-            Some(_) => self.below(upward.release_key, upward.slot, upward.split).await?,
+            Some(_) => {
+                let (of, begun) = (upward.release_key, upward.begun.clone());
+                self.below(of, upward.slot, upward.split, begun).await?
+            }
             None => Below::default(),
         };
         let understood = self.understood();
@@ -127,16 +131,28 @@ impl Caller {
             let release = state.release_by_id(&release)?;
             let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
             let next = release.stage_after(stage).map(str::to_owned);
-            Some((release.key.0, Slot::stage(usize::from(stage)).0, split, release.agents(), next))
+            let stage = usize::from(stage);
+            let begun = release.begun(stage).filter(|_| release.strategy.is_classed());
+            Some((release.key.0, Slot::stage(stage).0, split, begun, release.agents(), next))
         });
-        let Some((key, slot, split, agents, next)) = found.await? else { return Ok(None) };
-        let told = self.below(key, slot, split).await?.told(status, self.understood());
+        let Some((key, slot, split, begun, agents, next)) = found.await? else { return Ok(None) };
+        let told = self.below(key, slot, split, begun).await?.told(status, self.understood());
         let sum = Summary { agents: Some(agents), ..told };
         Ok(Some(wire(sum, Some(name.to_owned()), next, self.tells_values())))
     }
 
-    /// What the children reported of a stage, the last attempt of each.
-    async fn below(&self, release: u32, slot: u8, split: u8) -> Result<Below, StoreError> {
+    /// What the children reported of a stage, the last attempt of each; with `begun` apart by their classes.
+    async fn below(
+        &self,
+        release: u32,
+        slot: u8,
+        split: u8,
+        begun: Option<Begun>,
+    ) -> Result<Below, StoreError> {
+        let classes = match begun {
+            Some(begun) => Some(self.engine.classes(ReleaseKey(release), begun).await?),
+            None => None,
+        };
         let reader = self.engine.reader();
         let (mut after, mut below) = (None, Below::default());
         loop {
@@ -145,8 +161,11 @@ impl Caller {
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
             let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
             let latest: BTreeMap<u32, String> = of_slot.map(|row| (row.child_key, row.summary)).collect();
-            let summaries = latest.values().filter_map(|json| serde_json::from_str::<Summary>(json).ok());
-            below.add(summaries.collect(), split);
+            let summaries = latest.into_iter().filter_map(|(child, json)| {
+                let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
+                Some((serde_json::from_str::<Summary>(&json).ok()?, class))
+            });
+            below.add(summaries.collect(), split, classes.is_some());
             after = Some(last.child_key);
         }
     }
@@ -161,8 +180,10 @@ struct Below {
 }
 
 impl Below {
-    fn add(&mut self, summaries: Vec<Summary>, split: u8) {
-        self.strata.merge(&Strata::of(&summaries, split));
+    fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, split: u8, is_classed: bool) {
+        let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), split);
+        self.strata.merge(&if is_classed { strata } else { strata.without_classes() });
+        let summaries: Vec<Summary> = summaries.into_iter().map(|(summary, _)| summary).collect();
         if let Some(told) = measured::effects(&summaries, split) {
             self.effects.get_or_insert_default().add(&told);
         }
@@ -263,6 +284,7 @@ fn stratum(kept: strata::Stratum, exactly: bool) -> Stratum {
         interval: kept.interval,
         assignment: kept.assignment,
         group: kept.group,
+        class: kept.class,
         f1_calls: kept.f1_calls,
         f2_calls: kept.f2_calls,
         f1_errors: kept.f1_errors,

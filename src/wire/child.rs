@@ -16,7 +16,7 @@ use super::{
     text,
 };
 use crate::{
-    analysis,
+    analysis::{self, classes::MAX_CLASSES},
     model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus},
 };
 
@@ -488,6 +488,9 @@ pub struct Stratum {
     /// knows the feature `groups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
+    /// Only managers, to who asked for `classes`: a stratum of children that were about as fast before the release, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -517,6 +520,10 @@ impl Stratum {
             return Err(WireError::new(&text));
         }
         self.group.map_or(Ok(()), |group| self.check_group(at, group))?;
+        if let Some(class) = self.class.filter(|class| *class >= MAX_CLASSES) {
+            let text = format!("`{at}.class` is {class}: classes are from 0 to {}", MAX_CLASSES - 1);
+            return Err(WireError::new(&text));
+        }
         check_side(at, "f1", self.f1_calls, self.f1_errors, self.f1_histogram.as_ref())?;
         check_side(at, "f2", self.f2_calls, self.f2_errors, self.f2_histogram.as_ref())
     }

@@ -24,7 +24,7 @@ use crate::{
         view::{ChildEntry, Mode, Published, ReleaseEntry},
     },
     http::{Context, address::Caller, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES},
+    model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES},
     release::{
         command::{Command, Poll, Reply},
         manager::FEATURE_RETRY,
@@ -210,7 +210,7 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);
     let questions = key.map(|key| questions(ctx, key)).unwrap_or_default();
-    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY].into_iter();
+    let of_managers = [FEATURE_QUESTIONS, FEATURE_RETRY, FEATURE_CLASSES].into_iter();
     let features = of_managers.chain(AGENT_FEATURES).map(str::to_owned).collect();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })
         .map_err(|error| unwritten(&error))

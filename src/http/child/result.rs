@@ -136,6 +136,7 @@ fn stratum(sent: Stratum) -> strata::Stratum {
         interval: sent.interval,
         assignment: sent.assignment,
         group: sent.group,
+        class: sent.class,
         f1_calls: sent.f1_calls,
         f2_calls: sent.f2_calls,
         f1_errors: sent.f1_errors,

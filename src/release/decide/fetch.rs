@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{Call, submit::lacks_of, walk::Walk};
 use crate::{
-    model::{ChildKey, ChildKind, FEATURE_INTERIM, FEATURE_QUESTIONS, Now},
+    model::{ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, Now},
     plan::{self, Why},
     release::{
         assignment::{Assignment, FunctionSet, Step},
@@ -118,6 +118,7 @@ fn offer_of(
                 if !knows(FEATURE_INTERIM) {
                     above.interim.clear();
                 }
+                above.classes &= knows(FEATURE_CLASSES);
             }
             // Who is asked for silent agents knows the key; others would refuse the strategy for it.
             if let Some(rollout) = &mut strategy.rollout {

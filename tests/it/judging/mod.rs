@@ -4,6 +4,7 @@ mod children;
 mod conditions;
 mod fleets;
 mod foresight;
+mod history;
 mod interim;
 mod previous;
 mod provider;

@@ -1,7 +1,7 @@
 //! What a child that is a manager is handed, how its agents are counted, and what it is told when a release is taken back.
 
 use choirmaster::{
-    model::{FEATURE_INTERIM, StageStatus},
+    model::{FEATURE_CLASSES, FEATURE_INTERIM, StageStatus},
     release::{
         change::Change,
         command::{Command, Form, Reply},
@@ -107,12 +107,13 @@ fn a_manager_gets_the_whole_graph_and_its_stages_wait_where_a_barrier_stands() {
 }
 
 #[test]
-fn a_manager_that_can_report_stages_while_they_go_on_is_told_which() {
+fn a_manager_is_told_which_stages_to_report_on_the_way_and_to_tell_classes_apart_if_it_can() {
     let block = "    analysis: {duration: 40m, interval: 10s, metrics: [{name: times, provider: children, \
                  metric: responseTime, strategy: CANARY_BASELINE}]}\n    end_action:";
     let text = canary("w", "a").replacen("    end_action:", block, 1) + "rollout: {order: parallel}\n";
     for (features, told) in [
         (vec![], "from_above: {}\n"),
+        (vec![FEATURE_CLASSES.to_owned()], "from_above: {classes: true}\n"),
         (
             vec![FEATURE_INTERIM.to_owned()],
             "from_above: {interim: [{stage: \"Canary\", every: 10s, cut: 1m20s}]}\n",

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use choirmaster::{
     analysis::{
         Assignment, Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding,
-        Sample, Tolerance, Values, histogram::MAX_BUCKETS, values::GAMMA,
+        Sample, Tolerance, Values, classes::class_of, histogram::MAX_BUCKETS, values::GAMMA,
     },
-    model::StageStatus,
+    model::{ChildKey, StageStatus},
     release::{
+        classes::Classes,
         manager::Agents,
         strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Stratum, Understood, one_form},
         summary::{Histogram as Bounds, Reported, Summary, Times},
@@ -60,6 +61,7 @@ fn stratum(of: &Measured) -> Stratum {
         interval: of.interval,
         assignment: None,
         group: of.group,
+        class: None,
         f1_calls: calls(&of.base, of.errors[0]),
         f2_calls: calls(&of.new, of.errors[1]),
         f1_errors,
@@ -532,4 +534,78 @@ fn of_groups_that_do_not_fit_a_parent_is_told_calls_and_errors_and_never_some_of
     // The four with the most calls.
     assert_eq!(splits.keys().copied().collect::<Vec<_>>(), [5, 10, 20, 90]);
     assert!(splits.values().all(|(groups, timed)| *groups == 64 && matches!(timed, 0 | 64)), "{splits:?}");
+}
+
+/// Agents whose median before the release was so many milliseconds, by a clock of this step.
+fn before(median: f64, step: f64) -> Summary {
+    let clock = Clock::stepped(step, Rounding::Nearest);
+    let around = |at: i32| ((median + f64::from(at - 10) * 0.01 * median) / step).round() * step;
+    let values = || Some(Box::new(Values::of((0..=20).map(around), clock).unwrap()));
+    Summary { f1_values: values(), f2_values: values(), ..summary("", StageStatus::Completed) }
+}
+
+#[test]
+fn classes_of_children_follow_from_the_report_before_unless_their_clock_was_coarse() {
+    let mut classes = Classes::default();
+    for (child, (median, step)) in (1..).zip([(20.0, 0.001), (21.0, 0.001), (40.0, 0.001), (20.0, 1.0)]) {
+        classes.note(ChildKey(child), &before(1_000.0, 0.001), 50);
+        classes.note(ChildKey(child), &before(median, step), 50);
+    }
+    let manager = Summary { agents: Some(Agents::default()), ..before(20.0, 0.001) };
+    classes.note(ChildKey(5), &manager, 50);
+    classes.note(ChildKey(6), &before(15.0, 1.0), 50);
+    let found: Vec<_> = (0..=6).map(|child| classes.of(ChildKey(child))).collect();
+    assert_eq!(found[1..5], [20.0, 21.0, 40.0, 20.0].map(class_of));
+    assert_eq!(class_of(20.0), class_of(21.0));
+    assert_ne!(class_of(20.0), class_of(40.0));
+    let unknown = [found[0], found[5], found[6]];
+    assert_eq!(unknown, [None; 3], "who never reported, a manager, and whose clock is too coarse");
+}
+
+#[test]
+fn classes_are_merged_apart_and_come_to_the_same_over_any_managers() {
+    let clock = Some(Clock::CONTINUOUS);
+    let of = |interval, base: &[f64], new: &[f64]| Measured {
+        split: None,
+        group: None,
+        interval,
+        is_counted: true,
+        clock,
+        base: base.to_vec(),
+        new: new.to_vec(),
+        errors: [0, 0],
+    };
+    let agents = [
+        (agent(&[of(0, &[1.0], &[2.0]), of(1, &[3.0], &[4.0])]), Some(3)),
+        (agent(&[of(1, &[5.0], &[6.0])]), Some(3)),
+        (agent(&[of(1, &[7.0], &[8.0])]), Some(4)),
+        (agent(&[of(1, &[9.0], &[10.0])]), None),
+    ];
+    let each = || agents.iter().map(|(summary, class)| (summary, *class));
+    let flat = Strata::classed(each(), ORDERED);
+    let keys: Vec<_> =
+        flat.iter().map(|(key, sides)| (key.interval, key.class, sides.counts.unwrap()[0].calls)).collect();
+    assert_eq!(keys, [(0, Some(3), 3), (0, Some(4), 1), (1, None, 1)], "a class has no intervals");
+    let managers: Vec<Summary> = [0..2, 2..4]
+        .map(|some| {
+            let strata =
+                Strata::classed(each().skip(some.start).take(2), ORDERED).told(Understood::default());
+            let sum =
+                Summary { strata, agents: Some(Agents::default()), ..summary("", StageStatus::Completed) };
+            serde_json::from_str(&sum.keep().json).unwrap()
+        })
+        .into();
+    // What is known of a manager itself says nothing of its children.
+    assert_eq!(Strata::classed(managers.iter().map(|told| (told, Some(9))), ORDERED), flat);
+    assert_eq!(Strata::of(&managers, ORDERED), flat.clone().without_classes());
+    assert_eq!(flat.total(), Strata::of(agents.iter().map(|(summary, _)| summary), ORDERED).total());
+}
+
+#[test]
+fn calls_that_depend_on_each_other_have_groups_and_no_classes() {
+    let (sticky, plain) = (sticky(4), counted(3, 3));
+    let strata = Strata::classed([(&sticky, Some(3)), (&plain, Some(3))], ORDERED);
+    let classes: Vec<_> = strata.iter().map(|(key, _)| (key.group.is_some(), key.class)).collect();
+    assert_eq!(classes.iter().filter(|of| **of == (true, None)).count(), 64);
+    assert_eq!(classes.iter().filter(|of| **of == (false, Some(3))).count(), 1);
 }

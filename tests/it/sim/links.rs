@@ -597,6 +597,7 @@ fn refused(offer: &str) -> Upward {
         next: None,
         slot: 0,
         split: 0,
+        begun: None,
         status: StageStatus::Error,
         agents: Agents::default(),
         why: None,

@@ -18,6 +18,7 @@
 mod cells;
 mod children;
 mod early;
+mod history;
 mod kept;
 mod mutants;
 mod planned;

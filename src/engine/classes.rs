@@ -1,0 +1,97 @@
+//! How fast the children of a release were before it: read from the store once, when it is first asked.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::{sync::OnceCell, task::spawn_blocking};
+
+use super::Engine;
+use crate::{
+    model::{ChildKey, ReleaseKey},
+    release::{
+        assignment::Slot,
+        classes::{Begun, Classes},
+        summary::Summary,
+    },
+    store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow},
+    strategy::{Strategy, check_stored},
+};
+
+/// Functions of releases whose children's classes are remembered; 8 bytes a child each.
+const MAX_REMEMBERED: usize = 16;
+
+type Of = (ReleaseKey, Begun);
+type Found = Arc<OnceCell<Arc<Classes>>>;
+
+/// What was read last.
+#[derive(Debug, Default)]
+pub(super) struct Remembered(Mutex<VecDeque<(Of, Found)>>);
+
+impl Remembered {
+    fn of(&self, of: Of) -> Found {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = all.iter().find(|(known, _)| *known == of) {
+            return Arc::clone(found);
+        }
+        if all.len() >= MAX_REMEMBERED {
+            all.pop_front();
+        }
+        let found = Found::default();
+        all.push_back((of, Arc::clone(&found)));
+        found
+    }
+}
+
+impl Engine {
+    /// The classes of the children of a release: by what they reported in the last release of the function that ended well
+    /// before it.
+    pub async fn classes(&self, release: ReleaseKey, begun: Begun) -> Result<Arc<Classes>, StoreError> {
+        let found = self.remembered.of((release, begun.clone()));
+        found.get_or_try_init(|| read(self.reader().as_ref(), release, begun)).await.cloned()
+    }
+}
+
+async fn read(reader: &dyn Reader, release: ReleaseKey, begun: Begun) -> Result<Arc<Classes>, StoreError> {
+    let mut classes = Classes::default();
+    let Some(before) = reader.precedent(&begun.function, begun.at_ms, release.0).await? else {
+        return Ok(Arc::new(classes));
+    };
+    let row = reader.release(&before.id).await?.filter(|row| row.release_key == before.release_key);
+    let Some(strategy) = row.and_then(|row| check_stored(&row.strategy).strategy).map(Arc::new) else {
+        return Ok(Arc::new(classes));
+    };
+    let mut after = None;
+    loop {
+        let children = reader.assignments(before.release_key, after, MAX_PAGE).await?;
+        let (Some(first), Some(last)) = (children.first(), children.last()) else {
+            return Ok(Arc::new(classes));
+        };
+        let rows = reader.stage_results(before.release_key, first.child_key, last.child_key).await?;
+        let (strategy, begun) = (Arc::clone(&strategy), begun.clone());
+        // Apart from the tasks that answer calls: reports may be long.
+        let adding = spawn_blocking(move || {
+            note(&mut classes, &rows, &strategy, &begun);
+            classes
+        });
+        classes = adding.await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        after = Some(last.child_key);
+    }
+}
+
+/// Takes in what was reported before the later release began, in the order of children.
+fn note(classes: &mut Classes, rows: &[StageResultRow], strategy: &Strategy, begun: &Begun) {
+    for row in rows.iter().filter(|row| row.at_ms <= begun.at_ms) {
+        let slot = u8::try_from(row.stage).ok().map(Slot);
+        let stage = slot.and_then(Slot::stage_index).and_then(|stage| strategy.stages.get(stage));
+        let is_meant = |function: usize| {
+            strategy.functions.get(function).is_some_and(|function| function.name == begun.function)
+        };
+        if let Some(stage) = stage.filter(|stage| is_meant(stage.function))
+            && let Ok(summary) = serde_json::from_str::<Summary>(&row.summary)
+        {
+            classes.note(ChildKey(row.child_key), &summary, stage.new_traffic);
+        }
+    }
+}
