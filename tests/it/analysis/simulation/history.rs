@@ -116,7 +116,7 @@ impl Fleet {
         let drift = DRIFT * random.normal();
         let known = match self.history {
             History::Good => Some(speed + drift),
-            History::Half => (at % 2 == 0).then_some(speed + drift),
+            History::Half => at.is_multiple_of(2).then_some(speed + drift),
             History::Poor => Some(0.5 * speed + 0.75_f64.sqrt() * self.between * random.normal() + drift),
             History::Unrelated => Some(self.between.max(0.5) * random.normal()),
         };
