@@ -2,9 +2,10 @@
 //! counted together.
 //!
 //! A stratum of a stage is the split under which the calls were made, and an interval of the stage where a child tells
-//! several apart, or the class of children that were about as fast before the release. Where all calls of a user go to one version, it is a group of users instead, by a hash, over the whole
-//! stage: between groups it shows what such calls are worth (`analysis::clusters`). A manager merges its children's numbers within a stratum, never across, and tells its parent the strata; so
-//! a tree comes to the very numbers that one manager over all agents would have.
+//! several apart, or the class of children that were about as fast before the release. Where all calls of a user go to one
+//! version, it is a group of users instead, by a hash, over the whole stage: between groups it shows what such calls are
+//! worth (`analysis::clusters`). A manager merges its children's numbers within a stratum, never across, and tells its
+//! parent the strata; so a tree comes to the very numbers that one manager over all agents would have.
 //!
 //! Invariants:
 //! - merging is exact, and neither the order of children nor how they are spread over managers matters: all times have one

@@ -282,13 +282,13 @@ pub struct StageSummary {
     /// The older spelling has it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_stage: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f2_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f1_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f2_errors: Option<u64>,
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,27 +313,27 @@ pub struct StageSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<analysis::effects::Told>,
     /// From a manager: the agents for whom the release was planned below it, and what became of them so far.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub participants: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub failed: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub timed_out: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<u32>,
     /// Agents that neither failed nor succeeded, for want of calls; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub untested: Option<u32>,
     /// Agents that may run what was taken back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<u32>,
     /// From a manager: why its part ended badly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
     /// From a manager that is done: it says anew what became of its agents, for the how manyth time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub recount: Option<u32>,
 }
 
@@ -476,28 +476,28 @@ fn check_side(
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stratum {
     /// Percentage of the calls that the new version was to get; absent: as the stage orders.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub split: Option<u8>,
     /// Which part of the stage, from 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub interval: u32,
     /// How it was chosen which version a call goes to; absent: as the summary says, and by user where there is a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<analysis::Assignment>,
     /// To which group of users, by a hash, all of these belong: below [`MAX_GROUPS`], and over the whole stage. Only to who
     /// knows the feature `groups`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
     /// Only managers, to who asked for `classes`: a stratum of children that were about as fast before the release, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub class: Option<u8>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f1_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f2_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f1_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub f2_errors: Option<u64>,
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -628,6 +628,7 @@ impl Histogram {
 pub struct Buckets {
     /// Ascending, in milliseconds, at most [`MAX_HISTOGRAM_BOUNDS`].
     pub bounds_ms: Vec<f64>,
+    #[serde(deserialize_with = "number::counts")]
     pub counts: Vec<u64>,
 }
 

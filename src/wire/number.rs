@@ -1,9 +1,9 @@
 //! Numbers whose refusal names their field.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{Error, Unexpected, Visitor},
 };
 
@@ -43,9 +43,60 @@ pub fn number_of_children<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Err
     d.deserialize_any(Count)
 }
 
+/// Beyond it not every whole number has a floating-point form of its own.
+const MAX_WHOLE: f64 = (1_u64 << 53) as f64;
+
 /// The number, if it is one without a fraction that is counted with.
 fn whole(number: f64) -> Option<u64> {
-    (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then_some(number as u64)
+    (number.fract() == 0.0 && (0.0..=MAX_WHOLE).contains(&number)).then_some(number as u64)
+}
+
+/// A whole number from 0 on, however it is written.
+struct Whole<T>(T);
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(WholeNumber(PhantomData)).map(Self)
+    }
+}
+
+struct WholeNumber<T>(PhantomData<T>);
+
+impl<T: TryFrom<u64>> Visitor<'_> for WholeNumber<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 0 to {}", u64::MAX >> (64 - 8 * size_of::<T>()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        T::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        Err(E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        let found = whole(number).and_then(|whole| T::try_from(whole).ok());
+        found.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+    }
+}
+
+/// A number that counts something.
+pub fn count<'de, D: Deserializer<'de>, T: TryFrom<u64>>(d: D) -> Result<T, D::Error> {
+    Whole::deserialize(d).map(|Whole(number)| number)
+}
+
+/// The same, where it may be missing.
+pub fn optional_count<'de, D: Deserializer<'de>, T: TryFrom<u64>>(d: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(d).map(|found| found.map(|Whole(number)| number))
+}
+
+/// Many of them.
+pub fn counts<'de, D: Deserializer<'de>, T: TryFrom<u64>>(d: D) -> Result<Vec<T>, D::Error> {
+    let found: Vec<Whole<T>> = Vec::deserialize(d)?;
+    Ok(found.into_iter().map(|Whole(number)| number).collect())
 }
 
 struct Status;

@@ -7,8 +7,8 @@
 //! cargo test --profile bench --test it judging::fleets -- --ignored --nocapture
 //! ```
 //!
-//! Everything is real but the calls: the manager on its store, HTTP, the simulated fleet of newer agents, the looks and
-//! what a verdict does. Nobody waits for the time to pass.
+//! Everything is real but the calls: the manager on its store, HTTP, the simulated fleet of newer agents, the plan that says
+//! how many calls it takes, the looks and what a verdict does. Nobody waits for the time to pass.
 
 use std::{
     env,
@@ -40,8 +40,9 @@ const STAGE_S: u64 = 60;
 
 const INTERVAL_S: u64 = 5;
 
-/// Calls at each child in a second: 500 in the stage.
-const CALLS_PER_SECOND: f64 = 500.0 / STAGE_S as f64;
+/// Calls of each child in the stage.
+const CALLS: u64 = 500;
+const CALLS_PER_SECOND: f64 = CALLS as f64 / STAGE_S as f64;
 
 /// Share of good releases that may not pass where there are calls enough.
 const ALPHA: f64 = 0.05;
@@ -185,6 +186,10 @@ async fn run(story: Story, seed: u64, hand: Option<&Hand>) -> Ended {
         waited += pass(&world, hand).await;
         assert!(waited < LONGEST, "the fleet doesn't register");
     }
+    let plan = world.submit_to("/api/v1/plan", &release("story")).await.ok().json();
+    let wanted = plan["takes"][0]["wanted"].as_array().unwrap().last().unwrap().clone();
+    assert!(1.0 - wanted["passes"].as_f64().unwrap() <= ALPHA, "{wanted}");
+    assert!(wanted["calls"].as_u64().unwrap() <= CALLS * story.agents as u64, "too few calls: {wanted}");
     world.submit(&release("story")).await.ok();
     let mut elapsed = Duration::ZERO;
     let ended = loop {

@@ -242,7 +242,7 @@ fn a_sketch_and_strata_must_make_sense() {
     accepted
     `stage_summaries[0].strata[0].split` is 101: a percentage is from 0 to 100
     the body can't be read: -1 ms is no time that is counted: 0, or from 0.0005 to 2000000000 at line 1 column 264
-    the body can't be read: invalid value: integer `-1`, expected u32 at line 1 column 240
+    the body can't be read: invalid value: integer `-1`, expected a whole number from 0 to 4294967295 at line 1 column 240
     `stage_summaries[0].strata[0].f1_errors` is 10, more than the 9 calls
     the counts of `stage_summaries[0].strata[0].f2_histogram` add up to too much
     the body can't be read: a count of 0.5 is no whole number from 0 to 2^53 at line 1 column 221
@@ -256,6 +256,24 @@ fn a_sketch_and_strata_must_make_sense() {
     let request = ResultRequest::parse(request.as_bytes()).unwrap();
     let written = serde_json::to_vec(&request).unwrap();
     assert_eq!(ResultRequest::parse(&written).unwrap().stage_summaries, request.stage_summaries);
+}
+
+/// As JSON itself sees it: 3.0 is 3.
+#[test]
+fn whole_numbers_may_be_written_with_a_point() {
+    let body = |count: &str| {
+        let side = format!(r#""f1_calls":{count},"f1_errors":0.0"#);
+        let histogram = format!(r#""f1_histogram":{{"bounds_ms":[1],"counts":[{count},0]}}"#);
+        let strata = format!(r#"[{{{side},"interval":2.0,"split":5.0}}]"#);
+        let summary = format!(r#"{{"status":4,{side},{histogram},"participants":2.0,"strata":{strata}}}"#);
+        format!(r#"{{"id":"a","release_id":"1","stage_summaries":[{summary}]}}"#)
+    };
+    let (plain, pointed) = (body("7"), body("7.0"));
+    assert_eq!(ResultRequest::parse(plain.as_bytes()), ResultRequest::parse(pointed.as_bytes()));
+    for wrong in ["7.5", "-1", "-1.0", "1e300", "\"7\""] {
+        let refused = refused(ResultRequest::parse(body(wrong).as_bytes()));
+        assert!(refused.contains("a whole number from 0 to 18446744073709551615"), "{wrong}: {refused}");
+    }
 }
 
 #[test]
@@ -285,7 +303,7 @@ fn groups_of_users_must_make_sense() {
     accepted
     the body can't be read: unknown variant `session`, expected one of `call`, `user`, `child` at line 1 column 69
     `stage_summaries[0].strata[0].group` is 64: groups of users are numbered from 0 to 63
-    the body can't be read: invalid value: integer `-1`, expected u8 at line 1 column 99
+    the body can't be read: invalid value: integer `-1`, expected a whole number from 0 to 255 at line 1 column 99
     `stage_summaries[0].strata[0].group` is 7, and `assignment` is call: a group is one of users all of whose calls go to one version, so it is user or child
     `stage_summaries[0].strata[0].interval` is 2: a group counts over the whole stage, so it is 0 or left out
     accepted
@@ -371,7 +389,7 @@ fn malformed_results_are_refused_in_one_line() {
     the body can't be read: invalid value: string "Don\ne", expected `status` as a number from 0 to 6 or a name from `Pending` to `Error` at line 1 column 64
     the body can't be read: invalid type: string "0", expected f64 at line 1 column 75
     the body can't be read: number out of range at line 1 column 77
-    the body can't be read: invalid value: integer `-1`, expected u64 at line 1 column 71
+    the body can't be read: invalid value: integer `-1`, expected a whole number from 0 to 18446744073709551615 at line 1 column 71
     the body can't be read: missing field `minimum` at line 1 column 84
     the body can't be read: trailing characters at line 1 column 62
     "#);

@@ -13,7 +13,7 @@ use choirmaster::analysis::{
     values::Clock,
 };
 
-use super::{ALPHA, Ending, TOLERANCE, Tally, exceeds, run_with};
+use super::{ALPHA, Ending, TOLERANCE, Tally, asked, exceeds, run_with, wrong};
 use crate::analysis::random::Random;
 
 /// Standard deviation of how much a child's speed changes from release to release, on the scale of logarithms.
@@ -260,11 +260,7 @@ fn measure(cells: &[Fleet], runs: u64) -> (String, Vec<String>) {
             needed.map_or_else(|| "> 16,000".to_owned(), |calls| format!("{calls:.0}"))
         }));
         let _ = writeln!(text, "| {} | {} |", cell.name(), row.join(" | "));
-        for (what, count) in [("false alarms", null.failed), ("false passes", null.passed)] {
-            if exceeds(count, runs, ALPHA, cells.len()) {
-                faults.push(format!("{}: {count} {what} in {runs} runs", cell.name()));
-            }
-        }
+        faults.extend(wrong(&cell.name(), &null, [ALPHA; 2], cells.len()));
     }
     (text, faults)
 }
@@ -302,10 +298,10 @@ fn a_judge_that_classes_children_by_what_came_out_is_refused() {
 #[test]
 #[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation -- --ignored --nocapture"]
 fn children_ranked_apart_by_their_history_are_judged_at_alpha() {
-    let runs = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(2_000, |runs| runs.parse().unwrap());
-    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
-    let cells: Vec<Fleet> = cells().into_iter().filter(|cell| cell.name().contains(only.as_str())).collect();
-    let (text, faults) = measure(&cells, runs);
+    let asked = asked(2_000);
+    let cells: Vec<Fleet> =
+        cells().into_iter().filter(|cell| cell.name().contains(asked.only.as_str())).collect();
+    let (text, faults) = measure(&cells, asked.runs);
     println!("{text}");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -11,7 +11,7 @@ use choirmaster::analysis::{
     power::{Among, Power, Spread},
 };
 
-use super::{CHANCE, Ending, TOLERANCE, run_with};
+use super::{CHANCE, Ending, TOLERANCE, asked, run_with};
 use crate::analysis::random::Random;
 
 /// What is to pass.
@@ -251,13 +251,12 @@ fn a_plan_for_children_of_different_speed_is_kept() {
 #[test]
 #[ignore = "minutes, in release mode: cargo test --release --test it analysis::simulation::planned -- --ignored --nocapture"]
 fn plans_for_fleets_are_kept() {
-    let plans = std::env::var("CHOIRMASTER_ANALYSIS_RUNS").map_or(250, |runs| runs.parse().unwrap());
-    let only = std::env::var("CHOIRMASTER_ANALYSIS_CELLS").unwrap_or_default();
+    let asked = asked(250);
     let mut faults = Vec::new();
     println!("| fleet | no number does | calls | equal versions that pass | promised changes found |");
     println!("|---|---:|---:|---:|---:|");
-    for fleet in cells().into_iter().filter(|fleet| fleet.name().contains(only.as_str())) {
-        let found = kept(&fleet, plans);
+    for fleet in cells().into_iter().filter(|fleet| fleet.name().contains(asked.only.as_str())) {
+        let found = kept(&fleet, asked.runs);
         let calls = found.calls / (found.plans - found.never).max(1);
         println!(
             "| {} | {:.3} | {calls} | {:.4} | {:.3} |",
