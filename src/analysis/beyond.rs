@@ -40,9 +40,13 @@ pub fn is_beyond(sample: &Sample, quantile: f64, limit: Limit) -> bool {
 
 /// Calls on the wrong side of the limit as events, and how many of them may be.
 fn of_values(values: &Values, quantile: f64, limit: Limit) -> (Counts, Limit) {
-    let (is_wrong, share): (Box<dyn Fn(f64, f64) -> bool>, f64) = match limit {
-        Limit::AtMost(most) => (Box::new(move |lo, _| lo > most), 1.0 - quantile),
-        Limit::AtLeast(least) => (Box::new(move |_, hi| hi < least), quantile),
+    let is_wrong = |lo: f64, hi: f64| match limit {
+        Limit::AtMost(most) => lo > most,
+        Limit::AtLeast(least) => hi < least,
+    };
+    let share = match limit {
+        Limit::AtMost(_) => 1.0 - quantile,
+        Limit::AtLeast(_) => quantile,
     };
     let count = |all: &mut dyn Iterator<Item = (f64, f64, u64)>| {
         all.filter(|(lo, hi, _)| is_wrong(*lo, *hi)).map(|(_, _, count)| count).sum()

@@ -188,6 +188,11 @@ pub(super) fn full_summary(
     let exactly = reads.values;
     let (f1_values, f1_histogram) = times(&calls.base, exactly);
     let (f2_values, f2_histogram) = times(&calls.new, exactly);
+    let strata = match calls.sessions() {
+        None => calls.parts().map(|(interval, sides)| stratum(interval, sides, exactly)).collect(),
+        Some(sessions) if reads.groups => sessions.strata(exactly),
+        Some(_) => Vec::new(),
+    };
     let whole = StageSummary {
         f1_err_rate: calls.base.error_rate(),
         f1_calls: Some(calls.base.calls),
@@ -198,16 +203,10 @@ pub(super) fn full_summary(
         f2_histogram,
         f1_values,
         f2_values,
-        strata: calls.parts().map(|(interval, sides)| stratum(interval, sides, exactly)).collect(),
+        strata,
         ..summary(stage, calls, status)
     };
-    match calls.sessions() {
-        None => whole,
-        Some(sessions) => {
-            let strata = if reads.groups { sessions.strata(exactly) } else { Vec::new() };
-            of_sessions(StageSummary { strata, ..whole }, reads)
-        }
-    }
+    if calls.sessions().is_some() { of_sessions(whole, reads) } else { whole }
 }
 
 /// Of calls that depend on each other. Who doesn't read groups would compare them as independent ones: it is told how many there
@@ -219,15 +218,24 @@ fn of_sessions(whole: StageSummary, reads: Reads) -> StageSummary {
     StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole }
 }
 
-fn stratum(interval: u32, [base, new]: [&Tally; 2], exactly: bool) -> Stratum {
-    let (f1_values, f1_histogram) = times(base, exactly);
-    let (f2_values, f2_histogram) = times(new, exactly);
+fn stratum(interval: u32, sides: [&Tally; 2], exactly: bool) -> Stratum {
+    let counted = sides.map(|side| [side.calls, side.errors]);
+    Stratum { interval, ..of_both(counted, sides.map(|side| times(side, exactly))) }
+}
+
+/// Times of successful calls, exactly or as a histogram.
+pub(super) type Told = (Option<Box<Values>>, Option<Histogram>);
+
+/// Of base and new version: calls and errors, and the times of the others.
+pub(super) fn of_both(
+    [[f1_calls, f1_errors], [f2_calls, f2_errors]]: [[u64; 2]; 2],
+    [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2],
+) -> Stratum {
     Stratum {
-        interval,
-        f1_calls: Some(base.calls),
-        f2_calls: Some(new.calls),
-        f1_errors: Some(base.errors),
-        f2_errors: Some(new.errors),
+        f1_calls: Some(f1_calls),
+        f2_calls: Some(f2_calls),
+        f1_errors: Some(f1_errors),
+        f2_errors: Some(f2_errors),
         f1_histogram,
         f2_histogram,
         f1_values,
@@ -237,7 +245,7 @@ fn stratum(interval: u32, [base, new]: [&Tally; 2], exactly: bool) -> Stratum {
 }
 
 /// The times of successful calls in the one form that the manager reads.
-fn times(tally: &Tally, exactly: bool) -> (Option<Box<Values>>, Option<Histogram>) {
+fn times(tally: &Tally, exactly: bool) -> Told {
     if exactly { (tally.values().cloned().map(Box::new), None) } else { (None, tally.histogram()) }
 }
 

@@ -5,7 +5,11 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::{calls::standard_normal, timing::CallClock};
+use super::{
+    calls::standard_normal,
+    modern::{Told, of_both},
+    timing::CallClock,
+};
 use crate::{
     analysis::{
         Values,
@@ -94,22 +98,11 @@ impl Sessions {
         let values = self.groups.iter().flatten().filter_map(|counted| counted.values.as_ref());
         let distinct: usize = values.map(|values| values.exact().map_or(MAX_DISTINCT, <[_]>::len)).sum();
         let is_much = distinct > MAX_EXACT_IN_GROUPS;
-        let told = |(group, [base, new]): (u8, &[Counted; 2])| {
-            let ((f1_values, f1_histogram), (f2_values, f2_histogram)) =
-                (base.times(exactly, is_much), new.times(exactly, is_much));
-            let stratum = Stratum {
-                group: Some(group),
-                f1_calls: Some(base.calls),
-                f2_calls: Some(new.calls),
-                f1_errors: Some(base.errors),
-                f2_errors: Some(new.errors),
-                f1_histogram,
-                f2_histogram,
-                f1_values,
-                f2_values,
-                ..Stratum::default()
-            };
-            (base.calls + new.calls > 0).then_some(stratum)
+        let told = |(group, sides): (u8, &[Counted; 2])| {
+            let [base, new] = sides.each_ref().map(|side| side.times(exactly, is_much));
+            let counted = sides.each_ref().map(|side| [side.calls, side.errors]);
+            let is_there = sides.iter().any(|side| side.calls > 0);
+            is_there.then(|| Stratum { group: Some(group), ..of_both(counted, [base, new]) })
         };
         (0..).zip(&self.groups).filter_map(told).collect()
     }
@@ -117,7 +110,7 @@ impl Sessions {
 
 impl Counted {
     /// In the one form that the manager reads; `is_much`: in buckets, whatever it is.
-    fn times(&self, exactly: bool, is_much: bool) -> (Option<Box<Values>>, Option<Histogram>) {
+    fn times(&self, exactly: bool, is_much: bool) -> Told {
         let Some(values) = &self.values else { return (None, None) };
         match exactly {
             true if is_much => (Some(Box::new(values.clone().in_buckets())), None),

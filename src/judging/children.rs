@@ -16,11 +16,7 @@ use crate::{
     engine::Engine,
     model::{ChildKey, ReleaseKey, StageStatus},
     release::{
-        analysis::Metered,
-        assignment::Slot,
-        state::State,
-        strata::{Sides, Strata},
-        summary::Summary,
+        analysis::Metered, assignment::Slot, measured, state::State, strata::Strata, summary::Summary,
         upstream::aggregate,
     },
     store::rows::StageResultRow,
@@ -239,16 +235,13 @@ impl Report {
         let strata = Strata::of([&self.summary], self.stage(strategy)?.new_traffic);
         let is_sticky = strategy.is_sticky(self.slot.stage_index());
         let told = |said: Assignment| if is_sticky { said.max(Assignment::User) } else { said };
-        let sample = |sides: Sides| match of {
-            ChildMetric::ErrorRate => sides.counts.map(|[_, new]| Sample::Counts(new)),
-            ChildMetric::ResponseTime => sides.times.map(|[_, new]| Sample::Measured(new)),
-        };
         let mut apart: BTreeMap<_, Strata> = BTreeMap::new();
         for (key, sides) in strata.iter() {
             apart.entry((told(key.assignment), key.group)).or_default().add(*key, sides);
         }
+        let new = |strata: Strata| measured::samples(&strata.total(), of).map(|[_, new]| new);
         let apart: Apart =
-            apart.into_iter().filter_map(|(of, strata)| Some((of, sample(strata.total())?))).collect();
+            apart.into_iter().filter_map(|(part, strata)| Some((part, new(strata)?))).collect();
         (!apart.is_empty()).then_some(apart)
     }
 }

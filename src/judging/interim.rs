@@ -194,11 +194,7 @@ impl Merged {
         }
         let mut all = Strata::default();
         self.stages.values().for_each(|strata| all.merge(strata));
-        let Sides { counts, times } = all.total();
-        match of {
-            ChildMetric::ErrorRate => counts.map(|[_, new]| Sample::Counts(new)),
-            ChildMetric::ResponseTime => times.map(|[_, new]| Sample::Measured(new)),
-        }
+        measured::samples(&all.total(), of).map(|[_, new]| new)
     }
 
     /// How children differ in what is meant.

@@ -19,8 +19,8 @@ pub fn judged(stage: &Stage, strata: &Strata, of: ChildMetric) -> Vec<Stratum> {
     strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of)).collect()
 }
 
-/// What was measured of base and new version.
-fn samples(sides: &Sides, of: ChildMetric) -> Option<[Sample; 2]> {
+/// What was measured of base and new version; `None`: it isn't known of both.
+pub fn samples(sides: &Sides, of: ChildMetric) -> Option<[Sample; 2]> {
     match of {
         ChildMetric::ErrorRate => Some(sides.counts?.map(Sample::Counts)),
         ChildMetric::ResponseTime => Some(sides.times.clone()?.map(Sample::Measured)),

@@ -164,12 +164,13 @@ async fn where_nobody_reports_before_the_end_there_is_one_look() {
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_the_background_a_slow_version_is_found_before_the_stage_is_over() {
+/// A version that is ten times slower fails, by what is demanded of times, while its only child still tests it.
+async fn stopped_in_the_background(demand: &str) {
     let world = World::start().await;
     let child = world.child().await;
-    let block = "analysis: {interval: 1s, metrics: [{name: times, provider: children, metric: responseTime, \
-        strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]}";
+    let block = format!(
+        "analysis: {{interval: 1s, metrics: [{{name: times, provider: children, metric: responseTime, {demand}}}]}}"
+    );
     let text = format!("{}\nrollout: {{order: parallel, {block}}}\n", crate::world::strategy("behind"));
     world.submit(&even(&text)).await.ok();
     world.poll(&child).await;
@@ -180,6 +181,11 @@ async fn in_the_background_a_slow_version_is_found_before_the_stage_is_over() {
     let shown = in_state(&world, "behind", "RollingBack").await;
     assert_eq!(shown["analyses"][0]["verdict"], "fail", "{shown:#}");
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_background_a_slow_version_is_found_before_the_stage_is_over() {
+    stopped_in_the_background("strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%").await;
 }
 
 /// What the new version has to keep within, while nothing is compared.
@@ -204,20 +210,7 @@ async fn a_version_far_out_of_its_range_is_stopped_before_all_have_reported() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_the_background_too_a_version_far_out_of_its_range_is_stopped() {
-    let world = World::start().await;
-    let child = world.child().await;
-    let block = "analysis: {interval: 1s, metrics: [{name: times, provider: children, metric: responseTime, \
-        expected: {max: 20}}]}";
-    let text = format!("{}\nrollout: {{order: parallel, {block}}}\n", crate::world::strategy("behind"));
-    world.submit(&even(&text)).await.ok();
-    world.poll(&child).await;
-    world.fetch(&child, "behind").await.ok();
-    let mut meter = Meter::new(10.0, 1);
-    meter.call(3, 2_000);
-    tell(&world, &child, "behind", 1, meter.strata()).await;
-    let shown = in_state(&world, "behind", "RollingBack").await;
-    assert_eq!(shown["analyses"][0]["verdict"], "fail", "{shown:#}");
-    world.stop().await;
+    stopped_in_the_background("expected: {max: 20}").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
