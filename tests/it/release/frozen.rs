@@ -71,6 +71,26 @@ fn a_late_result_that_comes_twice_changes_nothing_more_even_after_the_undo() {
 }
 
 #[test]
+fn what_was_refused_in_time_counts_for_what_it_shows_once_it_is_late() {
+    let (mut world, child) = world_with(&canary("7", "a"));
+    world.take(&child);
+    let said = vec![summary("", Failure), summary("Bold", Completed)];
+    let answer = world.reports(&child, "7", said.clone());
+    assert!(matches!(answer, Err(Refusal::UnknownStage { .. })), "{answer:?}");
+    assert_eq!(world.changes, [], "all of a call counts, or none of it");
+    world.pass(Duration::from_hours(25));
+    assert_eq!(world.state_of("7"), "Running", "an undo of the child that was given up is awaited");
+    let answer = world.reports(&child, "7", said);
+    assert!(matches!(answer, Err(Refusal::UnknownStage { .. })), "{answer:?}");
+    assert_eq!(
+        world.state_of("7"),
+        "over",
+        "its failure shows the base version, and nothing is left to undo"
+    );
+    assert_eq!(world.runs(&child, "a"), "base of 7");
+}
+
+#[test]
 fn a_late_result_does_not_undo_what_a_later_release_changed() {
     let (mut world, child) = earlier_world_with(&two_stage("7", "a"));
     world.take(&child);

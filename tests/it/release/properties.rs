@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use choirmaster::{
-    model::{Cordon, StageStatus},
+    model::{Cordon, Now, StageStatus},
     release::{
-        command::Command,
+        command::{Command, Refusal},
         offer::{OfferKind, OfferName},
         state::ReleaseState,
     },
@@ -168,7 +168,14 @@ struct Run {
     offers: Vec<String>,
     /// And the one before.
     earlier: Vec<String>,
-    last: Option<Command>,
+    last: Option<Last>,
+}
+
+/// A child's call, which may be made once more.
+struct Last {
+    command: Command,
+    /// When it was refused as nothing that the child may say.
+    refused: Option<Now>,
 }
 
 impl Run {
@@ -189,11 +196,13 @@ impl Run {
     }
 
     fn command(&mut self, command: Command) {
-        let _ = self.world.command(&command);
+        let answer = self.world.command(&command);
         self.model.check(&self.world);
+        let is_taken = matches!(answer, Ok(_) | Err(Refusal::Late { .. }));
+        let refused = (!is_taken).then_some(self.world.now);
         let by_child =
             matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
-        self.last = by_child.then_some(command);
+        self.last = by_child.then_some(Last { command, refused });
     }
 
     fn poll(&mut self, child: usize, id: &str) -> String {
@@ -337,12 +346,14 @@ impl Run {
 
     /// A duplicate of the last call changes nothing more.
     fn repeat(&mut self) {
-        let Some(command) = self.last.clone() else { return };
-        if self.was_replaced(&command) {
+        let Some(Last { command, refused }) = &self.last else { return };
+        // What was refused in time says something else to a release that has given its child up meanwhile.
+        let is_late_now = refused.is_some_and(|then| then != self.world.now);
+        if is_late_now || self.was_replaced(command) {
             return;
         }
         let before = self.world.state.releases.clone();
-        let _ = self.world.command(&command);
+        let _ = self.world.command(command);
         assert_eq!(before, self.world.state.releases, "a duplicate of {command:?}");
         self.model.check(&self.world);
     }
