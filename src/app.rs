@@ -13,18 +13,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    engine::{self, Engine, Started, TaskSettings, retention},
-    forward::Above,
-    functions,
-    http::{self, Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea},
-    judging, notify,
-    provider::Registry,
-    questions,
-    release::settings::Settings as Rules,
-    store::{StoreError, options::OpenOptions, url},
-    strategy::Site,
-    uplink,
+    http,
+    http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea},
 };
+use engine::{Engine, Started, TaskSettings, forward::Above, judging, notify, questions, retention, uplink};
+use heart::release::settings::Settings as Rules;
+use language::{Site, functions};
+use ports::provider::Registry;
+use store::{StoreError, options::OpenOptions, url};
 
 /// What a manager is started with.
 #[derive(Debug)]

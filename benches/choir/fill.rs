@@ -1,7 +1,7 @@
 //! Fills a store with registered children by way of the store's own import, which works on both kinds.
 
 use anyhow::Context as _;
-use choirmaster::store::{
+use store::{
     options::OpenOptions,
     rows::{ChildRow, Writes},
     transfer::{Progress, Slice},

@@ -5,9 +5,8 @@
 use std::hint::black_box;
 
 use anyhow::{Context as _, ensure};
-use choirmaster::{
-    fleet::{Bounds, area_of},
-    model::{ChildId, ChildKey, Now},
+use choirmaster::simulated::{Bounds, area_of};
+use heart::{
     plan::{ENTRY_BYTES, Fleet as _, Place, plan},
     release::{
         change::{Arrival, Change},
@@ -15,8 +14,9 @@ use choirmaster::{
         settings::Settings,
         state::{Child, State},
     },
-    strategy::{self, Strategy, Target, TargetArea},
 };
+use language::{Strategy, Target, TargetArea};
+use model::{ChildId, ChildKey, Now};
 use tokio::time::Instant;
 
 use crate::{
@@ -69,7 +69,7 @@ fn state(count: usize) -> anyhow::Result<State> {
 
 fn strategy() -> anyhow::Result<Strategy> {
     let text = crate::bodies::STRATEGY;
-    let strategy = strategy::check(text).strategy;
+    let strategy = language::check(text).strategy;
     let mut strategy = strategy.ok_or_else(|| anyhow::anyhow!("the sample has faults"))?;
     let area = Some(TargetArea(vec![vec![target()]]));
     strategy.target = Some(Target { area, ..Target::default() });

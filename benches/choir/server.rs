@@ -13,15 +13,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use choirmaster::{
-    app::{self, Options},
-    engine::{By, audit::Actor},
-    functions,
-    model::ReleaseId,
-    release::change::Submitted,
-    strategy::{self, Strategy, render},
-    uplink,
-};
+use choirmaster::{app, app::Options};
+use engine::{By, audit::Actor, uplink};
+use heart::release::change::Submitted;
+use language::{Strategy, functions, render};
+use model::ReleaseId;
 use tokio::{net::TcpListener, sync::mpsc};
 
 use crate::{
@@ -49,7 +45,7 @@ pub struct Above {
 }
 
 fn strategy() -> anyhow::Result<Strategy> {
-    strategy::check(bodies::STRATEGY).strategy.context("the sample does not pass the check")
+    language::check(bodies::STRATEGY).strategy.context("the sample does not pass the check")
 }
 
 fn archive(strategy: &Strategy) -> anyhow::Result<functions::Archive> {

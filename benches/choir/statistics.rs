@@ -9,8 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use analysis::{Design, Histogram, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
 use anyhow::{Context as _, bail};
-use choirmaster::analysis::{Design, Histogram, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
 use tokio::time::Instant;
 
 use crate::{

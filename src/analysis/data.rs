@@ -49,7 +49,7 @@ impl Assignment {
 
     /// Whether it is the one that goes without saying.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    pub(crate) fn is_call(&self) -> bool {
+    pub fn is_call(&self) -> bool {
         !self.is_sticky()
     }
 }

@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     show,
 };
-use crate::wire::api::AuditEntry;
+use wire::api::AuditEntry;
 
 /// Before a stream that broke off is opened again.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);

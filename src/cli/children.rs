@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     show,
 };
-use crate::wire::api::{Child, LabelValue, UnknownCaller};
+use wire::api::{Child, LabelValue, UnknownCaller};
 
 /// Look at the children, and decide what they take part in.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,8 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::failure::{self, Failure};
-use crate::{
-    config::Secret,
-    wire::api::{Child, Diagnostic, Note, Page, Problem},
-};
+use crate::config::Secret;
+use wire::api::{Child, Diagnostic, Note, Page, Problem};
 
 /// A connection must be there within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use super::{
     failure::Failure,
     show,
 };
-use crate::wire::api::Deployment;
+use wire::api::Deployment;
 
 /// Show which version of which function runs at which child.
 #[derive(Debug, clap::Args)]

@@ -4,10 +4,10 @@ use std::{io, process::ExitCode};
 
 use crate::{
     config::{ConfigError, Fault},
-    fleet::FleetError,
-    model::text,
-    store::StoreError,
+    simulated::FleetError,
 };
+use model::text;
+use store::StoreError;
 
 /// Exit code where the caller can mend it.
 pub const USER: u8 = 1;

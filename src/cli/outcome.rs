@@ -1,6 +1,6 @@
 //! How a release ended, as an exit code.
 
-use crate::wire::api::Release;
+use wire::api::Release;
 
 /// Exit code: some children failed, the others run the new version.
 pub const DONE_WITH_FAILURES: u8 = 3;

@@ -18,10 +18,7 @@ use super::{
     source::{Source, Wanted},
     takes,
 };
-use crate::{
-    strategy,
-    wire::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface},
-};
+use wire::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface};
 
 /// Children asked for at once.
 const PAGE: usize = 1_000;
@@ -249,7 +246,7 @@ fn whole(km2: f64) -> String {
 async fn map(asked: &Asked<'_>, path: &Path) -> Result<u64, Failure> {
     let wrong = |error: io::Error| Failure::user(format!("{} can't be written: {error}", path.display()));
     let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
-    let target = strategy::check_bytes(&asked.source.text)
+    let target = language::check_bytes(&asked.source.text)
         .strategy
         .and_then(|strategy| strategy.target)
         .and_then(|target| target.area);

@@ -6,7 +6,7 @@
 use std::io::{self, IsTerminal as _, Stderr, Stdout, Write};
 
 use super::terminal;
-use crate::model::text::{escape, is_unprintable};
+use model::text::{escape, is_unprintable};
 
 /// Longest control sequence of our own, in bytes; whatever is longer is not one.
 const MAX_SEQUENCE: usize = 24;

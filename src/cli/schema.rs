@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::strategy::schema;
+use language::schema;
 
 /// Print the JSON Schema of a release strategy.
 #[derive(Debug, clap::Args)]

@@ -14,18 +14,20 @@ use super::{
 use crate::{
     app,
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
-    engine::TaskSettings,
-    forward::{self, Above, Forward},
     http::{
         address::Proxies,
         auth::{self, ChildTokens, Token},
     },
-    provider::Registry,
-    release::settings::Settings as Rules,
-    store::options::OpenOptions,
-    strategy::Site,
+};
+use engine::{
+    TaskSettings, forward,
+    forward::{Above, Forward},
     uplink,
 };
+use heart::release::settings::Settings as Rules;
+use language::Site;
+use ports::provider::Registry;
+use store::options::OpenOptions;
 
 /// Run the release manager.
 ///

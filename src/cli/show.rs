@@ -6,7 +6,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::text;
+use model::text;
 
 /// One JSON document.
 pub fn json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {

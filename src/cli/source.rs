@@ -11,10 +11,7 @@ use std::{
 };
 
 use super::{failure::Failure, show};
-use crate::{
-    functions::{self, Limits},
-    strategy::{self, MAX_STRATEGY_BYTES, Strategy},
-};
+use language::{MAX_STRATEGY_BYTES, Strategy, functions, functions::Limits};
 
 /// What a strategy is called in the folder of a release.
 const STRATEGY_FILES: [&str; 2] = ["release.yml", "release.yaml"];
@@ -94,7 +91,7 @@ impl Source {
                 Ok(Some(read.map_err(|error| Unfound::unread(path, error))?))
             }
             Functions::Folder(path) => {
-                let checked = strategy::check_bytes(&self.text);
+                let checked = language::check_bytes(&self.text);
                 let Some(strategy) = checked.strategy else {
                     // Whoever is asked to release it lists the faults, with all that it knows beside.
                     return Ok(None);
@@ -168,7 +165,7 @@ fn beside(file: &str, text: &[u8], is_whole: bool) -> Result<Functions, Unfound>
         _ => Path::new("."),
     };
     // With faults it is refused anyway, and they are what is to be shown.
-    let Some(strategy) = strategy::check_bytes(text).strategy else { return Ok(Functions::OfManager) };
+    let Some(strategy) = language::check_bytes(text).strategy else { return Ok(Functions::OfManager) };
     let mut found = candidates(folder, &strategy).map_err(|error| Unfound::unread(folder, error))?;
     match found.len() {
         0 if is_whole => Err(Unfound::Missing { folder: folder.to_owned() }),

@@ -9,14 +9,12 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::show;
-use crate::{
-    model::text,
-    store::{
-        StoreError,
-        options::OpenOptions,
-        transfer::{self, Info},
-        url,
-    },
+use model::text;
+use store::{
+    StoreError,
+    options::OpenOptions,
+    transfer::{self, Info},
+    url,
 };
 
 /// A line of progress is shown after this many rows.

@@ -1,7 +1,7 @@
 //! What it takes to judge a release, for people.
 
 use super::show;
-use crate::wire::api::{Plan, PlannedCondition, PlannedMetric, PlannedPoint};
+use wire::api::{Plan, PlannedCondition, PlannedMetric, PlannedPoint};
 
 /// The columns of [`row`].
 pub const HEAD: [&str; 4] = ["CALLS", "LASTS", "EQUAL VERSIONS PASS", "FOUND 4 TIMES OF 5"];

@@ -12,9 +12,9 @@ use super::{
     show::one_line,
     source::{Functions, Source, Unfound, Wanted},
 };
-use crate::{
+use language::{
+    Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Strategy, check_submission,
     functions::{missing_in_folder, missing_in_zip},
-    strategy::{Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Strategy, check_submission},
 };
 
 /// Check release strategies and report every fault with its place.
@@ -133,7 +133,7 @@ fn missing(source: &Source, strategy: &Strategy, checked: &Checked) -> Vec<Diagn
         }
         Functions::OfManager => {
             let here = Path::new(".");
-            let some = crate::functions::paths(strategy).any(|path| here.join(path).is_dir());
+            let some = language::functions::paths(strategy).any(|path| here.join(path).is_dir());
             let called = "the working directory, and may not be where the manager looks";
             if some {
                 missing_in_folder(here, called, Severity::Warning, strategy, places)

@@ -6,7 +6,7 @@ use super::{
     ConfigError, Fault,
     section::{Field, Section},
 };
-use crate::strategy::{Diagnostic, MAX_STRATEGY_BYTES, Site, analysis::providers::Providers};
+use language::{Diagnostic, MAX_STRATEGY_BYTES, Site, analysis::providers::Providers};
 
 /// Most files in the folder of templates.
 const MAX_FILES: usize = 256;

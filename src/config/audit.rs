@@ -6,7 +6,7 @@ use super::{
     section::{Field, Section},
     value::MAX_TIME_MS,
 };
-use crate::engine::TaskSettings;
+use engine::TaskSettings;
 
 /// Shortest time that the trail can be kept, in milliseconds: an hour.
 const MIN_RETENTION_MS: u64 = 60 * 60 * 1000;

@@ -6,7 +6,7 @@ use super::{
     section::{Field, Section},
     value::Bytes,
 };
-use crate::functions;
+use language::functions;
 
 /// Smallest size of an archive that can be set, in bytes.
 const MIN_BYTES: u64 = 1 << 10;

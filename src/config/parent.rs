@@ -10,7 +10,7 @@ use super::{
     section::{Field, Section},
     value::{Secret, Url},
 };
-use crate::model::area;
+use model::area;
 
 /// How often the parent is polled unless told otherwise, as agents do.
 const DEFAULT_POLL: Duration = Duration::from_secs(3);

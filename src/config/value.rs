@@ -2,7 +2,8 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{http::address::Network, model::duration};
+use crate::http::address::Network;
+use model::duration;
 
 /// Longest duration that can be set, in milliseconds: ten years.
 pub(super) const MAX_TIME_MS: u64 = 3650 * 24 * 60 * 60 * 1000;

@@ -2,17 +2,15 @@
 
 use serde::Serialize;
 
-use crate::{
-    model::{ChildKey, Cordon, Exclusion, ReleaseKey},
-    release::{
-        analysis::{self, Run, Standing},
-        assignment::Step,
-        change::{Arrival, Change, Forgetting, Variant},
-        gate::{ALL_OPEN, Gate},
-        state::{End, Release, State},
-        summary::Summary,
-    },
+use heart::release::{
+    analysis::{self, Run, Standing},
+    assignment::Step,
+    change::{Arrival, Change, Forgetting, Variant},
+    gate::{ALL_OPEN, Gate},
+    state::{End, Release, State},
+    summary::Summary,
 };
+use model::{ChildKey, Cordon, Exclusion, ReleaseKey};
 
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]

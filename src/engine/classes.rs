@@ -8,16 +8,14 @@ use std::{
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
 use super::Engine;
-use crate::{
-    model::{ChildKey, ReleaseKey},
-    release::{
-        assignment::Slot,
-        classes::{Begun, Classes},
-        summary::Summary,
-    },
-    store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow},
-    strategy::{Strategy, check_stored},
+use heart::release::{
+    assignment::Slot,
+    classes::{Begun, Classes},
+    summary::Summary,
 };
+use language::{Strategy, check_stored};
+use model::{ChildKey, ReleaseKey};
+use store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow};
 
 /// Functions of releases whose children's classes are remembered; 8 bytes a child each.
 const MAX_REMEMBERED: usize = 16;

@@ -19,7 +19,8 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{model::Now, store::LEASE_TTL};
+use model::Now;
+use store::LEASE_TTL;
 
 /// Answers stop so long before another manager may take the lease: for clocks that don't run equally fast, and for
 /// the way of an answer.

@@ -20,18 +20,18 @@ use super::{
     task::{self, Settings, Task},
     view::View,
 };
-use crate::{
-    model::ReleaseKey,
+use heart::{
+    release,
     release::{
-        self,
         command::{Command, Refusal, Reply},
         settings::Settings as Rules,
         state::State,
     },
-    store::{
-        Reader, StoreError, Writer,
-        rows::{AuditRow, OutboxRow},
-    },
+};
+use model::ReleaseKey;
+use store::{
+    Reader, StoreError, Writer,
+    rows::{AuditRow, OutboxRow},
 };
 
 /// Commands that wait for the engine; more are refused until it has caught up.

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use crate::model::{ManagerClock, ManagerInstant, Now};
+use model::{ManagerClock, ManagerInstant, Now};
 
 /// Managers remembered that were refused because they are above this one.
 const MAX_REFUSED: usize = 1_000;

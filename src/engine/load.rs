@@ -9,31 +9,27 @@ use super::{
     members,
     rows::{AssignmentDetail, ChildDetail, ReleaseDetail, TOMBSTONE},
 };
-use crate::{
-    model::{
-        ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
-        StageStatus,
+use heart::release::{
+    analysis::Run,
+    assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
+    assignments::Assignments,
+    change::Variant,
+    gate::{Gates, Turns},
+    offer::Piece,
+    rare::Rare,
+    registration::{Live, Registration},
+    state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
+    upstream,
+};
+use model::{
+    ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
+};
+use store::{
+    Loader, ReleaseHead, StoreError,
+    rows::{
+        AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow,
+        StageResultRow,
     },
-    release::{
-        analysis::Run,
-        assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
-        assignments::Assignments,
-        change::Variant,
-        gate::{Gates, Turns},
-        offer::Piece,
-        rare::Rare,
-        registration::{Live, Registration},
-        state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
-        upstream,
-    },
-    store::{
-        Loader, ReleaseHead, StoreError,
-        rows::{
-            AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow,
-            StageResultRow,
-        },
-    },
-    strategy,
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
@@ -183,7 +179,7 @@ impl Building {
         let key = row.release_key;
         let detail: ReleaseDetail =
             serde_json::from_str(&row.detail).map_err(|e| bad("releases", key, "detail", e))?;
-        let strategy = strategy::check_stored(&row.strategy).strategy.ok_or_else(|| {
+        let strategy = language::check_stored(&row.strategy).strategy.ok_or_else(|| {
             bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
         })?;
         let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
@@ -211,7 +207,7 @@ impl Building {
             members: Arc::new([]),
             excluded: detail.excluded,
             assignments: Assignments::default(),
-            counts: crate::release::state::Counts::default(),
+            counts: heart::release::state::Counts::default(),
             managers: detail.managers.into_iter().collect(),
             left_out: detail.left_out,
             asking: None,

@@ -2,7 +2,7 @@
 //! hundred kilobytes. Their waves are base-128 numbers one after the other, nothing where all are in the first and run everything; where
 //! some don't, the functions that each does not run follow, as sets of two halves.
 
-use crate::model::ChildKey;
+use model::ChildKey;
 
 /// Members in one stored slice.
 pub(super) const SLICE_MEMBERS: usize = 50_000;

@@ -14,14 +14,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::{Notify, futures::Notified};
 
-use crate::{
-    model::ChildKey,
-    release::{
-        assignment::Fact,
-        settings::Settings,
-        state::{Release, State},
-    },
+use heart::release::{
+    assignment::Fact,
+    settings::Settings,
+    state::{Release, State},
 };
+use model::ChildKey;
 
 /// No delay is longer than this part of the time to fetch an offer.
 const LONGEST_DELAY: u64 = 4;

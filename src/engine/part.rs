@@ -8,7 +8,7 @@ use super::{
     recall::failed,
     view::Mode,
 };
-use crate::model::{ChildKey, ReleaseKey};
+use model::{ChildKey, ReleaseKey};
 
 impl Engine {
     /// Whether the child is among those that the release was planned for, or came to it later.

@@ -7,7 +7,8 @@ use super::{
     load::Building,
     recall::failed,
 };
-use crate::{model::ChildKey, release::state::Release};
+use heart::release::state::Release;
+use model::ChildKey;
 
 /// Patience with the engine, which tells which children are still known.
 const PATIENCE: Duration = Duration::from_secs(10);

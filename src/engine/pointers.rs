@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::rows::Pointer;
-use crate::store::rows::OutboxRow;
+use store::rows::OutboxRow;
 
 /// Pointers that are kept; the oldest make way.
 pub const MAX_POINTERS: usize = 1_000;

@@ -9,16 +9,14 @@ use super::{
     handle::{Answer, Engine, EngineError},
     load::Building,
 };
-use crate::{
-    model::{ChildKey, ReleaseKey},
-    release::{
-        change::Change,
-        command::{Command, Decision, Refusal, Reply},
-        decide, part,
-        state::{Release, State},
-    },
-    store::{MAX_PAGE, StoreError},
+use heart::release::{
+    change::Change,
+    command::{Command, Decision, Refusal, Reply},
+    decide, part,
+    state::{Release, State},
 };
+use model::{ChildKey, ReleaseKey};
+use store::{MAX_PAGE, StoreError};
 
 /// Patience with the engine while a recall asks it for a child.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -113,7 +111,7 @@ async fn of_child(
     let mut image = State::default();
     image.apply(&Change::ChildArrived {
         child: child_key,
-        arrival: crate::release::change::Arrival::Adopted,
+        arrival: heart::release::change::Arrival::Adopted,
         record: Box::new(record),
     });
     let has_acted = row.is_some();

@@ -19,10 +19,8 @@ use super::{
     handle::{By, Engine, EngineError},
     rows::{ReleaseDetail, UPWARD},
 };
-use crate::{
-    release::command::Command,
-    store::{StoreError, rows::OverRow},
-};
+use heart::release::command::Command;
+use store::{StoreError, rows::OverRow};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_mins(1);

@@ -14,32 +14,29 @@ use super::{
     audit,
     members::{self, SLICE_MEMBERS},
 };
-use crate::{
-    model::{
-        Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey,
-        StageStatus,
-    },
-    release::{
-        analysis::Run,
-        assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
-        change::{Change, Variant},
-        classes::Begun,
-        ending::Ending,
-        gate::Stand,
-        manager::{Agents, Manager, Planned},
-        offer::Piece,
-        precedent::Timed,
-        queue::Overtakes,
-        rare::Idle,
-        state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, Replaced, State},
-        summary::Kept,
-        upstream::Upstream,
-    },
-    store::rows::{
-        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow,
-        PrecedentRow, REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
-    },
-    strategy::render::UNDO_STAGE,
+use heart::release::{
+    analysis::Run,
+    assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
+    change::{Change, Variant},
+    classes::Begun,
+    ending::Ending,
+    gate::Stand,
+    manager::{Agents, Manager, Planned},
+    offer::Piece,
+    precedent::Timed,
+    queue::Overtakes,
+    rare::Idle,
+    state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, Replaced, State},
+    summary::Kept,
+    upstream::Upstream,
+};
+use language::render::UNDO_STAGE;
+use model::{
+    Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
+};
+use store::rows::{
+    AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PrecedentRow,
+    REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
 };
 
 /// `children.detail`.
@@ -108,7 +105,7 @@ pub(super) struct AssignmentDetail {
     pub piece: Piece,
     pub fetched: bool,
     /// Whether an agent's stage, once fetched, ends by a signal and leaves the base version. Earlier builds have no
-    /// such field: see [`crate::release::by_itself`].
+    /// such field: see [`heart::release::by_itself`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub led: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]

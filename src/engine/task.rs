@@ -19,18 +19,16 @@ use super::{
     trouble::Trouble,
     view::{MAX_RELEASES, View},
 };
-use crate::{
-    model::{ChildKey, Now, ReleaseKey},
-    release::{
-        advance,
-        change::Change,
-        command::{Command, Refusal, Reply},
-        state::{Release, State},
-    },
-    store::{
-        LEASE_RENEWAL, Pruning, StoreError, Writer,
-        rows::{ArchiveRow, AuditRow, Batch},
-    },
+use heart::release::{
+    advance,
+    change::Change,
+    command::{Command, Refusal, Reply},
+    state::{Release, State},
+};
+use model::{ChildKey, Now, ReleaseKey};
+use store::{
+    LEASE_RENEWAL, Pruning, StoreError, Writer,
+    rows::{ArchiveRow, AuditRow, Batch},
 };
 
 /// Most commands in one commit.
@@ -597,7 +595,8 @@ fn is_stored(change: &Change) -> bool {
 }
 
 fn count(stats: &Stats, changes: &[Change]) {
-    use crate::{model::Outcome, release::assignment::Step};
+    use heart::release::assignment::Step;
+    use model::Outcome;
     for change in changes {
         match change {
             Change::Child { step: Step::Ended { outcome: Outcome::Lost, .. }, .. } => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::view::View;
-use crate::store::StoreError;
+use store::StoreError;
 
 /// A trouble that lasts is logged this often.
 const SAID_EVERY: Duration = Duration::from_mins(1);

@@ -27,24 +27,22 @@ use papaya::HashMap;
 use super::{
     directory::Directory,
     lineage::Lineage,
+    open_questions::Questions,
     pace::{self, Pace},
     pointers::Pointers,
-    questions::Questions,
     stats::Stats,
     waiters::Waiters,
 };
-use crate::{
-    model::{ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus, pages::Pages},
-    release::{
-        assignment::{Assignment, Slot},
-        command::{Form, Seen},
-        offer::{OfferKind, OfferName},
-        settings::Settings,
-        state::{Child, Release, State},
-        turn::{Turn, turn},
-    },
-    strategy::Strategy,
+use heart::release::{
+    assignment::{Assignment, Slot},
+    command::{Form, Seen},
+    offer::{OfferKind, OfferName},
+    settings::Settings,
+    state::{Child, Release, State},
+    turn::{Turn, turn},
 };
+use language::Strategy;
+use model::{ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus, pages::Pages};
 
 pub use super::directory::ChildEntry;
 
@@ -444,8 +442,7 @@ impl View {
 
     /// Notes a call by somebody who is not known, for operators.
     pub fn note_unknown(&self, id: &str, call: &'static str, wall_ms: i64) {
-        let id: String =
-            id.chars().filter(|c| !c.is_control()).take(crate::model::MAX_OFFER_ID_LEN).collect();
+        let id: String = id.chars().filter(|c| !c.is_control()).take(model::MAX_OFFER_ID_LEN).collect();
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = unknown.iter_mut().find(|caller| caller.id == id && caller.call == call) {
             known.count += 1;

@@ -20,7 +20,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::model::ChildKey;
+use model::ChildKey;
 
 /// Calls of one child that may wait at once. A connection that died unnoticed is one of them until its wait is over.
 pub const MAX_WAITERS_PER_CHILD: usize = 8;

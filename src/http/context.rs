@@ -6,14 +6,10 @@ use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{address::Proxies, auth, service_area::ServiceArea};
-use crate::{
-    engine::{Engine, EngineError, view::View},
-    forward::Above,
-    functions,
-    model::ManagerInstant,
-    strategy::Site,
-    wire::ManagerTime,
-};
+use engine::{Engine, EngineError, forward::Above, view::View};
+use language::{Site, functions};
+use model::ManagerInstant;
+use wire::ManagerTime;
 
 /// How long a caller waits for a commit before it is told to try again.
 pub const PATIENCE: Duration = Duration::from_secs(10);

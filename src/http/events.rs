@@ -25,7 +25,7 @@ use super::{
     problem::Problem,
     v1::audit::form::{self, Place},
 };
-use crate::store::{AuditFilter, rows::AuditRow};
+use store::{AuditFilter, rows::AuditRow};
 
 /// A silent stream carries a comment this often, so that nobody takes it for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -60,7 +60,7 @@ pub(super) struct Parameters {
 #[utoipa::path(get, path = "/events", operation_id = "events", tag = "watching",
     params(Parameters, ("Last-Event-ID" = Option<String>, Header, description = "Wins over `after`.")),
     responses((status = 200, description = "A stream that has no end.", content_type = "text/event-stream",
-        body = crate::wire::api::AuditEntry)))]
+        body = wire::api::AuditEntry)))]
 async fn handle(
     State(ctx): State<Context>,
     Query(parameters): Query<Parameters>,

@@ -8,10 +8,8 @@ use axum::{
 use serde::de::DeserializeOwned;
 
 use super::{auth::Operator, problem::Problem};
-use crate::{
-    engine::{By, audit::Actor},
-    wire::api::Note,
-};
+use engine::{By, audit::Actor};
+use wire::api::Note;
 
 /// Largest body of an operator's action, in bytes.
 pub const MAX_ACTION_BODY_BYTES: usize = 16 * 1024;

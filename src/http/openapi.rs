@@ -123,7 +123,7 @@ async fn handle() -> Response {
         Ok(document) => ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response(),
         Err(error) => {
             tracing::error!(%error, "the description of the API has no JSON form");
-            super::problem::Problem::from(crate::engine::EngineError::Failed).into_response()
+            super::problem::Problem::from(engine::EngineError::Failed).into_response()
         }
     }
 }

@@ -9,10 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{
-    engine::EngineError, functions::ArchiveError, release::command::Refusal, store::StoreError, strategy,
-    wire::api,
-};
+use engine::EngineError;
+use heart::release::command::Refusal;
+use language::functions::ArchiveError;
+use store::StoreError;
+use wire::api;
 
 /// Seconds after which a caller who was turned away may try again.
 pub const RETRY_AFTER_S: &str = "2";
@@ -104,8 +105,8 @@ impl Problem {
     }
 
     /// A strategy with faults, all of them at once.
-    pub fn invalid_strategy(diagnostics: &[strategy::Diagnostic]) -> Self {
-        let is_error = |d: &&strategy::Diagnostic| d.severity == strategy::Severity::Error;
+    pub fn invalid_strategy(diagnostics: &[language::Diagnostic]) -> Self {
+        let is_error = |d: &&language::Diagnostic| d.severity == language::Severity::Error;
         let faults = diagnostics.iter().filter(is_error).count();
         let first = diagnostics.iter().find(is_error).map_or("", |first| &first.message);
         let detail = match faults {
@@ -119,7 +120,7 @@ impl Problem {
 }
 
 /// A diagnostic as it is sent.
-pub fn diagnostic(found: &strategy::Diagnostic) -> api::Diagnostic {
+pub fn diagnostic(found: &language::Diagnostic) -> api::Diagnostic {
     api::Diagnostic {
         severity: found.severity.to_string(),
         code: found.code.to_owned(),
@@ -133,7 +134,7 @@ pub fn diagnostic(found: &strategy::Diagnostic) -> api::Diagnostic {
 
 /// An id as the caller sent it, fit for a line of text.
 fn quoted(id: &str) -> String {
-    id.chars().filter(|c| !c.is_control()).take(crate::model::MAX_OFFER_ID_LEN).collect()
+    id.chars().filter(|c| !c.is_control()).take(model::MAX_OFFER_ID_LEN).collect()
 }
 
 impl From<Refusal> for Problem {

@@ -5,10 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{
-    model::area::{self, AreaError},
-    plan::{Cover, Lies, Shape},
-};
+use heart::plan::{Cover, Lies, Shape};
+use model::area::{self, AreaError};
 
 /// Between two warnings about children that lie outside, in milliseconds of serving time: many may call at once.
 const WARN_EVERY_MS: u64 = 1_000;

@@ -15,10 +15,8 @@ use super::{
     question::{MAX_FEATURES, MAX_QUESTIONS, Question},
     text,
 };
-use crate::{
-    analysis::{self, classes::MAX_CLASSES},
-    model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus},
-};
+use analysis::classes::MAX_CLASSES;
+use model::{Capabilities, ChildKind, MAX_OFFER_ID_LEN, StageStatus};
 
 /// Largest body of a poll, in bytes: 1,000 vertices with room to spare.
 pub const MAX_POLL_BODY_BYTES: usize = 256 * 1024;

@@ -7,7 +7,7 @@ use serde::{
     de::{Error, Unexpected, Visitor},
 };
 
-use crate::model::StageStatus;
+use model::StageStatus;
 
 struct Count;
 

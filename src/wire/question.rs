@@ -13,9 +13,9 @@ use super::{
     child::{at_most, read, within},
     text,
 };
-use crate::model::MAX_OFFER_ID_LEN;
+use model::MAX_OFFER_ID_LEN;
 
-pub use crate::model::FEATURE_QUESTIONS;
+pub use model::FEATURE_QUESTIONS;
 
 /// Most features that either side may name.
 pub const MAX_FEATURES: usize = 32;

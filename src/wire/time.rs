@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::model::Now;
+use model::Now;
 
 /// An instant from milliseconds since 1970.
 pub fn rfc3339(wall_ms: i64) -> String {

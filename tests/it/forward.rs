@@ -1,6 +1,9 @@
 //! Strategies that reach beyond a manager, from the developer's call to the manager above.
 
-use choirmaster::forward::{self, Above, Forward};
+use engine::{
+    forward,
+    forward::{Above, Forward},
+};
 use serde_json::json;
 
 use crate::world::{Answer, World, strategy};

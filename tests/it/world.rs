@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use choirmaster::{
-    app::{self, Manager, Options},
-    strategy::render::ROLLOUT_STAGE,
+    app,
+    app::{Manager, Options},
 };
+use language::render::ROLLOUT_STAGE;
 use reqwest::{Method, RequestBuilder, header};
 use serde_json::{Value, json};
 use tempfile::TempDir;

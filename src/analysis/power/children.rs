@@ -1,14 +1,14 @@
 //! Children that differ, as far as it bears on what a number of calls is good for.
 //!
 //! How much a new version does better on one child than on another is estimated by the judge, who reckons with an upper bound
-//! (see [`crate::analysis::effects`]) and with as many degrees of freedom as there are children to tell it from. That costs power
+//! (see [`crate::effects`]) and with as many degrees of freedom as there are children to tell it from. That costs power
 //! where children don't differ at all, too: Q is a χ² then, and its bound lies above 0 more often than not. So what comes of a
 //! test is averaged over places of Q that are equally probable.
 //!
 //! An earlier release tells how much children differ, and not exactly: what it leaves possible is averaged over as well, by the
 //! quantiles of the variance that its Q implies.
 
-use crate::analysis::{
+use crate::{
     dist::{binomial_sf, normal_z, student_sf},
     effects::{Effects, LEAST_CHILDREN, LEAST_VALUES, bound, chi_squared},
 };

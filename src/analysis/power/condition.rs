@@ -1,7 +1,7 @@
 //! Plain conditions, each child by itself: how often chance alone breaks one, or leaves nothing to judge.
 
 use super::rates::expected;
-use crate::analysis::dist::{binomial_cdf, binomial_sf};
+use crate::dist::{binomial_cdf, binomial_sf};
 
 /// Calls are not searched beyond this.
 const MOST_CALLS: u64 = 2_000_000;

@@ -1,6 +1,6 @@
 //! What several looks cost in power.
 
-use crate::analysis::{
+use crate::{
     design::{End, Spending},
     dist::{normal_sf, normal_z},
     early,

@@ -6,7 +6,7 @@ use super::{
     rates::{Events, Test},
     shape::Shape,
 };
-use crate::analysis::{
+use crate::{
     dependence::LEAST_EFFECTIVE_POINTS,
     design::{Question, Tolerance},
     dist::{normal_sf, normal_z},

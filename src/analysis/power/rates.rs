@@ -4,7 +4,7 @@
 //! approximation by a normal distribution would be wrong by as much as what is asked for. E1 and E2 are binomial for
 //! themselves; where they may have many values, some dozens of them stand for all.
 
-use crate::analysis::{
+use crate::{
     data::Counts,
     dist::{binomial_cdf, binomial_sf, normal_z},
     rate::share,

@@ -1,6 +1,6 @@
 //! Points of time series that were observed: how they vary within an interval, and how much they depend on each other.
 
-use crate::analysis::{
+use crate::{
     data::{Sample, Stratum},
     dependence::{autocorrelation_time, dependence},
     group::LEAST_SIDE,

@@ -1,7 +1,7 @@
 //! How values vary: from a sample, or log-normal.
 
 use super::PowerFault;
-use crate::analysis::{
+use crate::{
     Design, Question, Sample, Sampling, Stratum, Tolerance,
     dist::{normal_sf, normal_z},
     estimate::quantile,

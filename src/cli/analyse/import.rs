@@ -8,14 +8,12 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{
-    cli::{
-        failure::Failure,
-        printable::{Passes, Printable},
-        show,
-    },
-    strategy::import::{self, MAX_IMPORT_BYTES},
+use crate::cli::{
+    failure::Failure,
+    printable::{Passes, Printable},
+    show,
 };
+use language::import::{self, MAX_IMPORT_BYTES};
 
 /// Translate the ANALYSIS stages of a pipeline, or an AnalysisTemplate, into the blocks that belong into a strategy.
 ///

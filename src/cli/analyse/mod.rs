@@ -20,13 +20,11 @@ use super::{
     printable::{Passes, Printable},
     show,
 };
-use crate::{
-    analysis::{
-        Counts, Design, Deviation, EARLY_PART, Finding, Judgement, Occasion, Question, RunVariation, Sample,
-        Sampling, Stratum, Verdict,
-    },
-    strategy::analysis::DEFAULT_FLOOR,
+use analysis::{
+    Counts, Design, Deviation, EARLY_PART, Finding, Judgement, Occasion, Question, RunVariation, Sample,
+    Sampling, Stratum, Verdict,
 };
+use language::analysis::DEFAULT_FLOOR;
 
 /// Exit code: the canary is worse.
 pub const FAIL: u8 = 4;

@@ -9,14 +9,12 @@ use super::{
     samples::{File, Rows, Strata},
     side_by_side, text,
 };
-use crate::{
-    analysis::{Design, End, Finding, Judgement, Occasion, Spending, Stratum},
-    cli::{
-        failure::Failure,
-        printable::{Passes, Printable},
-        show,
-    },
+use crate::cli::{
+    failure::Failure,
+    printable::{Passes, Printable},
+    show,
 };
+use analysis::{Design, End, Finding, Judgement, Occasion, Spending, Stratum};
 
 /// Looks where only a duration is given.
 const LOOKS: u32 = 10;

@@ -10,10 +10,8 @@ use indexmap::{IndexMap, IndexSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
-    analysis::{Counts, Histogram, Sample},
-    cli::failure::Failure,
-};
+use crate::cli::failure::Failure;
+use analysis::{Counts, Histogram, Sample};
 
 /// Largest file, in bytes: some ten million values.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;

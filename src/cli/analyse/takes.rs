@@ -9,20 +9,18 @@ use super::{
     samples::{File, read},
     units,
 };
-use crate::{
-    analysis::{
-        Counts, Design, Deviation, End, Question, Sample, Spending, Tolerance,
-        power::{Point, Power, Spread},
-    },
-    cli::{
-        failure::Failure,
-        printable::{Passes, Printable},
-        show,
-        takes::{HEAD, percent, plain, row, thousands},
-    },
-    release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED},
-    wire::api::PlannedPoint,
+use crate::cli::{
+    failure::Failure,
+    printable::{Passes, Printable},
+    show,
+    takes::{HEAD, percent, plain, row, thousands},
 };
+use analysis::{
+    Counts, Design, Deviation, End, Question, Sample, Spending, Tolerance,
+    power::{Point, Power, Spread},
+};
+use heart::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
+use wire::api::PlannedPoint;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What it takes")]

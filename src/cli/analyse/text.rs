@@ -1,9 +1,7 @@
 //! A finding for people.
 
-use crate::{
-    analysis::{BelowFloor, Evidence, SideSummary},
-    cli::show,
-};
+use crate::cli::show;
+use analysis::{BelowFloor, Evidence, SideSummary};
 
 /// The sentence, and below it what it rests on.
 pub fn of(evidence: &Evidence) -> String {

@@ -2,7 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::{analysis::Tolerance, fleet::go_duration};
+use crate::simulated::go_duration;
+use analysis::Tolerance;
 
 /// Units of time by name, in nanoseconds.
 const TIMES: [(&str, f64); 7] =

@@ -25,8 +25,10 @@ use super::{
     show,
 };
 use crate::{
-    app::{self, Manager, Options},
-    fleet::{self, Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic},
+    app,
+    app::{Manager, Options},
+    simulated,
+    simulated::{Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic},
 };
 
 /// Children of the demo.
@@ -147,7 +149,7 @@ impl Children {
     fn start(config: FleetConfig) -> Self {
         let (told, progress) = watch::channel(Progress::default());
         let stop = CancellationToken::new();
-        let running = tokio::spawn(fleet::run(config, stop.clone(), move |progress| {
+        let running = tokio::spawn(simulated::run(config, stop.clone(), move |progress| {
             told.send_replace(progress.clone());
         }));
         Self { progress, stop, running }

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{
     cli::{client::Client, failure::Failure},
-    fleet::Progress,
-    strategy::Strategy,
-    wire::api::{Child, Deployment, Release},
+    simulated::Progress,
 };
+use language::Strategy;
+use wire::api::{Child, Deployment, Release};
 
 /// Children that call for the first time have this long.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use crate::strategy::{self, Strategy};
+use language::Strategy;
 
 /// How a sample is meant to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Sample {
 impl Sample {
     /// What it says; `None` would be a fault of the sample, and a test looks for it.
     pub fn strategy(&self) -> Option<Strategy> {
-        strategy::check(self.text).strategy
+        language::check(self.text).strategy
     }
 }
 

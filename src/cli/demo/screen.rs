@@ -6,10 +6,8 @@ use reqwest::{Method, header::CONTENT_TYPE};
 use tokio::time::{Instant, sleep};
 
 use super::RELEASE_LIMIT;
-use crate::{
-    cli::{client::Client, failure::Failure, outcome, show},
-    wire::api::{Counts, Ending, Release, ReleaseDetail, Submitted},
-};
+use crate::cli::{client::Client, failure::Failure, outcome, show};
+use wire::api::{Counts, Ending, Release, ReleaseDetail, Submitted};
 
 /// Between two looks at a release.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);

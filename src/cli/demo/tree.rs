@@ -22,7 +22,7 @@ use crate::{
         show,
         tree::{Tree, TreeConfig},
     },
-    fleet::{Bounds, FleetConfig, Traffic, tree::TreeSpec},
+    simulated::{Bounds, FleetConfig, Traffic, tree::TreeSpec},
 };
 
 /// The tree of the demo.

@@ -12,9 +12,12 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{failure::Failure, show};
-use crate::fleet::{
-    self, AgentReport, Behaviour, Bounds, CallClock, Faults, FleetConfig, FleetReport, Kind, Latency,
-    Progress, Traffic, go_duration,
+use crate::{
+    simulated,
+    simulated::{
+        AgentReport, Behaviour, Bounds, CallClock, Faults, FleetConfig, FleetReport, Kind, Latency, Progress,
+        Traffic, go_duration,
+    },
 };
 
 /// Exit code when the manager answered nothing at all.
@@ -192,7 +195,7 @@ async fn run_flat(args: &FleetArgs) -> anyhow::Result<u8> {
     let poll = if agents == 1 { "polls" } else { "poll" };
     writeln!(err, "{children} (seed {seed}) {poll} {}", args.address())?;
     let live = err.is_terminal();
-    let report = fleet::run(args.config(), stop, |progress| {
+    let report = simulated::run(args.config(), stop, |progress| {
         if live {
             // A terminal that went away is no reason to stop the fleet.
             write!(std::io::stderr(), "\r\x1b[K{}", line(progress)).ok();

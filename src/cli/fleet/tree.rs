@@ -18,7 +18,7 @@ use crate::{
         show,
         tree::{Below, Member, Standing, Tree, TreeConfig},
     },
-    fleet::{EndOfRun, Progress, tree::TreeSpec},
+    simulated::{EndOfRun, Progress, tree::TreeSpec},
 };
 
 /// How often the tree is looked at, and progress shown.

@@ -4,14 +4,12 @@ use std::io::Write;
 
 use reqwest::Method;
 
-use crate::{
-    cli::{
-        client::{Client, Connection, Noted},
-        failure::Failure,
-        show,
-    },
-    wire::api::Release,
+use crate::cli::{
+    client::{Client, Connection, Noted},
+    failure::Failure,
+    show,
 };
+use wire::api::Release;
 
 /// The release to act on, and what is noted of it.
 #[derive(Debug, clap::Args)]

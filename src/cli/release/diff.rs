@@ -8,17 +8,14 @@ use std::{
 use serde_json::json;
 
 use super::differences::differences;
-use crate::{
-    cli::{
-        client::{Client, Connection},
-        failure::Failure,
-        show,
-        source::{Functions, Source, Unfound, Wanted},
-    },
-    functions::{self, Limits},
-    strategy::{self, Strategy},
-    wire::api::ReleaseDetail,
+use crate::cli::{
+    client::{Client, Connection},
+    failure::Failure,
+    show,
+    source::{Functions, Source, Unfound, Wanted},
 };
+use language::{Strategy, functions, functions::Limits};
+use wire::api::ReleaseDetail;
 
 /// Exit code of --exit-code where something differs.
 const DIFFERENT: u8 = 3;
@@ -109,7 +106,7 @@ fn from_file(named: &str, args: &Args) -> Result<Side, Failure> {
         found => found?,
     };
     let file = source.file.as_str();
-    let checked = strategy::check_bytes(&source.text);
+    let checked = language::check_bytes(&source.text);
     let Some(strategy) = checked.strategy else {
         let faults: Vec<String> = checked.diagnostics.iter().map(|fault| fault.render(file)).collect();
         return Err(Failure::user(format!("{file} has faults\n\n{}", faults.join("\n\n"))));
@@ -131,7 +128,7 @@ fn from_file(named: &str, args: &Args) -> Result<Side, Failure> {
 
 async fn of_release(client: &Client, id: &str) -> Result<Side, Failure> {
     let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[]).await?;
-    let strategy = strategy::check_stored(&detail.strategy).strategy.ok_or_else(|| {
+    let strategy = language::check_stored(&detail.strategy).strategy.ok_or_else(|| {
         Failure::ours(format!(
             "the strategy of {id} is not one that this program knows: use the manager's version"
         ))

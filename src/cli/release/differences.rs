@@ -11,12 +11,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    config::Setting as _,
-    strategy::{
-        Action, Amount, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
-        TargetArea,
-    },
+use crate::config::Setting as _;
+use language::{
+    Action, Amount, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
+    TargetArea,
 };
 
 /// One line for each thing that differs.

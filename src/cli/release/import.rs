@@ -8,17 +8,14 @@ use std::{
 use serde::Serialize;
 
 use super::submit::{self, How, refused};
-use crate::{
-    cli::{
-        client::{Client, Connection, Noted},
-        failure::{self, Failure},
-        printable::{Passes, Printable},
-        show,
-        source::{Functions, Source, Unfound, Wanted, strategy_of},
-    },
-    strategy,
-    wire::api::Submitted,
+use crate::cli::{
+    client::{Client, Connection, Noted},
+    failure::{self, Failure},
+    printable::{Passes, Printable},
+    show,
+    source::{Functions, Source, Unfound, Wanted, strategy_of},
 };
+use wire::api::Submitted;
 
 /// The folder of releases in a folder of the original.
 const RELEASES: &str = "releases";
@@ -165,7 +162,7 @@ fn found(folder: &Path, wanted: &Wanted) -> Found {
     };
     match source {
         Ok(source) => {
-            let strategy = strategy::check_bytes(&source.text).strategy;
+            let strategy = language::check_bytes(&source.text).strategy;
             // Of one with faults it is not known what it needs.
             found.functions = strategy.as_ref().map(|_| match &source.functions {
                 Functions::Zip(path) if path.parent() == Some(folder) => name(path),

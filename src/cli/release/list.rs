@@ -4,14 +4,12 @@ use std::io::Write;
 
 use jiff::Timestamp;
 
-use crate::{
-    cli::{
-        client::{self, Client, Connection},
-        failure::Failure,
-        show, terminal,
-    },
-    wire::api::Release,
+use crate::cli::{
+    client::{self, Client, Connection},
+    failure::Failure,
+    show, terminal,
 };
+use wire::api::Release;
 
 /// List releases, newest first.
 #[derive(Debug, clap::Args)]

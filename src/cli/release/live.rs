@@ -11,10 +11,8 @@ use crossterm::{
 use jiff::Timestamp;
 
 use super::{progress, show as detail_view};
-use crate::{
-    cli::{show, terminal::colours},
-    wire::api::{ReleaseChild, ReleaseDetail},
-};
+use crate::cli::{show, terminal::colours};
+use wire::api::{ReleaseChild, ReleaseDetail};
 
 /// Where the terminal does not tell its size.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);

@@ -1,9 +1,7 @@
 //! A release in one line.
 
-use crate::{
-    cli::show::{counted, one_line, short_ids},
-    wire::api::{Agents, Counts, Release},
-};
+use crate::cli::show::{counted, one_line, short_ids};
+use wire::api::{Agents, Counts, Release};
 
 /// Its state, with the reason where it has one.
 pub fn state(release: &Release) -> String {
@@ -86,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::line;
-    use crate::wire::api::Release;
+    use wire::api::Release;
 
     fn release(state: &str, reason: Option<&str>, waits_for: Option<&str>) -> Release {
         let counts = json!({"participants": 5, "todo": 3, "doing": 1, "done": 1, "failed_status": 0, "succeeded": 1,

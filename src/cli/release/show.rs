@@ -8,14 +8,12 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
-    cli::{
-        client::{self, Client, Connection},
-        failure::Failure,
-        show, terminal,
-    },
-    wire::api::{Agents, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult},
+use crate::cli::{
+    client::{self, Client, Connection},
+    failure::Failure,
+    show, terminal,
 };
+use wire::api::{Agents, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult};
 
 /// Show a release: its stages, its children, and what each of them waits for.
 #[derive(Debug, clap::Args)]

@@ -9,17 +9,15 @@ use reqwest::{
 };
 
 use super::watch::{Form, follow};
-use crate::{
-    cli::{
-        client::{CallError, Client, Connection, Noted},
-        failure::Failure,
-        outcome,
-        printable::{Passes, Printable},
-        show,
-        source::{self, Functions, Source, Wanted},
-    },
-    wire::api::{Diagnostic, Submitted},
+use crate::cli::{
+    client::{CallError, Client, Connection, Noted},
+    failure::Failure,
+    outcome,
+    printable::{Passes, Printable},
+    show,
+    source::{self, Functions, Source, Wanted},
 };
+use wire::api::{Diagnostic, Submitted};
 
 /// Submit a release.
 ///

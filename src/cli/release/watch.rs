@@ -15,16 +15,14 @@ use super::{
     live::{Live, rows_for_children},
     progress,
 };
-use crate::{
-    cli::{
-        client::{CallError, Client, Connection},
-        failure::{self, Failure},
-        outcome,
-        printable::{Passes, Printable},
-        show,
-    },
-    wire::api::{ReleaseChild, ReleaseDetail},
+use crate::cli::{
+    client::{CallError, Client, Connection},
+    failure::{self, Failure},
+    outcome,
+    printable::{Passes, Printable},
+    show,
 };
+use wire::api::{ReleaseChild, ReleaseDetail};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

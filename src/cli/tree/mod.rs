@@ -4,7 +4,7 @@
 //! They live in this process or each in one of its own. Managers are started from the root down, since each has to
 //! know the address above, and ended from the leaves up; their stores lie in one temporary folder.
 //!
-//! Deliberately not here: what is printed, and what the agents do ([`crate::fleet`]).
+//! Deliberately not here: what is printed, and what the agents do ([`crate::simulated`]).
 
 mod process;
 
@@ -22,14 +22,17 @@ use super::{
     failure::Failure,
 };
 use crate::{
-    app::{self, Options},
-    fleet::{
-        self, FleetConfig, FleetError, FleetReport, Progress,
+    app,
+    app::Options,
+    simulated,
+    simulated::{
+        FleetConfig, FleetError, FleetReport, Progress,
         tree::{MAX_MANAGERS, Place, TreeSpec},
     },
-    functions, uplink,
-    wire::api::Child,
 };
+use engine::uplink;
+use language::functions;
+use wire::api::Child;
 
 /// Shortest time between two polls of a manager at the one above it.
 pub const MIN_POLL: Duration = Duration::from_millis(10);
@@ -309,7 +312,7 @@ impl Agents {
     fn start(manager: String, config: FleetConfig) -> Self {
         let (told, progress) = watch::channel(Progress { agents: config.agents, ..Progress::default() });
         let stop = CancellationToken::new();
-        let running = tokio::spawn(fleet::run(config, stop.clone(), move |progress| {
+        let running = tokio::spawn(simulated::run(config, stop.clone(), move |progress| {
             told.send_replace(progress.clone());
         }));
         Self { manager, progress, stop, running }

@@ -11,7 +11,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use crate::{cli::failure::Failure, model::duration};
+use crate::cli::failure::Failure;
+use model::duration;
 
 /// A manager that was told to end has this long to commit what is left.
 const STOP_LIMIT: Duration = Duration::from_secs(20);

@@ -7,10 +7,8 @@ use axum::{
 };
 
 use super::{Refused, body::ChildBody, check_token, expect_json};
-use crate::{
-    http::Context,
-    wire::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES},
-};
+use crate::http::Context;
+use wire::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES};
 
 /// What a manager says to the questions that it was asked with the answers to its polls.
 #[utoipa::path(post, path = "/answers", operation_id = "answer_questions", tag = "child protocol",

@@ -14,13 +14,11 @@ use axum::{
 use http_body_util::LengthLimitError;
 
 use super::Refused;
-use crate::{
-    engine::EngineError,
-    http::{
-        Context,
-        charged::{Account, Charged, FREE_BYTES},
-    },
+use crate::http::{
+    Context,
+    charged::{Account, Charged, FREE_BYTES},
 };
+use engine::EngineError;
 
 /// A body of at most `MAX` bytes, and the memory that it takes.
 #[derive(Debug)]

@@ -10,23 +10,21 @@ use super::{
     check_token, heard_now, json, note_unknown,
     wait::{Wait, Waiting},
 };
-use crate::{
-    engine::{
-        By, EngineError,
-        stats::Stats,
-        view::{ChildEntry, Mode, Published},
-    },
-    http::{Context, context::PATIENCE},
-    model::StageStatus,
-    release::{
-        command::{Command, Refusal, Reply},
-        offer::OfferKind,
-    },
-    strategy::render,
-    wire::{
-        EndStageRequest,
-        child::{EndStageAnswer, MAX_END_STAGE_BODY_BYTES, Then},
-    },
+use crate::http::{Context, context::PATIENCE};
+use engine::{
+    By, EngineError,
+    stats::Stats,
+    view::{ChildEntry, Mode, Published},
+};
+use heart::release::{
+    command::{Command, Refusal, Reply},
+    offer::OfferKind,
+};
+use language::render;
+use model::StageStatus;
+use wire::{
+    EndStageRequest,
+    child::{EndStageAnswer, MAX_END_STAGE_BODY_BYTES, Then},
 };
 
 /// The plain answers.

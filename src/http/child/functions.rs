@@ -16,14 +16,12 @@ use axum::{
 use serde::Deserialize;
 
 use super::{Refused, check_token};
-use crate::{
-    engine::view::Resolved,
-    http::{
-        Context,
-        context::{OFFER_PATIENCE, PATIENCE},
-    },
-    store::StoreError,
+use crate::http::{
+    Context,
+    context::{OFFER_PATIENCE, PATIENCE},
 };
+use engine::view::Resolved;
+use store::StoreError;
 
 /// Between two looks into a store that does not answer.
 const RETRY_EVERY: Duration = Duration::from_millis(250);

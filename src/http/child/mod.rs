@@ -28,12 +28,10 @@ use super::{
     auth::Stranger,
     problem::{self, RETRY_AFTER_S},
 };
-use crate::{
-    engine::{EngineError, view::ChildEntry},
-    model::text,
-    release::command::Refusal,
-    wire::WireError,
-};
+use engine::{EngineError, view::ChildEntry};
+use heart::release::command::Refusal;
+use model::text;
+use wire::WireError;
 
 /// Agents that a child may say are below it, unless configured otherwise: more belong under several managers.
 pub const MAX_AGENTS: u32 = 100_000;

@@ -16,27 +16,25 @@ use super::{
     check_token, expect_json, json, survey,
     wait::{Wait, Waiting},
 };
-use crate::{
-    engine::{
-        By, EngineError,
-        questions::{Handed, Next},
-        stats::Stats,
-        view::{ChildEntry, Mode, Published, ReleaseEntry},
-    },
-    http::{Context, address::Caller, context::PATIENCE},
-    model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES},
-    release::{
-        command::{Command, Poll, Reply},
-        manager::FEATURE_RETRY,
-        offer::OfferKind,
-        state::Profile,
-        turn,
-    },
-    wire::{
-        PollRequest,
-        child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
-        question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, Question},
-    },
+use crate::http::{Context, address::Caller, context::PATIENCE};
+use engine::{
+    By, EngineError,
+    open_questions::{Handed, Next},
+    stats::Stats,
+    view::{ChildEntry, Mode, Published, ReleaseEntry},
+};
+use heart::release::{
+    command::{Command, Poll, Reply},
+    manager::FEATURE_RETRY,
+    offer::OfferKind,
+    state::Profile,
+    turn,
+};
+use model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
+use wire::{
+    PollRequest,
+    child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
+    question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, Question},
 };
 
 /// Another address of a child is noted at most once in this time.

@@ -13,20 +13,18 @@ use axum::{
 use serde::Deserialize;
 
 use super::{Credentials, Refused, check_token, heard_now, note_unknown};
-use crate::{
-    engine::{
-        By, EngineError,
-        stats::Stats,
-        view::{ChildEntry, Mode},
-    },
-    http::{
-        Context,
-        context::{OFFER_PATIENCE, PATIENCE},
-    },
-    release::{
-        command::{Command, Form, Offer, Reply},
-        offer::{OfferKind, Piece},
-    },
+use crate::http::{
+    Context,
+    context::{OFFER_PATIENCE, PATIENCE},
+};
+use engine::{
+    By, EngineError,
+    stats::Stats,
+    view::{ChildEntry, Mode},
+};
+use heart::release::{
+    command::{Command, Form, Offer, Reply},
+    offer::{OfferKind, Piece},
 };
 
 #[derive(Debug, Deserialize)]
@@ -143,7 +141,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
                 OfferKind::Rollout(function) => Piece::Rollout(function),
                 OfferKind::Undo(_) => return None,
             };
-            let form = crate::release::decide::form(piece);
+            let form = heart::release::decide::form(piece);
             if let Form::Stage { stage } = form
                 && release.strategy.interim(stage.into()).is_some()
             {

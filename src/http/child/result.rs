@@ -8,20 +8,18 @@ use axum::{
 };
 
 use super::{JsonCall, Refused, body::ChildBody, check_token, note_unknown};
-use crate::{
-    engine::{By, stats::Stats},
-    http::{Context, context::PATIENCE},
-    model::StageStatus,
-    release::{
-        command::Command,
-        ending::{Cause, Ending},
-        manager::Agents,
-        strata, summary,
-    },
-    wire::{
-        Histogram, ResultRequest, StageSummary, Stratum, Times,
-        child::{MAX_RESULT_BODY_BYTES, Why},
-    },
+use crate::http::{Context, context::PATIENCE};
+use engine::{By, stats::Stats};
+use heart::release::{
+    command::Command,
+    ending::{Cause, Ending},
+    manager::Agents,
+    strata, summary,
+};
+use model::StageStatus;
+use wire::{
+    Histogram, ResultRequest, StageSummary, Stratum, Times,
+    child::{MAX_RESULT_BODY_BYTES, Why},
 };
 
 /// What a child reports of its stages. Answered once it is stored.

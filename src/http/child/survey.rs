@@ -13,10 +13,8 @@ use tokio::{
 };
 
 use super::Refused;
-use crate::{
-    http::{Context, context::PATIENCE},
-    model::area::{self, AreaError},
-};
+use crate::http::{Context, context::PATIENCE};
+use model::area::{self, AreaError};
 
 /// Longest area that is checked at once, in bytes: some 60 vertices, which take some microseconds.
 const SMALL_BYTES: usize = 2 * 1024;

@@ -15,7 +15,9 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::Refused;
-use crate::{engine::waiters::Waiter, http::Context, model::duration};
+use crate::http::Context;
+use engine::waiters::Waiter;
+use model::duration;
 
 /// Longest wait, unless configured otherwise. Who asks for more waits for so long.
 pub const MAX_WAIT: Duration = Duration::from_mins(1);

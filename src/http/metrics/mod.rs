@@ -18,13 +18,11 @@ use self::{
     text::{Kind, Text},
 };
 use super::{Context, problem::Problem};
-use crate::{
-    engine::{
-        EngineError,
-        stats::{COMMIT_BOUNDS_US, Stats},
-    },
-    release::state::ReleaseState,
+use engine::{
+    EngineError,
+    stats::{COMMIT_BOUNDS_US, Stats},
 };
+use heart::release::state::ReleaseState;
 
 /// A child that has not called for this long counts as silent.
 const SILENT_MS: u64 = 5 * 60 * 1_000;

@@ -2,16 +2,14 @@
 
 use std::{ops::Bound, time::Duration};
 
-use crate::{
-    engine::EngineError,
-    http::Context,
-    model::{ChildKey, ChildStatus, Now, ReleaseKey},
-    release::{
-        assignment::Assignment,
-        state::{Counts, Release, State},
-        turn,
-    },
+use crate::http::Context;
+use engine::EngineError;
+use heart::release::{
+    assignment::Assignment,
+    state::{Counts, Release, State},
+    turn,
 };
+use model::{ChildKey, ChildStatus, Now, ReleaseKey};
 
 /// An offer that is not fetched for this long is worth a look: agents poll every few seconds.
 pub const LATE_FETCH_MS: u64 = 5 * 60 * 1_000;

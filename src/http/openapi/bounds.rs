@@ -4,15 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    http::{
-        extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
-        v1::{MAX_LIMIT, OUTCOMES},
-    },
-    model::{ChildStatus, MAX_OFFER_ID_LEN},
-    release::state::ReleaseState,
-    wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES},
+use crate::http::{
+    extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
+    v1::{MAX_LIMIT, OUTCOMES},
 };
+use heart::release::state::ReleaseState;
+use model::{ChildStatus, MAX_OFFER_ID_LEN};
+use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.
 const DURATION: &str = "^([0-9]{1,6}(d|h|m|s|ms)){1,8}$";

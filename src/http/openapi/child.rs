@@ -4,15 +4,13 @@
 use serde_json::{Value, json};
 
 use super::bounds::PRINTABLE;
-use crate::{
-    model::MAX_OFFER_ID_LEN,
-    wire::{
-        child::{
-            MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
-            MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
-        },
-        question::{MAX_QUESTIONS, MAX_REFUSAL_BYTES},
+use model::MAX_OFFER_ID_LEN;
+use wire::{
+    child::{
+        MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_GROUPS, MAX_LABEL_BYTES, MAX_LABELS, MAX_RM_IDS,
+        MAX_RUNTIMES, MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
     },
+    question::{MAX_QUESTIONS, MAX_REFUSAL_BYTES},
 };
 
 /// The schema of an operation's body and of its answer.

@@ -4,16 +4,14 @@ use std::str::FromStr;
 
 use axum::http::StatusCode;
 
-use crate::{
-    http::{Context, problem::Problem},
-    questions::children::MAX_PATH,
-};
+use crate::http::{Context, problem::Problem};
+use engine::questions::children::MAX_PATH;
 
 /// Items of a page, unless asked otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
 
 /// Most items of a page.
-pub const MAX_LIMIT: u32 = crate::store::MAX_PAGE;
+pub const MAX_LIMIT: u32 = store::MAX_PAGE;
 
 /// Children or assignments that one question to the engine looks at: some hundred microseconds, during which
 /// everybody else waits.

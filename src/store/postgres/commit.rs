@@ -14,7 +14,7 @@ use super::{
     lease::{self, now_ms},
     short::{self, Short},
 };
-use crate::store::{
+use crate::{
     Pruning, StoreError, bounded,
     check::{self, Found},
     rows::{
@@ -456,7 +456,7 @@ mod tests {
     use sqlx::{Executor, SqlSafeStr};
 
     use super::*;
-    use crate::store::{
+    use crate::{
         dump, history,
         postgres::{schema, session},
         transfer,

@@ -1,6 +1,6 @@
 //! Which of Postgres' errors pass, and which don't.
 
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// Classes of SQLSTATE of what may be over at the next try: connection exceptions, transaction rollback
 /// (serialization, deadlock), insufficient resources (disk full, too many connections), operator intervention

@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Row, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 
 use super::{connect, error::store_error};
-use crate::store::{LEASE_TTL, StoreError, options::OpenOptions, rows::LeaseRow};
+use crate::{LEASE_TTL, StoreError, options::OpenOptions, rows::LeaseRow};
 
 /// A standby looks this often whether the lease is free.
 const LEASE_POLL: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use sqlx::{Connection, PgConnection, Row};
 
 use super::error::store_error;
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
 const MIGRATIONS: [&str; 6] = [

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
-use crate::store::rows::{AssignmentRow, StageResultRow};
+use crate::rows::{AssignmentRow, StageResultRow};
 
 /// What stands before each value of a summary.
 const NAMES: [&str; 12] = [

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
 
 use super::error::store_error;
-use crate::store::{
+use crate::{
     Pruning, StoreError, bounded,
     check::{self, Found},
     rows::{ArchiveRow, Batch, LeaseRow, MembersRow, ReleaseRow, Writes},
@@ -299,7 +299,7 @@ pub(super) async fn fill(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{dump, history, sqlite::schema};
+    use crate::{dump, history, sqlite::schema};
 
     #[tokio::test]
     async fn every_statement_can_be_prepared() {

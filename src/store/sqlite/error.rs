@@ -1,6 +1,6 @@
 //! Which of SQLite's errors pass, and which don't.
 
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// Primary result codes of what may be over at the next try: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL,
 /// CANTOPEN, PROTOCOL.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::store::{StoreError, holder::Holder};
+use crate::{StoreError, holder::Holder};
 
 /// What the store holds (areas, strategies, functions) is for whoever runs the manager.
 const OWNERS_FILE: u32 = 0o600;

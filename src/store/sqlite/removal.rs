@@ -6,7 +6,7 @@
 use sqlx::{Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
 
 use super::error::store_error;
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// Archives that go with one release; it refers to one.
 const MAX_ARCHIVES: i64 = 16;

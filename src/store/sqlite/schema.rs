@@ -5,7 +5,7 @@ use std::path::Path;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{BUSY_TIMEOUT, error::store_error};
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
 const MIGRATIONS: [&str; 6] = [

@@ -10,7 +10,7 @@ use sqlx::{
 };
 
 use super::{BUSY_TIMEOUT, error::store_error, schema};
-use crate::store::{
+use crate::{
     StoreError,
     session::{Arg, Columns, EachRow, Session, Sessions},
     tables::release_columns,

@@ -1,6 +1,6 @@
 //! Whether a rate or a quantile lies beyond a limit, asked as often as one likes.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Sample, Values,
     beyond::{LEVEL, Limit, is_beyond},
     dist::binomial_sf,

@@ -1,6 +1,6 @@
 //! Boundaries for repeated looks, against published tables.
 
-use choirmaster::analysis::{
+use analysis::{
     Spending,
     dist::{normal_sf, normal_z},
     mixture::ln_mixture,

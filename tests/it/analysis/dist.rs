@@ -1,7 +1,7 @@
 //! Distributions beside those of `statrs`: the same where both hold, and where one doesn't, which. What is right was worked
 //! out with 60 digits.
 
-use choirmaster::analysis::dist::{
+use analysis::dist::{
     binomial_cdf, binomial_pmf, binomial_sf, hypergeometric_pmf, normal_ln_sf, normal_pdf, normal_sf,
     normal_z, pearson3_sf, student_sf,
 };

@@ -1,6 +1,6 @@
 //! A pass before the last look.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, EARLY_PART, EXTENSION_RESERVE, End, Judgement, Occasion, Question, Sample, Spending,
     Stratum, Tolerance, Verdict,
 };

@@ -1,6 +1,6 @@
 //! A judgement that goes on after an end that decided nothing.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, EXTENSION_RESERVE, End, Judgement, NoExtension, Occasion, Question, Sample, Spending,
     Stratum, Tolerance, Verdict, dist::binomial_sf,
 };

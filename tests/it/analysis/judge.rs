@@ -1,6 +1,6 @@
 //! What a judgement says, case by case.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, DesignFault, Deviation, End, Finding, Judgement, Occasion, Question, RunVariation,
     Sample, Sampling, Spending, Stratum, Tolerance, Verdict, family,
 };

@@ -1,6 +1,6 @@
 //! What is promised beforehand is what happens: promises beside simulations of the judgement itself.
 
-use choirmaster::analysis::{
+use analysis::{
     Clock, Counts, Design, Deviation, End, Judgement, Occasion, Question, Rounding, RunVariation, Sample,
     Spending, Stratum, Tolerance, Values, Verdict,
     power::{Kept, Power, PowerFault, Spread, chances, least_calls, level},
@@ -285,7 +285,7 @@ fn looks_cost_power_and_the_level_says_how_much() {
     assert!((level(end(1), 0.05) - 0.05).abs() < 1e-12);
     // Pocock's bounds take 1.26 times the data at 12 looks: (2.4865 √1.26 − 0.8416) standard deviations.
     let z = 2.4865 * 1.26_f64.sqrt() - 0.8416;
-    let expected = choirmaster::analysis::dist::normal_sf(z);
+    let expected = analysis::dist::normal_sf(z);
     assert!((level(end(12), 0.05) / expected - 1.0).abs() < 0.05, "{} {expected}", level(end(12), 0.05));
     assert!(level(End::Open { interval_ms: 1 }, 0.05) < 0.01);
 }

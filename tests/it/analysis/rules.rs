@@ -1,6 +1,6 @@
 //! Rules that hold for any data.
 
-use choirmaster::analysis::{
+use analysis::{
     Design, Finding, Histogram, Judgement, Occasion, Question, Sample, Stratum, Tolerance,
     rank::{Map, rank_sum, rank_sums},
     spread::Side,

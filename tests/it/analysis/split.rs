@@ -1,6 +1,6 @@
 //! Whether calls were shared out as ordered: one check over everything, as often as one likes.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, Judgement, Occasion, Question, Sample, Stratum, Tolerance, Verdict, dist::binomial_sf,
     split::Splits,
 };
@@ -102,7 +102,7 @@ fn what_the_judge_found_of_the_split_is_shown_with_the_verdict() {
     // However many calls there were, what is shown can be read again.
     let most = look([1 << 40, 1 << 30]).evidence;
     let written = serde_json::to_string(&most).unwrap();
-    assert_eq!(serde_json::from_str::<choirmaster::analysis::Evidence>(&written).unwrap(), most);
+    assert_eq!(serde_json::from_str::<analysis::Evidence>(&written).unwrap(), most);
 }
 
 #[test]

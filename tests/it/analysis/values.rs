@@ -1,6 +1,6 @@
 //! Times that merge exactly: whichever way they come together, and whatever somebody sends.
 
-use choirmaster::analysis::{
+use analysis::{
     Clock, Rounding, Values,
     values::{MAX_CALLS, MAX_DISTINCT},
 };

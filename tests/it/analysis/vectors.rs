@@ -1,6 +1,6 @@
 //! Answers of scipy and of full enumeration; `vectors/make.py` made them.
 
-use choirmaster::analysis::{
+use analysis::{
     dist::{binomial_cdf, binomial_sf, hypergeometric_pmf, normal_sf, normal_z, pearson3_sf, student_sf},
     exact::exact_tails,
     rank::{Alternative, Element, Map, normal_p, rank_sums, walk},

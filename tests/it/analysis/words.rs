@@ -1,10 +1,10 @@
 //! What a verdict says.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, End, Judgement, Occasion, Question, Sample, Spending, Stratum, Tolerance, Verdict,
 };
 
-fn rate(floor: f64, baseline: (u64, u64), canary: (u64, u64)) -> choirmaster::analysis::Finding {
+fn rate(floor: f64, baseline: (u64, u64), canary: (u64, u64)) -> analysis::Finding {
     let question = Question::Rate { floor };
     let design = Design { question, ..Design::new(Tolerance::Ratio(0.05)) };
     let counts = |(events, calls): (u64, u64)| Sample::Counts(Counts { calls, events });

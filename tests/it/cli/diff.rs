@@ -1,12 +1,12 @@
 //! What differs between two strategies, in lines.
 
-use choirmaster::{cli::release::differences, strategy};
+use choirmaster::cli::release::differences;
 use serde_json::Value;
 
 const CANARY: &str = include_str!("../../../releases/canary.yml");
 
 fn between(before: &str, after: &str) -> String {
-    let read = |text: &str| strategy::check(text).strategy.unwrap();
+    let read = |text: &str| language::check(text).strategy.unwrap();
     differences(&read(before), &read(after)).join("\n")
 }
 
@@ -139,10 +139,10 @@ fn changed(value: &Value) -> Vec<Value> {
 fn nothing_that_a_strategy_says_is_overlooked() {
     let mut seen = 0;
     for (_, text) in crate::strategy::samples() {
-        let strategy = strategy::check(&text).strategy.unwrap();
+        let strategy = language::check(&text).strategy.unwrap();
         for other in changed(&serde_json::to_value(&strategy).unwrap()) {
             // A word that is none of a few is no other strategy.
-            let Ok(other) = serde_json::from_value::<strategy::Strategy>(other) else { continue };
+            let Ok(other) = serde_json::from_value::<language::Strategy>(other) else { continue };
             if other == strategy {
                 continue;
             }

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use choirmaster::{
-    cli::demo::samples::{FILES, SAMPLES, TREE_SAMPLES, write_functions},
-    strategy::{self, check_bytes},
-};
+use choirmaster::cli::demo::samples::{FILES, SAMPLES, TREE_SAMPLES, write_functions};
+use language::check_bytes;
 
 use super::repository;
 
@@ -43,7 +41,7 @@ fn the_demo_plays_every_sample_that_any_fleet_can_run_and_has_every_function_wit
 #[test]
 fn the_samples_of_the_tree_have_the_names_of_their_files() {
     for sample in TREE_SAMPLES {
-        assert_eq!(strategy::check(sample.text).strategy.unwrap().id.as_str(), sample.id());
+        assert_eq!(language::check(sample.text).strategy.unwrap().id.as_str(), sample.id());
     }
 }
 
@@ -52,8 +50,8 @@ fn every_sample_can_be_packed_from_the_functions_that_the_demo_writes() {
     let folder = tempfile::tempdir().unwrap();
     write_functions(folder.path()).unwrap();
     for text in SAMPLES.iter().map(|sample| sample.text).chain(TREE_SAMPLES.map(|sample| sample.text)) {
-        let strategy = strategy::check(text).strategy.unwrap();
-        let limits = choirmaster::functions::Limits::default();
-        choirmaster::functions::from_folder(folder.path(), &strategy, &limits).unwrap();
+        let strategy = language::check(text).strategy.unwrap();
+        let limits = language::functions::Limits::default();
+        language::functions::from_folder(folder.path(), &strategy, &limits).unwrap();
     }
 }

@@ -194,7 +194,7 @@ fn states_have_colours_on_a_terminal_that_wants_them_and_nowhere_else() {
 fn who_finds_the_store_held_is_never_told_to_wait_for_no_time() {
     for (millis, said) in [(0, "wait 1 s,"), (1, "wait 1 s,"), (1_000, "wait 1 s,"), (1_001, "wait 2 s,")] {
         let retry_after = std::time::Duration::from_millis(millis);
-        let held = choirmaster::store::StoreError::Held { holder: "another".to_owned(), retry_after };
+        let held = store::StoreError::Held { holder: "another".to_owned(), retry_after };
         assert!(held.to_string().contains(said), "{held}");
     }
 }

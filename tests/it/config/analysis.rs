@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use choirmaster::strategy::check_at;
+use language::check_at;
 
 use super::load;
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use choirmaster::fleet::{NextAction, Offer, Stage};
+use choirmaster::simulated::{NextAction, Offer, Stage};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 

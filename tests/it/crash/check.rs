@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use choirmaster::fleet::Offer;
+use choirmaster::simulated::Offer;
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
 

@@ -111,7 +111,7 @@ impl Scene {
         let offered = Self::register(leader).await;
         let busy = Self::register(leader).await;
         let (release, text) = ("22".to_owned(), sample("canary", "22"));
-        let stage = choirmaster::strategy::check(&text).strategy.unwrap().stages[0].name.clone();
+        let stage = language::check(&text).strategy.unwrap().stages[0].name.clone();
         Call::post("/release", &text, "application/yaml").done(leader).await;
         for child in [&offered, &busy] {
             assert_eq!(Call::poll(child).done(leader).await["new_release"], release.as_str());

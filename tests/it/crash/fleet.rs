@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use choirmaster::fleet::{FleetConfig, FleetReport, Live, run};
+use choirmaster::simulated::{FleetConfig, FleetReport, Live, run};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

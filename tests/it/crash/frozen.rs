@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use choirmaster::{
-    model::{ChildId, ChildKey, Now, ReleaseId, StageStatus},
-    release::{
-        advance,
-        change::{Submitted, Variant},
-        command::{Command, Poll, Refusal, Reply, Seen},
-        settings::Settings,
-        state::State,
-        summary::{Summary, Times},
-    },
-    strategy,
+use heart::release::{
+    advance,
+    change::{Submitted, Variant},
+    command::{Command, Poll, Refusal, Reply, Seen},
+    settings::Settings,
+    state::State,
+    summary::{Summary, Times},
 };
+use model::{ChildId, ChildKey, Now, ReleaseId, StageStatus};
 
 use super::operator::sample;
 
@@ -59,7 +56,7 @@ impl Story {
 
     fn submit(&mut self, name: &str, id: &str) {
         let text = sample(name, id);
-        let strategy = strategy::check(&text).strategy.unwrap();
+        let strategy = language::check(&text).strategy.unwrap();
         let id = ReleaseId::parse(id).unwrap();
         let (strategy, text) = (Arc::new(strategy), text.as_str().into());
         let (digest, archive, upstream) = ([1; 32], [2; 32], None);
@@ -94,7 +91,7 @@ impl Story {
             f1_values: None,
             f2_values: None,
             why: None,
-            assignment: choirmaster::analysis::Assignment::Call,
+            assignment: analysis::Assignment::Call,
             effects: None,
             recount: None,
             strata: Vec::new(),
@@ -153,7 +150,7 @@ fn a_release_does_not_wait_for_ever_for_a_child_that_never_came_for_an_earlier_u
     story.fetch("r");
     story.submit("ab", "s");
     let open = |story: &Story, key| {
-        let release = story.state.release(choirmaster::model::ReleaseKey(key));
+        let release = story.state.release(model::ReleaseKey(key));
         release.is_some_and(|release| !release.state.is_over())
     };
     assert!(open(&story, 1));
@@ -171,7 +168,7 @@ fn an_undo_that_follows_a_missed_deadline_has_a_deadline_itself() {
     let mut story = Story::new();
     story.submit("canary", "r");
     story.fetch("r");
-    let key = choirmaster::model::ReleaseKey(0);
+    let key = model::ReleaseKey(0);
     for _ in 0..3 {
         story.served_ms += 16 * 60 * 1000;
         story.ask(&Command::Tick).unwrap();

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::app::{self, Options};
+use choirmaster::{app, app::Options};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::timeout;

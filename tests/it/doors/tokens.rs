@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use choirmaster::{
-    http::auth::{ChildTokens, Settings, Token},
-    strategy::render::ROLLOUT_STAGE,
-};
+use choirmaster::http::auth::{ChildTokens, Settings, Token};
+use language::render::ROLLOUT_STAGE;
 use serde_json::{Value, json};
 
 use super::routes;

@@ -3,18 +3,18 @@
 use std::{path::Path, sync::Arc};
 
 use choirmaster::{
-    app::{self, Manager, Options},
-    engine::{By, audit::Actor},
-    functions,
+    app,
+    app::{Manager, Options},
     http::context::PATIENCE,
-    model::ReleaseId,
-    release::{
-        change::Submitted,
-        command::{Command, Reply},
-        state::Release,
-    },
-    strategy,
 };
+use engine::{By, audit::Actor};
+use heart::release::{
+    change::Submitted,
+    command::{Command, Reply},
+    state::Release,
+};
+use language::functions;
+use model::ReleaseId;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -26,7 +26,7 @@ pub async fn start(folder: &Path) -> Manager {
 }
 
 pub async fn submit(manager: &Manager, text: &str) -> Reply {
-    let strategy = strategy::check(text).strategy.unwrap();
+    let strategy = language::check(text).strategy.unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let archive = functions::from_folder(root, &strategy, &functions::Limits::default()).unwrap();
     let submitted = Submitted {
@@ -76,7 +76,7 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
     let folder = tempfile::tempdir().unwrap();
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml")).unwrap();
-    let stage = strategy::check(&text).strategy.unwrap().stages[0].name.clone();
+    let stage = language::check(&text).strategy.unwrap().stages[0].name.clone();
     let manager = start(folder.path()).await;
     let (child, none) = poll(&manager, "").await;
     assert_eq!(none, "");
@@ -142,7 +142,7 @@ async fn waves_barriers_and_approvals_are_after_a_restart_as_they_were() {
         "{}\nrollout: {{order: waves, waves: [1, 2, 100%], approval: before_rollout, max_failed: 50%}}\n",
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml")).unwrap()
     );
-    let stage = strategy::check(&text).strategy.unwrap().stages[0].name.clone();
+    let stage = language::check(&text).strategy.unwrap().stages[0].name.clone();
     let mut manager = start(folder.path()).await;
     let mut children = Vec::new();
     for _ in 0..4 {
@@ -205,7 +205,7 @@ async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_no
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/two-stage.yml"));
     let text = text.unwrap();
-    let strategy = strategy::check(&text).strategy.unwrap();
+    let strategy = language::check(&text).strategy.unwrap();
     let manager = start(folder.path()).await;
     let mut children = Vec::new();
     for _ in 0..2 {
@@ -227,11 +227,11 @@ async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_no
     store.close().await.unwrap();
 
     let manager = start(folder.path()).await;
-    let whole = choirmaster::strategy::render::whole(&strategy, "two-stage");
+    let whole = language::render::whole(&strategy, "two-stage");
     for _ in 0..2 {
         assert_eq!(get(&manager, &fetch(&children[0])).await, (200, whole.clone()));
     }
-    let one = choirmaster::strategy::render::stage(&strategy, 0, "two-stage");
+    let one = language::render::stage(&strategy, 0, "two-stage");
     assert_eq!(get(&manager, &fetch(&children[1])).await, (200, one));
     // It walks on by itself, as it was told, and rolls out.
     for stage in ["Canary", "Comparison"] {

@@ -2,18 +2,16 @@
 
 use std::{fmt, path::Path, time::Duration};
 
-use choirmaster::{
-    engine::{self, Started, TaskSettings},
-    model::ChildId,
-    release::{command::Poll, settings::Settings},
-    store::{
-        Loader, Pruning, StoreError, Writer,
-        options::OpenOptions,
-        rows::{Batch, LeaseRow},
-        url,
-    },
-};
+use engine::{Started, TaskSettings};
 use futures_util::future::{BoxFuture, ready};
+use heart::release::{command::Poll, settings::Settings};
+use model::ChildId;
+use store::{
+    Loader, Pruning, StoreError, Writer,
+    options::OpenOptions,
+    rows::{Batch, LeaseRow},
+    url,
+};
 use tokio::time::{sleep, timeout};
 
 /// Longer than any trouble lasts.

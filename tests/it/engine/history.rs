@@ -3,10 +3,10 @@
 use std::{path::Path, time::Duration};
 
 use choirmaster::{
-    app::{self, Manager, Options},
-    release::command::Reply,
-    strategy,
+    app,
+    app::{Manager, Options},
 };
+use heart::release::command::Reply;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -25,7 +25,7 @@ fn sample(file: &str, id: &str) -> String {
 
 /// Submits a release of one stage, and is the child that takes it to its end.
 async fn roll_out(manager: &Manager, child: &str, text: &str) {
-    let strategy = strategy::check(text).strategy.unwrap();
+    let strategy = language::check(text).strategy.unwrap();
     let (id, stage) = (strategy.id.as_str().to_owned(), strategy.stages[0].name.clone());
     assert!(matches!(submit(manager, text).await, Reply::Submitted { created: true, .. }));
     for (offer, stage) in [(id.clone(), stage.as_str()), (format!("{id}.rollout"), "choirmaster rollout")] {

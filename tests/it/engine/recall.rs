@@ -1,6 +1,7 @@
 //! Calls about a release that is over and has left memory.
 
-use choirmaster::{engine::stats::Stats, http::context::PATIENCE};
+use choirmaster::http::context::PATIENCE;
+use engine::stats::Stats;
 
 use crate::world::{STAGE, World, strategy, summary};
 

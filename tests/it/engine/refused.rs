@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    engine::{By, EngineError},
-    release::{
-        command::{Command, Poll, Reply},
-        state::Profile,
-    },
-    store::{StoreError, rows::Batch},
-};
+use engine::{By, EngineError};
 use futures_util::future::join_all;
+use heart::release::{
+    command::{Command, Poll, Reply},
+    state::Profile,
+};
+use store::{StoreError, rows::Batch};
 
 use super::faulty::{first_poll, start};
 

@@ -8,11 +8,9 @@ use std::{
     thread,
 };
 
-use choirmaster::{
-    engine::By,
-    release::command::{Command, Reply},
-    store::{LEASE_TTL, StoreError, rows::Batch},
-};
+use engine::By;
+use heart::release::command::{Command, Reply};
+use store::{LEASE_TTL, StoreError, rows::Batch};
 
 use super::faulty::{PATIENCE, first_poll, start, wait_until};
 

@@ -8,11 +8,9 @@ use std::{
     },
 };
 
-use choirmaster::{
-    engine::By,
-    release::command::{Command, Reply},
-    store::{StoreError, rows::Batch},
-};
+use engine::By;
+use heart::release::command::{Command, Reply};
+use store::{StoreError, rows::Batch};
 
 use super::faulty::{PATIENCE, first_poll, start, wait_until};
 

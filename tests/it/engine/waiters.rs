@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::{
-    engine::waiters::{MAX_WAITERS_PER_CHILD, Waiters},
-    model::ChildKey,
-};
+use engine::waiters::{MAX_WAITERS_PER_CHILD, Waiters};
+use model::ChildKey;
 use tokio::time::timeout;
 
 /// Far longer than a wake-up takes.

@@ -1,6 +1,6 @@
 //! The manager's time, as a child knows it.
 
-use choirmaster::model::{ManagerClock, ManagerInstant};
+use model::{ManagerClock, ManagerInstant};
 
 #[test]
 fn the_median_of_five_answers_counts_and_half_its_round_trip_is_the_error() {

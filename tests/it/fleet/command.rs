@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use choirmaster::{
     cli::fleet::{FleetArgs, run},
-    fleet::{FleetConfig, Kind, Latency},
+    simulated::{FleetConfig, Kind, Latency},
 };
 use clap::Parser;
 

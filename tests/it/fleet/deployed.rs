@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use choirmaster::fleet::{AgentReport, Behaviour, Exit, FleetConfig, Latency, Live};
+use choirmaster::simulated::{AgentReport, Behaviour, Exit, FleetConfig, Latency, Live};
 use serde_json::json;
 
 use super::manager::{

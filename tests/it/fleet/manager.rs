@@ -17,7 +17,7 @@ use axum::{
     http::{Request, Response, StatusCode},
     serve::ListenerExt,
 };
-use choirmaster::fleet::{Faults, FleetConfig, FleetReport, run};
+use choirmaster::simulated::{Faults, FleetConfig, FleetReport, run};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    analysis::{Histogram, Rounding, Values},
-    fleet::{CallClock, FleetConfig, Kind, Live, MAX_SESSION_CALLS},
-};
+use analysis::{Histogram, Rounding, Values};
+use choirmaster::simulated::{CallClock, FleetConfig, Kind, Live, MAX_SESSION_CALLS};
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
 
@@ -134,7 +132,7 @@ async fn of_sessions(features: Vec<&'static str>) -> serde_json::Value {
     let config = FleetConfig { session_calls: 10, ..modern(manager.config()) };
     let (_, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
     for call in results(&calls) {
-        choirmaster::wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
+        wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
     }
     final_results(&calls)[0].body["stage_summaries"][0].clone()
 }
@@ -188,7 +186,7 @@ async fn its_results_are_results_that_the_wire_accepts() {
     let (_, calls) =
         manager.run_until(modern(manager.config()), |calls| !final_results(calls).is_empty()).await;
     for call in results(&calls) {
-        choirmaster::wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
+        wire::ResultRequest::parse(call.body.to_string().as_bytes()).unwrap();
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use choirmaster::{
-    analysis::{Clock, Rounding},
-    fleet::{Behaviour, Bounds, CallClock, Latency, Offer, StageCalls, area_of, go_duration},
-    wire::Histogram,
+use analysis::{Clock, Rounding};
+use choirmaster::simulated::{
+    Behaviour, Bounds, CallClock, Latency, Offer, StageCalls, area_of, go_duration,
 };
 use rand::{SeedableRng, rngs::StdRng};
+use wire::Histogram;
 
 const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 

@@ -1,6 +1,6 @@
 //! Which managers a tree has, and where they lie.
 
-use choirmaster::fleet::{
+use choirmaster::simulated::{
     Bounds, area_of,
     tree::{MAX_MANAGERS, Place, TreeSpec},
 };

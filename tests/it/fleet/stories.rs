@@ -3,7 +3,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use choirmaster::fleet::{self, AgentReport, FleetConfig, FleetReport, Live};
+use choirmaster::{
+    simulated,
+    simulated::{AgentReport, FleetConfig, FleetReport, Live},
+};
 use serde_json::Value;
 use tokio::{
     task::JoinHandle,
@@ -60,7 +63,7 @@ impl Story {
         config.faults.exit_after_rollback = 1.0;
         change(&mut config);
         let stop = CancellationToken::new();
-        let run = fleet::run(config, stop.clone(), |_| ());
+        let run = simulated::run(config, stop.clone(), |_| ());
         let agents = tokio::spawn(async move { run.await.unwrap() });
         let story = Self { world, stop, agents };
         story.until("/api/v1/children", |seen| seen["items"].as_array().unwrap().len() == AGENTS).await;

@@ -8,7 +8,7 @@ use std::{
 
 use choirmaster::{
     cli::fleet::summary,
-    fleet::{FleetConfig, FleetError, Kind, Live, Progress, run},
+    simulated::{FleetConfig, FleetError, Kind, Live, Progress, run},
 };
 use tokio_util::sync::CancellationToken;
 

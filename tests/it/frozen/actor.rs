@@ -1,6 +1,6 @@
 //! A child as deployed agents are, with in its hands what the earlier build gave it.
 
-use choirmaster::fleet::Offer;
+use choirmaster::simulated::Offer;
 use serde_json::{Map, Value, json};
 
 use crate::world::{World, summary};

@@ -25,8 +25,8 @@ mod wire;
 
 use std::path::PathBuf;
 
-use choirmaster::store::{options::OpenOptions, transfer, url};
 use serde_json::Value;
+use store::{options::OpenOptions, transfer, url};
 
 use crate::store::place::{Kind, Place};
 

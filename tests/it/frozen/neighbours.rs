@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::fleet::{self, FleetConfig, FleetReport};
+use choirmaster::{
+    simulated,
+    simulated::{FleetConfig, FleetReport},
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
@@ -109,7 +112,7 @@ impl Agents {
         config.traffic.new.errors = 0.0;
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { fleet::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

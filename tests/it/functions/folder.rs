@@ -1,6 +1,6 @@
 use std::{fs, path::Path};
 
-use choirmaster::functions::{ArchiveError, Limits, from_folder, from_upload};
+use language::functions::{ArchiveError, Limits, from_folder, from_upload};
 use zip::CompressionMethod;
 
 use super::{sound, strategy, zip_of};

@@ -6,7 +6,7 @@ mod upload;
 
 use std::io::{Cursor, Read, Write};
 
-use choirmaster::{functions::Archive, strategy::Strategy};
+use language::{Strategy, functions::Archive};
 use zip::{CompressionMethod, ZipArchive, ZipWriter, write::SimpleFileOptions};
 
 /// The reference strategy: `fns/sample_f1` and `fns/sample_f2`.

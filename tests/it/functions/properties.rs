@@ -1,4 +1,4 @@
-use choirmaster::functions::{Limits, from_upload};
+use language::functions::{Limits, from_upload};
 use proptest::prelude::*;
 use zip::CompressionMethod;
 

@@ -1,11 +1,11 @@
 use std::io::{Cursor, Write};
 
-use choirmaster::functions::{ArchiveError, Limits, from_upload};
+use language::functions::{ArchiveError, Limits, from_upload};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use super::{entries, sound, strategy, zip_of};
 
-fn upload(files: &[(&str, &[u8])]) -> Result<choirmaster::functions::Archive, ArchiveError> {
+fn upload(files: &[(&str, &[u8])]) -> Result<language::functions::Archive, ArchiveError> {
     from_upload(&zip_of(files, CompressionMethod::Deflated), &strategy(), &Limits::default())
 }
 

@@ -3,10 +3,8 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue};
-use choirmaster::{
-    http::address::{Network, Proxies},
-    model::address::for_limits,
-};
+use choirmaster::http::address::{Network, Proxies};
+use model::address::for_limits;
 
 fn proxies(networks: &[&str]) -> Proxies {
     Proxies(networks.iter().map(|network| network.parse().unwrap()).collect())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster::fleet::{self, FleetConfig};
+use choirmaster::{simulated, simulated::FleetConfig};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -55,7 +55,7 @@ async fn every_order_leads_all_agents_to_the_end_and_survives_a_restart(place: &
     config.traffic.calls_per_second = 500.0;
     config.traffic.new.errors = 0.0;
     let stop = CancellationToken::new();
-    let agents = tokio::spawn(fleet::run(config, stop.clone(), |_| ()));
+    let agents = tokio::spawn(simulated::run(config, stop.clone(), |_| ()));
     until(&world, "/api/v1/children", |seen| seen["items"].as_array().unwrap().len() == AGENTS).await;
     let orders = [
         ("parallel", ""),

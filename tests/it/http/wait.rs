@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use choirmaster::fleet::{self, FleetConfig, Kind};
+use choirmaster::{
+    simulated,
+    simulated::{FleetConfig, Kind},
+};
 use serde_json::{Value, json};
 use sqlx::Connection as _;
 use tokio::{
@@ -399,7 +402,7 @@ async fn simulated_modern_children_wait_for_a_release_and_run_it() {
         pace: 0.01,
         ..FleetConfig::default()
     };
-    let fleet = tokio::spawn(fleet::run(config, stop.clone(), |_| ()));
+    let fleet = tokio::spawn(simulated::run(config, stop.clone(), |_| ()));
     waiting(&world, 5).await;
     world.submit(&strategy("a")).await.ok();
     let began = Instant::now();

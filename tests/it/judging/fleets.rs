@@ -20,11 +20,9 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::{
-    analysis::dist::binomial_sf,
-    engine::clock::Source,
-    fleet::{FleetConfig, Kind, Latency},
-};
+use analysis::dist::binomial_sf;
+use choirmaster::simulated::{FleetConfig, Kind, Latency};
+use engine::clock::Source;
 use serde_json::Value;
 use tokio::{
     runtime,

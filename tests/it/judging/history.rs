@@ -1,7 +1,7 @@
 //! Fleets whose children differ in speed: what the release before measured of each of them makes the next one decide with the
 //! calls that the first one found too few.
 
-use choirmaster::fleet::{FleetConfig, Kind};
+use choirmaster::simulated::{FleetConfig, Kind};
 use serde_json::Value;
 
 use super::{Agents, judged, look_until, registered};

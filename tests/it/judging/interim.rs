@@ -1,9 +1,7 @@
 //! Looks while a stage goes on, at what children report of it before its end.
 
-use choirmaster::{
-    analysis::Histogram,
-    fleet::{FleetConfig, Kind},
-};
+use analysis::Histogram;
+use choirmaster::simulated::{FleetConfig, Kind};
 use serde_json::{Value, json};
 
 use super::{Agents, events, in_state, judged, look_until, registered};

@@ -21,9 +21,10 @@ use std::{
 use axum::{Router, extract::Query, http::StatusCode, routing::get};
 use choirmaster::{
     app::Options,
-    fleet::{self, FleetConfig, FleetReport},
-    strategy::analysis::providers::Providers,
+    simulated,
+    simulated::{FleetConfig, FleetReport},
 };
+use language::analysis::providers::Providers;
 use serde_json::Value;
 use tokio::{
     net::TcpListener,
@@ -113,7 +114,7 @@ impl Agents {
         change(&mut config);
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { fleet::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use axum::{Json, Router, extract::Query, routing::get};
-use choirmaster::{app::Options, strategy::analysis::providers::Providers};
+use choirmaster::app::Options;
+use language::analysis::providers::Providers;
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 

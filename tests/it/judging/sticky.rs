@@ -1,9 +1,7 @@
 //! Calls of sessions, all of which go to one version: judged by the groups that children tell apart, and no evidence without.
 
-use choirmaster::{
-    analysis::{Clock, Rounding, Values, Verdict},
-    fleet::Kind,
-};
+use analysis::{Clock, Rounding, Values, Verdict};
+use choirmaster::simulated::Kind;
 use serde_json::{Value, json};
 
 use super::{Agents, in_state, judged, look_until, registered};

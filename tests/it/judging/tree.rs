@@ -5,16 +5,15 @@
 
 use std::time::Duration;
 
+use analysis::{
+    Design, End, Judgement, Occasion, RunVariation, Sample, Sampling, Spending, Stratum, Tolerance, Verdict,
+};
 use choirmaster::{
-    analysis::{
-        Design, End, Judgement, Occasion, RunVariation, Sample, Sampling, Spending, Stratum, Tolerance,
-        Verdict,
-    },
     app::Options,
-    fleet::{AgentReport, FleetReport, Live},
-    strategy::analysis::providers::Providers,
+    simulated::{AgentReport, FleetReport, Live},
 };
 use futures_util::future::join_all;
+use language::analysis::providers::Providers;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 

@@ -1,9 +1,7 @@
 //! Releases over a tree, judged where they were planned by what the agents two levels below report.
 
-use choirmaster::{
-    analysis::Histogram,
-    fleet::{Behaviour, FleetConfig, Kind},
-};
+use analysis::Histogram;
+use choirmaster::simulated::{Behaviour, FleetConfig, Kind};
 use serde_json::{Value, json};
 
 use super::{

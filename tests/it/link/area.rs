@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use choirmaster::{
-    link::area::{MAX_POSITIONS, Reported, reported},
-    model::area,
-};
 use geo::{Contains as _, CoordsIter as _, MultiPolygon, PreparedGeometry, Relate as _};
+use heart::link::area::{MAX_POSITIONS, Reported, reported};
+use model::area;
 use proptest::prelude::*;
 
 /// Children of one case that are looked at: a relation takes milliseconds in a build that is not optimised.

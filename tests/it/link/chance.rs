@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use choirmaster::link::{Act, Answer, Call, CallId, Polled, Trouble};
+use heart::link::{Act, Answer, Call, CallId, Polled, Trouble};
 use proptest::prelude::*;
 
 use super::{Bench, POLL_MS, away, facts};

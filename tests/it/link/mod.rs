@@ -4,11 +4,11 @@ mod area;
 mod chance;
 mod rules;
 
-use choirmaster::{
+use heart::{
     link::{Act, Answer, Call, CallId, Facts, FromAbove, Link, Pause, Polled, Settings, Trouble},
-    model::ReleaseId,
     release::upstream::Waiting,
 };
+use model::ReleaseId;
 
 /// Between two polls, in milliseconds.
 const POLL_MS: u64 = 3_000;

@@ -1,13 +1,13 @@
 //! One rule a test.
 
-use choirmaster::link::{Act, Answer, Call, Errand, Polled, Question, Said, Trouble, WAIT_MS};
+use heart::link::{Act, Answer, Call, Errand, Polled, Question, Said, Trouble, WAIT_MS};
 
 use super::{Bench, OWN, POLL_MS, away, facts, polled};
 
 #[test]
 fn nobody_is_called_before_there_is_an_area_to_report() {
-    let settings = choirmaster::link::Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
-    let mut link = choirmaster::link::Link::new(settings, 0);
+    let settings = heart::link::Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
+    let mut link = heart::link::Link::new(settings, 0);
     assert_eq!(link.next(0), None);
     assert_eq!(link.wake(), None);
     link.below(true);
@@ -154,7 +154,7 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
             }
         }
     }
-    assert!(bench.now >= choirmaster::link::GIVE_UP_AFTER_MS);
+    assert!(bench.now >= heart::link::GIVE_UP_AFTER_MS);
     assert!(matches!(said.as_slice(), [Act::Say(Said::ResultGivenUp { .. }), Act::Done(_)]), "{said:?}");
 }
 
@@ -430,7 +430,7 @@ fn measured(bench: &mut Bench, stage: u8) {
 }
 
 /// The calls about it that are due; what else is to be done goes unanswered.
-fn interims(bench: &mut Bench) -> Vec<choirmaster::link::CallId> {
+fn interims(bench: &mut Bench) -> Vec<heart::link::CallId> {
     let calls = bench.calls();
     calls.into_iter().filter(|(_, call)| matches!(call, Call::Interim { .. })).map(|(id, _)| id).collect()
 }

@@ -1,10 +1,8 @@
 //! The part of a target that a manager below is told of.
 
-use choirmaster::{
-    plan::clipped,
-    strategy::{Target, TargetArea},
-};
 use geo::Area as _;
+use heart::plan::clipped;
+use language::{Target, TargetArea};
 
 fn square(west: f64, south: f64, east: f64, north: f64) -> TargetArea {
     TargetArea(vec![vec![vec![[west, south], [east, south], [east, north], [west, north], [west, south]]]])

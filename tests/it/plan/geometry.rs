@@ -1,8 +1,6 @@
-use choirmaster::{
-    model::ChildKey,
-    plan::{AreaIndex, Cover, ENTRY_BYTES, Lies, Shape},
-};
 use geo::MultiPolygon;
+use heart::plan::{AreaIndex, Cover, ENTRY_BYTES, Lies, Shape};
+use model::ChildKey;
 
 use super::{rectangle, strategy};
 

@@ -1,10 +1,10 @@
 //! Releases that start go to whom the planner names, and the state's index follows the children.
 
-use choirmaster::{
-    model::Exclusion,
+use heart::{
     plan::AreaIndex,
     release::{command::Reply, state::State},
 };
+use model::Exclusion;
 
 use super::rectangle;
 use crate::release::world::{World, canary, manager};

@@ -11,11 +11,9 @@ mod reasons;
 
 use std::collections::BTreeMap;
 
-use choirmaster::{
-    model::{Capabilities, ChildKey, Cordon},
-    plan::{AreaIndex, Candidate, Fleet, Plan, plan},
-    strategy::Strategy,
-};
+use heart::plan::{AreaIndex, Candidate, Fleet, Plan, plan};
+use language::Strategy;
+use model::{Capabilities, ChildKey, Cordon};
 
 use crate::strategy::{REFERENCE, load};
 

@@ -1,7 +1,5 @@
-use choirmaster::{
-    plan::{Point, Shape, metres_from, plan},
-    strategy::{Amount, Order, Rollout},
-};
+use heart::plan::{Point, Shape, metres_from, plan};
+use language::{Amount, Order, Rollout};
 use proptest::prelude::*;
 
 use super::{Child, Children, planned, rectangle, strategy};

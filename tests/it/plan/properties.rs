@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use choirmaster::{
-    model::{Capabilities, ChildKey, Cordon},
-    plan::{AreaIndex, Cover, Lies, Shape, plan, why_not},
-    strategy::{Partial, Strategy, Target, TargetArea},
-};
 use geo::{
     Coord, LineString, MultiPolygon, Polygon, Relate, Validation, coordinate_position::CoordPos,
     dimensions::Dimensions,
 };
+use heart::plan::{AreaIndex, Cover, Lies, Shape, plan, why_not};
+use language::{Partial, Strategy, Target, TargetArea};
+use model::{Capabilities, ChildKey, Cordon};
 use proptest::prelude::*;
 
 use super::{Child, Children, strategy};

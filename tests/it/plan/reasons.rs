@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use choirmaster::model::{Capabilities, Cordon, Exclusion};
+use model::{Capabilities, Cordon, Exclusion};
 
 use super::{Child, members, planned, reasons, rectangle, strategy};
 

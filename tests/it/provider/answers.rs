@@ -1,9 +1,7 @@
 //! What is wrong before anybody looks into an answer, for every type of provider.
 
-use choirmaster::{
-    provider::{ProviderError, Registry},
-    strategy::analysis::providers::Providers,
-};
+use language::analysis::providers::Providers;
+use ports::provider::{ProviderError, Registry};
 
 use super::{
     fetch, provider,

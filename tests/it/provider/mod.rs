@@ -10,10 +10,8 @@ pub mod written;
 
 use std::sync::Arc;
 
-use choirmaster::{
-    provider::{Ask, Provider, ProviderError, Registry, Samples, Window},
-    strategy::analysis::providers::Providers,
-};
+use language::analysis::providers::Providers;
+use ports::provider::{Ask, Provider, ProviderError, Registry, Samples, Window};
 
 /// The provider `it` of a file with these keys.
 pub fn provider(keys: &str) -> Arc<dyn Provider> {

@@ -1,6 +1,6 @@
 //! What Prometheus, or what pretends to be one, may answer.
 
-use choirmaster::provider::{ProviderError, Samples};
+use ports::provider::{ProviderError, Samples};
 
 use super::{WINDOW, fetch, provider, stub::Stub};
 

@@ -1,7 +1,5 @@
-use choirmaster::{
-    provider::{Ask, ProviderError},
-    strategy::analysis::Escape,
-};
+use language::analysis::Escape;
+use ports::provider::{Ask, ProviderError};
 
 use super::{WINDOW, fetch, provider, stub::Stub};
 

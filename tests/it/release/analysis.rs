@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Verdict},
-    model::StageStatus,
-    release::{
-        analysis::{Look, Metered, Standing},
-        command::{Command, Refusal},
-    },
+use analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Verdict};
+use heart::release::{
+    analysis::{Look, Metered, Standing},
+    command::{Command, Refusal},
 };
+use model::StageStatus;
 
 use proptest::prelude::*;
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{ChildStatus, Outcome, StageStatus},
-    release::command::{Form, Refusal},
-};
+use heart::release::command::{Form, Refusal};
+use model::{ChildStatus, Outcome, StageStatus};
 
 use super::world::{AB, World, canary, numbered, strategy_text, summary, two_stage};
 

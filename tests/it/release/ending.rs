@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{Exclusion, Outcome, StageStatus},
-    release::{
-        command::Command,
-        ending::{Cause, Ending},
-        manager::Agents,
-        summary::Summary,
-    },
+use heart::release::{
+    command::Command,
+    ending::{Cause, Ending},
+    manager::Agents,
+    summary::Summary,
 };
+use model::{Exclusion, Outcome, StageStatus};
 
 use super::world::{World, canary, numbered, summary};
 

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{ChildStatus, Outcome, StageStatus},
-    release::{
-        change::Change,
-        command::{Form, Refusal},
-    },
-    strategy::render::{ROLLOUT_STAGE, UNDO_STAGE},
+use heart::release::{
+    change::Change,
+    command::{Form, Refusal},
 };
+use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
+use model::{ChildStatus, Outcome, StageStatus};
 
 use super::world::{
     AB, WAIT, World, canary, forked, manager, numbered, strategy_text, summary, two_functions, two_stage,
@@ -266,7 +264,7 @@ fn an_aborted_retry_takes_nothing_back_where_a_later_release_changed_the_functio
         world.report(child, "7", summary("Canary", status)).unwrap();
     }
     world.roll_out(&good);
-    world.cordon(&bad, choirmaster::model::Cordon::Cordoned);
+    world.cordon(&bad, model::Cordon::Cordoned);
     world.submit(&canary("8", "a"));
     world.succeed(&good, "Canary");
     world.retry("7").unwrap();

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{ChildStatus, Outcome, StageStatus},
-    release::command::{Command, Form, Refusal},
-    strategy::render::{ROLLOUT_STAGE, UNDO_STAGE},
-};
+use heart::release::command::{Command, Form, Refusal};
+use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
+use model::{ChildStatus, Outcome, StageStatus};
 
 use super::world::{AB, WAIT, World, strategy_text, summary};
 

@@ -1,12 +1,10 @@
 //! Which releases may leave the history, and what that leaves.
 
-use choirmaster::{
-    model::StageStatus,
-    release::{
-        advance,
-        command::{Command, Refusal},
-    },
+use heart::release::{
+    advance,
+    command::{Command, Refusal},
 };
+use model::StageStatus;
 
 use super::world::{World, canary, summary};
 

@@ -1,17 +1,15 @@
 //! What a child that is a manager is handed, how its agents are counted, and what it is told when a release is taken back.
 
-use choirmaster::{
-    model::{FEATURE_CLASSES, FEATURE_INTERIM, StageStatus},
-    release::{
-        change::Change,
-        command::{Command, Form, Reply},
-        manager::Agents,
-        state::ReleaseState,
-        summary::Summary,
-        turn,
-    },
-    strategy::{check_from_above, render_full},
+use heart::release::{
+    change::Change,
+    command::{Command, Form, Reply},
+    manager::Agents,
+    state::ReleaseState,
+    summary::Summary,
+    turn,
 };
+use language::{check_from_above, render_full};
+use model::{FEATURE_CLASSES, FEATURE_INTERIM, StageStatus};
 use proptest::prelude::*;
 
 use super::world::{AB, WAIT, World, canary, manager, strategy_text, summary, two_functions, two_stage};

@@ -1,19 +1,17 @@
 //! What a fleet measured, from reports of children to a verdict.
 
-use choirmaster::{
-    analysis::{
-        Assignment, Design, Finding, Histogram, Judgement, Occasion, Question, Tolerance, Verdict,
-        effects::Children, values::GAMMA,
-    },
-    model::StageStatus,
-    release::{
-        manager::Agents,
-        measured::{effects, judged},
-        strata::{Strata, Stratum, Understood},
-        summary::{Reported, Summary},
-    },
-    strategy::{Stage, analysis::ChildMetric, check_stored},
+use analysis::{
+    Assignment, Design, Finding, Histogram, Judgement, Occasion, Question, Tolerance, Verdict,
+    effects::Children, values::GAMMA,
 };
+use heart::release::{
+    manager::Agents,
+    measured::{effects, judged},
+    strata::{Strata, Stratum, Understood},
+    summary::{Reported, Summary},
+};
+use language::{Stage, analysis::ChildMetric, check_stored};
+use model::StageStatus;
 
 use super::world::summary;
 use crate::analysis::random::Random;
@@ -160,13 +158,13 @@ fn of_few_children_it_is_said_that_the_verdict_is_about_them() {
 #[test]
 fn numbers_that_cant_be_sums_over_children_are_refused() {
     let with = |effects: [f64; 5]| {
-        let summary = choirmaster::wire::child::StageSummary {
+        let summary = wire::child::StageSummary {
             effects: Some(serde_json::from_value(serde_json::json!({"times": effects})).unwrap()),
-            ..choirmaster::wire::child::StageSummary::without_calls(StageStatus::Completed)
+            ..wire::child::StageSummary::without_calls(StageStatus::Completed)
         };
         let body =
             serde_json::json!({"id": "a", "release_id": "r", "stage_summaries": [summary], "next_stage": ""});
-        choirmaster::wire::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
+        wire::child::ResultRequest::parse(body.to_string().as_bytes()).is_ok()
     };
     assert!(with([2.0, 30.0, 500.0, 3.0, 1.0]));
     let wrong = [

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use choirmaster::{
-    model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
+use heart::{
     plan,
     release::{
         assignment::{Assignment, Slot},
@@ -15,8 +14,9 @@ use choirmaster::{
         turn::{Turn, turn},
         waiting_offer,
     },
-    strategy::Order,
 };
+use language::Order;
+use model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus};
 
 use super::world::World;
 

@@ -1,10 +1,8 @@
 //! An agent is never handed more than one stage, and whatever becomes of it, the base version is what is left.
 
-use choirmaster::{
-    model::{ChildStatus, Outcome, StageStatus},
-    release::command::{Form, Refusal},
-    strategy::render::ROLLOUT_STAGE,
-};
+use heart::release::command::{Form, Refusal};
+use language::render::ROLLOUT_STAGE;
+use model::{ChildStatus, Outcome, StageStatus};
 
 use super::world::{AB, World, canary, numbered, strategy_text, summary, two_stage};
 

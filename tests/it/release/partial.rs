@@ -1,13 +1,11 @@
 //! `partial: allow`: a child runs the functions that it can, and passes over the others.
 
-use choirmaster::{
-    model::{Capabilities, ChildStatus, Exclusion, Outcome, StageStatus},
-    release::{
-        command::{Command, Form},
-        state::Profile,
-    },
-    strategy::render::ROLLOUT_STAGE,
+use heart::release::{
+    command::{Command, Form},
+    state::Profile,
 };
+use language::render::ROLLOUT_STAGE;
+use model::{Capabilities, ChildStatus, Exclusion, Outcome, StageStatus};
 
 use super::world::{WAIT, World, manager, strategy_text, summary};
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use choirmaster::{model::StageStatus, release::precedent::Time, strategy::render::ROLLOUT_STAGE};
+use heart::release::precedent::Time;
+use language::render::ROLLOUT_STAGE;
+use model::StageStatus;
 
 use super::world::{World, canary, summary};
 

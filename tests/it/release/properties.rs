@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{Cordon, Now, StageStatus},
-    release::{
-        command::{Command, Refusal},
-        offer::{OfferKind, OfferName},
-        state::ReleaseState,
-    },
-    strategy::{self, render},
+use heart::release::{
+    command::{Command, Refusal},
+    offer::{OfferKind, OfferName},
+    state::ReleaseState,
 };
+use language::render;
+use model::{Cordon, Now, StageStatus};
 use proptest::prelude::*;
 
 use super::{
@@ -291,7 +289,7 @@ impl Run {
             }
             Deed::Submit(index) => {
                 let text = texts().swap_remove(*index);
-                self.command(submission(strategy::check(&text).strategy.unwrap(), &text));
+                self.command(submission(language::check(&text).strategy.unwrap(), &text));
             }
             Deed::Pause(index) => {
                 self.command(Command::Pause { release: release(*index), reason: String::new() });

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    analysis::{
-        Clock, Design, Judgement, Occasion, Rounding, Sample, Stratum, Tolerance, Values, Verdict,
-        dist::binomial_cdf, effects::Children,
-    },
-    model::StageStatus,
-    release::{
-        measured::{effects, judged},
-        prospect::{Known, Measured, Observed, Prospect, Reporting, prospects},
-        strata::Strata,
-        summary::Summary,
-    },
-    strategy::{Stage, Strategy, analysis::ChildMetric, check_stored},
+use analysis::{
+    Clock, Design, Judgement, Occasion, Rounding, Sample, Stratum, Tolerance, Values, Verdict,
+    dist::binomial_cdf, effects::Children,
 };
+use heart::release::{
+    measured::{effects, judged},
+    prospect::{Known, Measured, Observed, Prospect, Reporting, prospects},
+    strata::Strata,
+    summary::Summary,
+};
+use language::{Stage, Strategy, analysis::ChildMetric, check_stored};
+use model::StageStatus;
 
 use super::world::summary;
 use crate::analysis::random::Random;

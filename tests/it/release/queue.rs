@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::StageStatus,
-    release::command::Refusal,
-    strategy::render::{ROLLOUT_STAGE, UNDO_STAGE},
-};
+use heart::release::command::Refusal;
+use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
+use model::StageStatus;
 
 use super::world::{WAIT, World, canary, strategy_text, summary};
 

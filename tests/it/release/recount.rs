@@ -3,19 +3,17 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{Outcome, StageStatus},
-    release::{
-        change::Change,
-        command::{Command, Form},
-        ending::Cause,
-        manager::{Agents, FEATURE_RETRY},
-        state::Profile,
-        summary::Summary,
-        upstream::{Upstream, led},
-    },
-    strategy::{self, render_full},
+use heart::release::{
+    change::Change,
+    command::{Command, Form},
+    ending::Cause,
+    manager::{Agents, FEATURE_RETRY},
+    state::Profile,
+    summary::Summary,
+    upstream::{Upstream, led},
 };
+use language::render_full;
+use model::{Outcome, StageStatus};
 
 use super::world::{World, canary, manager, submission, summary};
 
@@ -39,7 +37,7 @@ fn counts(participants: u32, succeeded: u32, failed: u32) -> Agents {
 
 /// Submits what the parent offers.
 fn offered(world: &mut World, text: &str) {
-    let checked = strategy::check(text).strategy.unwrap();
+    let checked = language::check(text).strategy.unwrap();
     let Command::Submit { mut submission, dry_run } = submission(led(checked), text) else { unreachable!() };
     submission.upstream = Some(Upstream::new(submission.id.to_string()));
     world.command(&Command::Submit { submission, dry_run }).unwrap();
@@ -155,7 +153,7 @@ fn a_retry_at_the_top_reaches_the_failures_below_a_manager_that_succeeded() {
     let fetched = world.fetch(&id, &offer).unwrap();
     let text = render_full::whole(&fetched.strategy);
     assert!(text.ends_with("from_above: {continues: \"21\", retries: true}\n"), "{text}");
-    let again = strategy::check_from_above(text.as_bytes()).strategy.unwrap();
+    let again = language::check_from_above(text.as_bytes()).strategy.unwrap();
     assert_eq!(again, *fetched.strategy);
     world.report(&id, "21.r2", of_agents(StageStatus::Completed, counts(4, 4, 0), None)).unwrap();
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);

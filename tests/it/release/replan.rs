@@ -1,13 +1,11 @@
 //! Children that are not what they were: what they have begun goes on, what they have not is planned anew.
 
-use choirmaster::{
-    model::{Capabilities, ChildStatus, Cordon, Exclusion, Outcome, StageStatus},
-    release::{
-        change::Change,
-        command::{Command, Form, Refusal},
-        state::Profile,
-    },
+use heart::release::{
+    change::Change,
+    command::{Command, Form, Refusal},
+    state::Profile,
 };
+use model::{Capabilities, ChildStatus, Cordon, Exclusion, Outcome, StageStatus};
 
 use super::world::{WAIT, World, canary, strategy_text, summary};
 

@@ -2,14 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use choirmaster::{
-    model::{ChildStatus, Cordon, Exclusion, Outcome, StageStatus},
-    release::{
-        command::{Form, Refusal},
-        state::State,
-    },
-    strategy::render::{ROLLOUT_STAGE, UNDO_STAGE},
+use heart::release::{
+    command::{Form, Refusal},
+    state::State,
 };
+use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
+use model::{ChildStatus, Cordon, Exclusion, Outcome, StageStatus};
 
 use super::world::{
     WAIT, World, canary, forked, histogram, manager, numbered, strategy_text, summary, two_functions,
@@ -392,7 +390,7 @@ fn an_offer_behind_another_release_is_not_offered_yet() {
 
 #[test]
 fn a_stage_can_be_ended_for_all_who_are_in_it() {
-    use choirmaster::release::command::Command;
+    use heart::release::command::Command;
     let (mut world, child) = world_with(&canary("7", "sieve"));
     world.take(&child);
     world.command(&Command::EndStageNow { release: "7".into(), stage: "Canary".into() }).unwrap();

@@ -1,12 +1,10 @@
 //! A stage that an operator skips: passed over by those who have not begun it, ended by those who are in it.
 
-use choirmaster::{
-    model::StageStatus,
-    release::{
-        command::{Command, Form, Refusal},
-        offer::Piece,
-    },
+use heart::release::{
+    command::{Command, Form, Refusal},
+    offer::Piece,
 };
+use model::StageStatus;
 
 use super::world::{AB, WAIT, World, canary, strategy_text, summary};
 

@@ -3,19 +3,16 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use choirmaster::{
-    model::{ChildId, ChildKind, StageStatus, steps},
-    release::{
-        advance,
-        command::{Command, Poll, Reply, Seen},
-        settings::Settings,
-        state::{Profile, State},
-    },
-    strategy,
+use heart::release::{
+    advance,
+    command::{Command, Poll, Reply, Seen},
+    settings::Settings,
+    state::{Profile, State},
 };
+use model::{ChildId, ChildKind, StageStatus, steps};
 
 use super::world::{canary, submission, summary};
-use choirmaster::model::{ChildKey, Now};
+use model::{ChildKey, Now};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 
@@ -120,7 +117,7 @@ impl Fleet {
 
     fn submit(&mut self, id: &str, function: &str) {
         let text = canary(id, function);
-        let strategy = strategy::check(&text).strategy.unwrap();
+        let strategy = language::check(&text).strategy.unwrap();
         self.prepare(&submission(strategy, &text));
     }
 
@@ -205,7 +202,7 @@ fn nor_with_the_managers_in_a_release() {
             fleet.poll_as_manager(Some(id));
         }
         let text = canary("7", "a") + "rollout: {max_in_progress: 500}\n";
-        fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+        fleet.prepare(&submission(language::check(&text).strategy.unwrap(), &text));
         for id in ids.iter().take(50) {
             fleet.poll_as_manager(Some(id));
             fleet.call(&Command::Fetch { child: id.clone(), offer: "7".to_owned() });
@@ -223,7 +220,7 @@ fn nor_with_others_when_one_child_has_a_part_in_all_releases() {
         let mut fleet = Fleet::new();
         let ids = fleet.register(children, |at| format!("area {at}"));
         for id in &ids[1..] {
-            let (child, cordon) = (id.clone(), choirmaster::model::Cordon::Cordoned);
+            let (child, cordon) = (id.clone(), model::Cordon::Cordoned);
             fleet.call(&Command::Cordon { child, cordon });
         }
         for release in 0..RELEASES {
@@ -252,7 +249,7 @@ fn nor_with_releases_of_others() {
         for release in 0..releases {
             let text = canary(&format!("r{release}"), &format!("f{release}"));
             let text = format!("{text}target: {{labels: {{pair: p{release}}}}}\n");
-            let strategy = strategy::check(&text).strategy.unwrap();
+            let strategy = language::check(&text).strategy.unwrap();
             fleet.prepare(&submission(strategy, &text));
         }
         assert_eq!(fleet.state.releases.len(), releases);
@@ -300,7 +297,7 @@ fn costs_beside(releases: usize, text: impl Fn(usize) -> String) -> [u64; 3] {
     let ids = fleet.register(1, |_| "everywhere".to_owned());
     for release in 0..releases {
         let text = text(release);
-        fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+        fleet.prepare(&submission(language::check(&text).strategy.unwrap(), &text));
     }
     assert_eq!(fleet.state.releases.len(), releases);
     (fleet.most, fleet.most_in_a_tick) = (0, 0);
@@ -345,7 +342,7 @@ fn nor_with_the_corners_of_a_target() {
     };
     let mut fleet = Fleet::new();
     let ids = fleet.register(1, square);
-    fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+    fleet.prepare(&submission(language::check(&text).strategy.unwrap(), &text));
     // The first prepares it.
     fleet.poll(Some(&ids[0]), &square(30));
     fleet.most = 0;
@@ -367,7 +364,7 @@ fn apart(releases: usize, children: usize) -> Fleet {
     for at in 0..releases {
         let text = canary(&format!("r{at}"), &format!("f{at}"));
         let text = format!("{text}target: {{labels: {{place: p{at}}}}}\n");
-        fleet.prepare(&submission(strategy::check(&text).strategy.unwrap(), &text));
+        fleet.prepare(&submission(language::check(&text).strategy.unwrap(), &text));
     }
     assert_eq!(fleet.state.releases.len(), releases);
     (fleet.most, fleet.most_in_a_tick) = (0, 0);

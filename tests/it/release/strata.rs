@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use choirmaster::{
-    analysis::{
-        Assignment, Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding,
-        Sample, Tolerance, Values, classes::class_of, histogram::MAX_BUCKETS, values::GAMMA,
-    },
-    model::{ChildKey, StageStatus},
-    release::{
-        classes::Classes,
-        manager::Agents,
-        strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Stratum, Understood, one_form},
-        summary::{Histogram as Bounds, Reported, Summary, Times},
-    },
+use analysis::{
+    Assignment, Clock, Counts, Design, Finding, Histogram, HistogramFault, Judgement, Occasion, Rounding,
+    Sample, Tolerance, Values, classes::class_of, histogram::MAX_BUCKETS, values::GAMMA,
 };
+use heart::release::{
+    classes::Classes,
+    manager::Agents,
+    strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Stratum, Understood, one_form},
+    summary::{Histogram as Bounds, Reported, Summary, Times},
+};
+use model::{ChildKey, StageStatus};
 use proptest::prelude::*;
 
 use super::world::summary;
@@ -140,7 +138,7 @@ fn judge(strata: &BTreeMap<(u8, u32), [Values; 2]>) -> Finding {
         .zip(strata)
         .map(|(interval, ((split, _), [base, new]))| {
             let side = |side: &Values| Sample::Measured(side.clone());
-            choirmaster::analysis::Stratum::new(format!("split {split}"), interval, side(base), side(new))
+            analysis::Stratum::new(format!("split {split}"), interval, side(base), side(new))
         })
         .collect();
     judgement.look(&strata, 0, Occasion::Last)

@@ -2,15 +2,13 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use choirmaster::{
-    model::{ChildStatus, Exclusion, Outcome, StageStatus},
-    release::{
-        change::Change,
-        command::{Command, Form, Refusal},
-        state::Counts,
-    },
-    strategy::render::UNDO_STAGE,
+use heart::release::{
+    change::Change,
+    command::{Command, Form, Refusal},
+    state::Counts,
 };
+use language::render::UNDO_STAGE;
+use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 use super::world::{AB, WAIT, World, canary, strategy_text, summary};
 
@@ -465,9 +463,9 @@ fn one_address_brings_only_so_many_ids_along_that_take_part_in_nothing() {
         world.poll_as(id, "north", None);
     }
     let bring = |world: &mut World, id: &str| {
-        let poll = choirmaster::release::command::Poll {
-            child: Some(choirmaster::model::ChildId::parse(id).unwrap()),
-            fresh: choirmaster::model::ChildId::parse("unused").unwrap(),
+        let poll = heart::release::command::Poll {
+            child: Some(model::ChildId::parse(id).unwrap()),
+            fresh: model::ChildId::parse("unused").unwrap(),
             area: Some("north".into()),
             address: world.address,
             agents: 0,

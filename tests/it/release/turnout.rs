@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use choirmaster::{
-    model::{Exclusion, FEATURE_QUESTIONS, Outcome, StageStatus},
+use heart::{
     plan::Turnout,
     release::{
         change::Change,
@@ -14,8 +13,9 @@ use choirmaster::{
         turnout::Told,
         upstream::{Upstream, led as led_by},
     },
-    strategy::{check_from_above, render::ROLLOUT_STAGE, render_full},
 };
+use language::{check_from_above, render::ROLLOUT_STAGE, render_full};
+use model::{Exclusion, FEATURE_QUESTIONS, Outcome, StageStatus};
 
 use super::world::{WAIT, World, canary, manager, strategy_text, submission, summary};
 

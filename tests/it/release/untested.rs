@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::{ChildStatus, Outcome, StageStatus},
-    release::{
-        command::{Form, Refusal},
-        summary::{Summary, Times},
-    },
+use heart::release::{
+    command::{Form, Refusal},
+    summary::{Summary, Times},
 };
+use model::{ChildStatus, Outcome, StageStatus};
 
 use super::world::{AB, WAIT, World, canary, strategy_text, summary, two_stage};
 

@@ -2,17 +2,14 @@
 
 #![allow(clippy::float_cmp, reason = "a minimum is one of the numbers it is the minimum of")]
 
-use choirmaster::{
-    model::StageStatus,
-    release::{
-        change::Change,
-        command::{Command, Refusal, Reply},
-        ending::Cause,
-        summary::{Histogram, Reported, Summary, Times},
-        upstream::{Upstream, aggregate, led},
-    },
-    strategy,
+use heart::release::{
+    change::Change,
+    command::{Command, Refusal, Reply},
+    ending::Cause,
+    summary::{Histogram, Reported, Summary, Times},
+    upstream::{Upstream, aggregate, led},
 };
+use model::StageStatus;
 use proptest::prelude::*;
 
 use super::world::{AB, WAIT, World, canary, histogram, strategy_text, submission, summary, two_stage};
@@ -23,7 +20,7 @@ const AREA: &str =
 /// Submits what the parent offers.
 fn offered(world: &mut World, text: &str) {
     let Command::Submit { mut submission, dry_run } =
-        submission(led(strategy::check(text).strategy.unwrap()), text)
+        submission(led(language::check(text).strategy.unwrap()), text)
     else {
         unreachable!()
     };
@@ -204,7 +201,7 @@ fn undone(world: &World) -> Vec<&str> {
 
 /// Submits what the parent offers in the full language.
 fn offered_from_above(world: &mut World, text: &str) {
-    let checked = strategy::check_from_above(text.as_bytes());
+    let checked = language::check_from_above(text.as_bytes());
     let Command::Submit { mut submission, dry_run } =
         submission(led(checked.strategy.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))), text)
     else {
@@ -444,10 +441,10 @@ fn a_stage_before_a_barrier_is_not_ended_by_hand_where_managers_would_lead_their
 #[test]
 fn what_only_a_parent_may_say_no_developer_can() {
     let text = canary("x", "a") + "from_above: {waves: 1}\n";
-    let found = strategy::check_submission(text.as_bytes());
+    let found = language::check_submission(text.as_bytes());
     assert!(found.strategy.is_none());
     assert!(found.diagnostics.iter().any(|found| found.code == "unknown-key"), "{:#?}", found.diagnostics);
-    assert!(strategy::check_from_above(text.as_bytes()).strategy.is_some());
+    assert!(language::check_from_above(text.as_bytes()).strategy.is_some());
 }
 
 /// What a child may report of one version.

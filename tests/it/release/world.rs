@@ -7,21 +7,19 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::{
-    model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseId, ReleaseKey, StageStatus},
-    release::{
-        advance,
-        assignment::Assignment,
-        change::{Change, Submitted},
-        command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
-        offer::Piece,
-        settings::Settings,
-        state::{Profile, Release, State},
-        summary::{Histogram, Reported, Summary, Times},
-        waits::{self, Look},
-    },
-    strategy::{self, Action, Strategy, render::ROLLOUT_STAGE},
+use heart::release::{
+    advance,
+    assignment::Assignment,
+    change::{Change, Submitted},
+    command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
+    offer::Piece,
+    settings::Settings,
+    state::{Profile, Release, State},
+    summary::{Histogram, Reported, Summary, Times},
+    waits::{self, Look},
 };
+use language::{Action, Strategy, render::ROLLOUT_STAGE};
+use model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseId, ReleaseKey, StageStatus};
 
 /// When children called last, in serving time.
 #[derive(Debug, Default)]
@@ -228,7 +226,7 @@ impl World {
     }
 
     pub fn submit_text(&mut self, text: &str) -> Result<Reply, Refusal> {
-        let checked = strategy::check(text);
+        let checked = language::check(text);
         let strategy = checked.strategy.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
         self.command(&submission(strategy, text))
     }
@@ -409,7 +407,7 @@ fn was_handed_out_whole(strategy: &Strategy) -> bool {
         && strategy.functions.len() == 1
         && reachable.into_iter().filter(|reachable| *reachable).count() == path.len()
         && path.iter().map(|stage| &strategy.stages[*stage]).all(|stage| {
-            let by_agent = |condition: &strategy::Condition| !condition.metric.is_quantile();
+            let by_agent = |condition: &language::Condition| !condition.metric.is_quantile();
             stage.on_failure == Action::Rollback && stage.conditions.iter().all(by_agent)
         })
 }
@@ -456,7 +454,7 @@ pub fn summary(stage: &str, status: StageStatus) -> Summary {
         f1_values: None,
         f2_values: None,
         why: None,
-        assignment: choirmaster::analysis::Assignment::Call,
+        assignment: analysis::Assignment::Call,
         effects: None,
         recount: None,
         strata: Vec::new(),

@@ -5,14 +5,12 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use choirmaster::{
-    model::{ChildId, ReleaseKey, StageStatus},
-    release::{
-        command::{Command, Form, Offer, Poll, Reply},
-        summary::{Summary, Times},
-    },
-    strategy::{Action, Stage, StageKind, Strategy, render},
+use heart::release::{
+    command::{Command, Form, Offer, Poll, Reply},
+    summary::{Summary, Times},
 };
+use language::{Action, Stage, StageKind, Strategy, render};
+use model::{ChildId, ReleaseKey, StageStatus};
 
 use super::{
     call::{Request, Response},

@@ -1,6 +1,6 @@
 //! What travels between agents, managers and operators.
 
-use choirmaster::{
+use heart::{
     link::CallId,
     release::command::{Command, Refusal, Reply},
 };

@@ -1,9 +1,8 @@
 //! The heart of a manager, whole or with a flaw: each flaw shows that an invariant is really watched.
 
-use choirmaster::{
-    model::{ChildKey, ChildKind, Now, StageStatus},
+use heart::{
+    release,
     release::{
-        self,
         assignment::{Assignment, Step},
         change::Change,
         command::{Command, Form, Refusal, Reply, Seen},
@@ -14,6 +13,7 @@ use choirmaster::{
         waiting_offer,
     },
 };
+use model::{ChildKey, ChildKind, Now, StageStatus};
 
 /// What is wrong with a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use choirmaster::{
-    engine::rows::{ENROLLED, TAKING, UPWARD, Upward},
+use engine::rows::{ENROLLED, TAKING, UPWARD, Upward};
+use heart::{
     link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},
-    model::{ChildId, ChildKind, ReleaseId, ReleaseKey, StageStatus},
     release::{
         assignment::Slot,
         change::Submitted,
@@ -19,8 +18,9 @@ use choirmaster::{
         takeover::{self, BELIEVED_AFTER},
         upstream::aggregate,
     },
-    strategy::{self, Strategy},
 };
+use language::Strategy;
+use model::{ChildId, ChildKind, ReleaseId, ReleaseKey, StageStatus};
 
 use super::{
     call::{Beside, Caller, Patience, Request, Response},
@@ -448,7 +448,7 @@ impl World {
             return self.answer_link(manager, call, Ok(Answer::Taken));
         }
         self.tell(|| format!("manager {manager} fetched {offer}\n{text}"));
-        let checked = strategy::check_from_above(text.as_bytes());
+        let checked = language::check_from_above(text.as_bytes());
         let Some(strategy) = checked.strategy else {
             // An offer of ours that can't be read is a fault of its own.
             let text = format!("{offer} has faults: {:?}\n{text}", checked.diagnostics);
@@ -478,7 +478,7 @@ impl World {
                     waves,
                     retries,
                     amounts: Vec::new(),
-                    turnouts: choirmaster::release::turnout::Turnouts::new(),
+                    turnouts: heart::release::turnout::Turnouts::new(),
                 },
             );
         }

@@ -8,10 +8,9 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::{
-    engine::rows::{UPWARD, Upward, recount, upward},
+use engine::rows::{UPWARD, Upward, recount, upward};
+use ::heart::{
     link::Row,
-    model::{ChildId, ChildKey, Now, ReleaseKey},
     release::{
         assignment::{Slot, Step},
         change::Change,
@@ -23,6 +22,7 @@ use choirmaster::{
         turn, waiting_offer,
     },
 };
+use model::{ChildId, ChildKey, Now, ReleaseKey};
 
 use super::{
     call::{Caller, Request, Response},

@@ -1,11 +1,8 @@
 //! Operators and developers: they submit what comes to their mind, and meddle with what is under way, mostly at the root.
 
-use choirmaster::{
-    release::{
-        command::Command,
-        state::{Release, ReleaseState},
-    },
-    strategy,
+use heart::release::{
+    command::Command,
+    state::{Release, ReleaseState},
 };
 
 use super::{
@@ -35,7 +32,7 @@ impl World {
     fn submit(&mut self) -> Command {
         self.submitted += 1;
         let planned = plans::draw(&mut self.dice, self.submitted, self.agents.len());
-        let checked = strategy::check(&planned.text);
+        let checked = language::check(&planned.text);
         let strategy =
             checked.strategy.unwrap_or_else(|| panic!("{:#?}\n{}", checked.diagnostics, planned.text));
         let command = submission(strategy, &planned.text);

@@ -4,16 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use choirmaster::{
-    model::{Outcome, ReleaseKey, StageStatus},
-    release::{
-        change::Change,
-        command::{Command, Form, Reply},
-        offer::{OfferKind, OfferName},
-        state::{End, Release, ReleaseState},
-        summary::Summary,
-    },
+use heart::release::{
+    change::Change,
+    command::{Command, Form, Reply},
+    offer::{OfferKind, OfferName},
+    state::{End, Release, ReleaseState},
+    summary::Summary,
 };
+use model::{Outcome, ReleaseKey, StageStatus};
 
 use super::{
     agent::{Deed, What},

@@ -1,6 +1,6 @@
 //! The end of a world: the network heals, everybody calls again, and what is left must come to rest and is judged.
 
-use choirmaster::release::state::ReleaseState;
+use heart::release::state::ReleaseState;
 
 use super::{
     agent::Live,

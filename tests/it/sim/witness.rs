@@ -5,19 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use choirmaster::{
-    model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus},
-    release::{
-        assignment::Step,
-        assignment::{Assignment, Slot},
-        change::Change,
-        command::{Command, Form, Reply},
-        gate::Gate,
-        offer::OfferName,
-        state::{End, Release, ReleaseState},
-    },
-    strategy::Untested,
+use heart::release::{
+    assignment::Step,
+    assignment::{Assignment, Slot},
+    change::Change,
+    command::{Command, Form, Reply},
+    gate::Gate,
+    offer::OfferName,
+    state::{End, Release, ReleaseState},
 };
+use language::Untested;
+use model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus};
 
 use super::{
     agent::{Deed, What},
@@ -259,7 +257,7 @@ impl Witness {
                 self.over.entry((release.key, record.id.as_str().to_owned())).or_insert(at);
             }
             let twice = part.marks().iter().enumerate().any(|(at, mark)| {
-                let same = |other: &&choirmaster::release::assignment::Mark| {
+                let same = |other: &&heart::release::assignment::Mark| {
                     other.slot == mark.slot && other.attempt == mark.attempt
                 };
                 part.marks()[..at].iter().any(|other| same(&other))

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use choirmaster::{
+use heart::{
     link::CallId,
     release::{
         change::Change,

@@ -1,6 +1,11 @@
 //! What every store must do.
 
-use choirmaster::store::{
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, TestRunner},
+};
+use sqlx::{Connection, Row};
+use store::{
     AuditFilter, Pruning, Reader, ReleaseFilter, StoreError, Writer,
     options::OpenOptions,
     rows::{
@@ -9,11 +14,6 @@ use choirmaster::store::{
     },
     url,
 };
-use proptest::{
-    strategy::{Strategy, ValueTree},
-    test_runner::{Config, TestRunner},
-};
-use sqlx::{Connection, Row};
 
 use super::{
     everything::{Everything, Loaded},

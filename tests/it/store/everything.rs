@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use choirmaster::store::{
+use store::{
     AuditFilter, DeploymentFilter, Loader, MAX_PAGE, Reader, ReleaseFilter, ReleaseHead, StoreError, Writer,
     rows::{
         AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow,

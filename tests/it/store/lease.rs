@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use choirmaster::store::{StoreError, options::OpenOptions, rows::Writes, url};
 use sqlx::Connection;
+use store::{StoreError, options::OpenOptions, rows::Writes, url};
 
 use super::{
     everything::Loaded,

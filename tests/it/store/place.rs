@@ -7,9 +7,9 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use choirmaster::store::{Reader, Writer, options::OpenOptions, url};
 use futures_util::FutureExt;
 use sqlx::{Connection, PgConnection, SqliteConnection};
+use store::{Reader, Writer, options::OpenOptions, url};
 use tempfile::TempDir;
 
 /// The kind of a store.

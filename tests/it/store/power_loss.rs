@@ -15,8 +15,8 @@ use std::{
     },
 };
 
-use choirmaster::store::{options::OpenOptions, rows::Writes, url};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+use store::{options::OpenOptions, rows::Writes, url};
 
 use super::{
     everything::Everything,

@@ -1,18 +1,16 @@
 //! Rows to write: arbitrary ones for properties, plain ones for stories.
 
 use bytes::Bytes;
-use choirmaster::{
-    model::StageStatus,
-    release::summary::{Summary, Times},
-    store::{
-        Pruning,
-        rows::{
-            AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
-            MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
-        },
+use heart::release::summary::{Summary, Times};
+use model::StageStatus;
+use proptest::{collection, option, prelude::*};
+use store::{
+    Pruning,
+    rows::{
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
+        MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
     },
 };
-use proptest::{collection, option, prelude::*};
 
 pub fn batch(lease: &LeaseRow, seq: u64, writes: Writes) -> Batch {
     Batch { epoch: lease.epoch, seq, served_ms: seq * 10, writes }
@@ -152,7 +150,7 @@ pub fn summary(numbers: &[f64], calls: Option<u64>, errors: Option<u64>) -> Stri
         agents: None,
         says_next: None,
         why: None,
-        assignment: choirmaster::analysis::Assignment::Call,
+        assignment: analysis::Assignment::Call,
         effects: None,
         recount: None,
     };

@@ -1,11 +1,11 @@
 //! Export, import, and the commands for them.
 
-use choirmaster::store::{StoreError, options::OpenOptions, rows::Writes, transfer, url};
 use clap::Parser;
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::{Config, TestRunner},
 };
+use store::{StoreError, options::OpenOptions, rows::Writes, transfer, url};
 
 use super::{
     everything::Everything,

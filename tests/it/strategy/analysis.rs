@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use choirmaster::strategy::{
+use language::{
     Site, Strategy,
     analysis::{
         Analysis, ChildMetric, Comparison, Deviation, Escape, Extend, Metric, Reference, Rule, Source,
@@ -122,8 +122,7 @@ fn every_key_is_understood() {
     assert_eq!((found.initial_delay, found.consecutive_error_limit), (Duration::from_secs(90), 2));
     assert_eq!((found.no_data, found.inconclusive), (Unclear::Fail, Unclear::Pass));
     assert_eq!((found.alpha, found.early_pass, found.extend), (Some(0.01), true, None));
-    let strategies: Vec<&str> =
-        found.metrics.iter().map(choirmaster::strategy::analysis::Metric::strategy).collect();
+    let strategies: Vec<&str> = found.metrics.iter().map(language::analysis::Metric::strategy).collect();
     assert_eq!(strategies, ["CANARY_BASELINE", "PREVIOUS", "THRESHOLD", "CANARY_BASELINE"]);
     let limits: Vec<u32> = found.metrics.iter().map(|metric| metric.failure_limit).collect();
     // What children report is compared once.

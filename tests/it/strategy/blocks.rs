@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use choirmaster::strategy::{
+use language::{
     Amount, Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, Partial, Rollout, Round, Untested,
     check, check_submission,
 };

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use choirmaster::strategy::{MAX_DIAGNOSTICS, MAX_STRATEGY_BYTES, Severity, check, check_bytes};
+use language::{MAX_DIAGNOSTICS, MAX_STRATEGY_BYTES, Severity, check, check_bytes};
 
 use super::{REFERENCE, rendered, with};
 

@@ -1,6 +1,6 @@
 //! Analyses that were written for another tool.
 
-use choirmaster::strategy::{
+use language::{
     analysis::Templates,
     import::{MAX_IMPORT_BYTES, import},
 };

@@ -11,7 +11,7 @@ mod schema;
 mod sticky;
 mod validate;
 
-use choirmaster::strategy::{Strategy, check};
+use language::{Strategy, check};
 
 /// A text of our own that means what the sample of the reference means, with its spellings: numeric id, mixed
 /// quoting, comments, no final newline.

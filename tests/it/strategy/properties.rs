@@ -1,4 +1,4 @@
-use choirmaster::strategy::{Severity, check, check_bytes};
+use language::{Severity, check, check_bytes};
 use proptest::prelude::*;
 
 use super::samples;

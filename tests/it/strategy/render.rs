@@ -1,14 +1,12 @@
 use std::time::Duration;
 
-use choirmaster::{
-    model::ReleaseId,
-    strategy::{
-        Action, Condition, Deadlines, Function, Metric, OnConflict, Operator, Stage, StageKind, Statistic,
-        Strategy, Version, check, check_from_above,
-        render::{self, ROLLOUT_STAGE, Then, UNDO_STAGE},
-        render_full,
-    },
+use language::{
+    Action, Condition, Deadlines, Function, Metric, OnConflict, Operator, Stage, StageKind, Statistic,
+    Strategy, Version, check, check_from_above,
+    render::{self, ROLLOUT_STAGE, Then, UNDO_STAGE},
+    render_full,
 };
+use model::ReleaseId;
 use proptest::prelude::*;
 
 use super::{REFERENCE, load, samples};

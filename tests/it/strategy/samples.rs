@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use choirmaster::strategy::{
-    Action, Condition, Deadlines, Metric, OnConflict, Operator, StageKind, Statistic, check,
-};
+use language::{Action, Condition, Deadlines, Metric, OnConflict, Operator, StageKind, Statistic, check};
 
 use super::{REFERENCE, load, samples, with};
 

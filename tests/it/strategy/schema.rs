@@ -1,4 +1,4 @@
-use choirmaster::strategy::{
+use language::{
     Diagnostic, check,
     schema::{StrategyForm, schema},
 };

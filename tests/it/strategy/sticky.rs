@@ -1,6 +1,6 @@
 //! By what the calls of a function stay with one version.
 
-use choirmaster::strategy::{Sticky, check, render_full, schema::StrategyForm};
+use language::{Sticky, check, render_full, schema::StrategyForm};
 
 use super::{REFERENCE, load, rendered};
 
@@ -24,7 +24,7 @@ fn a_function_says_by_what_its_calls_stay_with_a_version() {
         serde_saphyr::from_str::<StrategyForm>(&text).unwrap();
         // It is what is stored, and nothing that anybody below reads.
         let stored = serde_json::to_string(&strategy).unwrap();
-        assert_eq!(serde_json::from_str::<choirmaster::strategy::Strategy>(&stored).unwrap(), strategy);
+        assert_eq!(serde_json::from_str::<language::Strategy>(&stored).unwrap(), strategy);
         assert!(!render_full::whole(&strategy).contains("sticky"));
     }
     let plain = load(REFERENCE);

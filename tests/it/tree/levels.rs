@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use choirmaster::{
-    fleet::{self, FleetConfig, FleetReport},
-    uplink,
+    simulated,
+    simulated::{FleetConfig, FleetReport},
 };
+use engine::uplink;
 use serde_json::{Value, json};
 use tokio::{
     task::JoinHandle,
@@ -27,7 +28,7 @@ pub fn parent(url: String) -> uplink::Settings {
         name: Some("middle".to_owned()),
         poll: Duration::from_millis(20),
         service_area: None,
-        archive_limits: choirmaster::functions::Limits::default(),
+        archive_limits: language::functions::Limits::default(),
     }
 }
 
@@ -58,7 +59,7 @@ impl Agents {
         config.traffic.new.errors = if bad { 0.9 } else { 0.0 };
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { fleet::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use choirmaster::fleet::{self, FleetConfig, FleetReport};
+use choirmaster::{
+    simulated,
+    simulated::{FleetConfig, FleetReport},
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
@@ -127,7 +130,7 @@ impl Agents {
         config.traffic.new.errors = 0.0;
         let stop = CancellationToken::new();
         let until = stop.clone();
-        let run = tokio::spawn(async move { fleet::run(config, until, |_| ()).await.unwrap() });
+        let run = tokio::spawn(async move { simulated::run(config, until, |_| ()).await.unwrap() });
         Self { stop, run }
     }
 

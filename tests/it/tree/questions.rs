@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    model::ChildKey,
-    plan::Needs,
-    questions::{
-        PATIENCE, Unanswered, ask,
-        eligible::{Able, Eligible, Wanted},
-    },
-    strategy,
+use engine::questions::{
+    PATIENCE, Unanswered, ask,
+    eligible::{Able, Eligible, Wanted},
 };
+use heart::plan::Needs;
+use model::ChildKey;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -24,7 +21,7 @@ use crate::world::{AREA, Answer, World};
 const NEVER_MS: u64 = 3_600_000;
 
 fn wanted(rest: &str, silent_after_ms: u64) -> Wanted {
-    let checked = strategy::check(&(crate::world::strategy("asked") + rest));
+    let checked = language::check(&(crate::world::strategy("asked") + rest));
     Wanted { needs: Needs::of(&checked.strategy.unwrap()), silent_after_ms }
 }
 
@@ -226,7 +223,7 @@ async fn questions_of_an_unknown_kind_and_bad_targets_are_refused_by_name() {
     agent(&middle, AREA, "edge", "nodejs").await;
     asked_of(&root, 1).await;
     let answer = async |kind: &str, body: &Value| {
-        choirmaster::questions::answer(&middle.manager.engine, kind, &body.to_string(), PATIENCE).await
+        engine::questions::answer(&middle.manager.engine, kind, &body.to_string(), PATIENCE).await
     };
     let unknown = answer("weather", &json!({})).await.unwrap_err();
     assert!(unknown.contains("weather"), "{unknown}");

@@ -2,7 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{http::v1::time::rfc3339, store::rows::AuditRow, wire::api::AuditEntry};
+use crate::http::v1::time::rfc3339;
+use store::rows::AuditRow;
+use wire::api::AuditEntry;
 
 /// The place of an entry in the trail, `SEQ-IDX`: the sequence that the store has once the commit is there, and
 /// the place within it. `0-0` comes before all.

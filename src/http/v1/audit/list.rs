@@ -5,11 +5,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form::{self, Place};
-use crate::{
-    http::{Context, extract::Query, problem::Problem, v1::page},
-    store::AuditFilter,
-    wire::api::{AuditEntry, Page},
-};
+use crate::http::{Context, extract::Query, problem::Problem, v1::page};
+use store::AuditFilter;
+use wire::api::{AuditEntry, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

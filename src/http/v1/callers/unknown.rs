@@ -4,15 +4,13 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::{
-    http::{
-        Context,
-        extract::Query,
-        problem::Problem,
-        v1::{page, time::rfc3339},
-    },
-    wire::api::{Page, UnknownCaller},
+use crate::http::{
+    Context,
+    extract::Query,
+    problem::Problem,
+    v1::{page, time::rfc3339},
 };
+use wire::api::{Page, UnknownCaller};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -3,12 +3,10 @@
 use axum::Json;
 
 use super::show;
-use crate::{
-    engine::By,
-    http::{Context, context::PATIENCE, problem::Problem},
-    release::command::Command,
-    wire::api::Child,
-};
+use crate::http::{Context, context::PATIENCE, problem::Problem};
+use engine::By;
+use heart::release::command::Command;
+use wire::api::Child;
 
 /// Carries out a command about a child.
 pub(super) async fn act(ctx: &Context, id: &str, command: Command, by: By) -> Result<Json<Child>, Problem> {

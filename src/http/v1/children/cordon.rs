@@ -3,16 +3,14 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    model::Cordon,
-    release::command::Command,
-    wire::api::{Child, Note},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use model::Cordon;
+use wire::api::{Child, Note};
 
 /// Keeps a child out of releases that start from now on.
 #[utoipa::path(post, path = "/api/v1/children/{id}/cordon", operation_id = "cordon_child", tag = "children",

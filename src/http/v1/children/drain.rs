@@ -3,16 +3,14 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    model::Cordon,
-    release::command::Command,
-    wire::api::{Child, Note},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use model::Cordon;
+use wire::api::{Child, Note};
 
 /// Cordons a child, and takes back what it has not begun.
 #[utoipa::path(post, path = "/api/v1/children/{id}/drain", operation_id = "drain_child", tag = "children",

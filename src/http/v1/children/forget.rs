@@ -4,16 +4,14 @@ use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::{
-    http::{
-        Context,
-        context::PATIENCE,
-        extract::{Acting, Path, Query},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::Note,
+use crate::http::{
+    Context,
+    context::PATIENCE,
+    extract::{Acting, Path, Query},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::Note;
 
 /// What may be said beside the id.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -3,19 +3,17 @@
 use axum::{Extension, Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        auth::Operator,
-        context::PATIENCE,
-        extract::{OptionalJson, Path, acting},
-        problem::Problem,
-    },
-    release::command::{Command, Refusal},
-    wire::{
-        api::{Child, LabelValue, Note},
-        child::{MAX_LABEL_BYTES, MAX_LABELS},
-    },
+use crate::http::{
+    Context,
+    auth::Operator,
+    context::PATIENCE,
+    extract::{OptionalJson, Path, acting},
+    problem::Problem,
+};
+use heart::release::command::{Command, Refusal};
+use wire::{
+    api::{Child, LabelValue, Note},
+    child::{MAX_LABEL_BYTES, MAX_LABELS},
 };
 
 /// Gives a child a label. It wins over one of the same key that the child reports.

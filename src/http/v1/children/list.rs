@@ -6,18 +6,16 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::{
-    http::{
-        Context,
-        extract::Query,
-        problem::Problem,
-        v1::page::{self, path_below, unheard},
-    },
-    model::ChildKey,
-    questions::children::{self, Filter, Wanted},
-    release::state::Child as Record,
-    wire::api::{Child, Page},
+use crate::http::{
+    Context,
+    extract::Query,
+    problem::Problem,
+    v1::page::{self, path_below, unheard},
 };
+use engine::questions::children::{self, Filter, Wanted};
+use heart::release::state::Child as Record;
+use model::ChildKey;
+use wire::api::{Child, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

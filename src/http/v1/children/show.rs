@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 
-use crate::{
-    http::{Context, context::PATIENCE, extract::Path, problem::Problem},
-    questions,
-    release::waits::Look,
-    wire::api::Child,
-};
+use crate::http::{Context, context::PATIENCE, extract::Path, problem::Problem};
+use engine::questions;
+use heart::release::waits::Look;
+use wire::api::Child;
 
 /// Shows a child, with its area.
 #[utoipa::path(get, path = "/api/v1/children/{id}", operation_id = "show_child", tag = "children",

@@ -3,16 +3,14 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    model::Cordon,
-    release::command::Command,
-    wire::api::{Child, Note},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use model::Cordon;
+use wire::api::{Child, Note};
 
 /// Lets a child take part in releases again.
 #[utoipa::path(post, path = "/api/v1/children/{id}/uncordon", operation_id = "uncordon_child", tag = "children",

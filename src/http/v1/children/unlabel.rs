@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{Child, Note},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{Child, Note};
 
 /// Removes a label that an operator gave. One that the child reports shows again.
 #[utoipa::path(delete, path = "/api/v1/children/{id}/labels/{key}", operation_id = "unlabel_child",

@@ -4,17 +4,15 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::{
-    http::{
-        Context,
-        extract::Query,
-        problem::Problem,
-        v1::page::{self, path_below, unheard},
-    },
-    questions::deployments::{self, PageError, Wanted},
-    store::DeploymentFilter,
-    wire::api::{Deployment, Page},
+use crate::http::{
+    Context,
+    extract::Query,
+    problem::Problem,
+    v1::page::{self, path_below, unheard},
 };
+use engine::questions::deployments::{self, PageError, Wanted};
+use store::DeploymentFilter;
+use wire::api::{Deployment, Page};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

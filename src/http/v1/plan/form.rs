@@ -2,20 +2,21 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{
-    model::{ChildKey, ChildKind, FEATURE_INTERIM, Now, ReleaseKey},
-    plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
-    questions::children::place,
+use engine::questions::children::place;
+use heart::{
+    plan,
+    plan::{Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::{
         command::Seen,
         prospect::Reporting,
         state::{Child, State},
         turnout::{self, Turnouts},
     },
-    strategy::{Order, Rollout, Strategy},
-    wire::api::{
-        self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
-    },
+};
+use language::{Order, Rollout, Strategy};
+use model::{ChildKey, ChildKind, FEATURE_INTERIM, Now, ReleaseKey};
+use wire::api::{
+    self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
 };
 
 /// Most areas that are clipped at the target's border to tell how much of them lies inside: about a second of work.

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    release::{
-        analysis::Run,
-        assignment::Slot,
-        precedent::Time,
-        prospect::{Known, Measured, Observed, Point, Prospect, Reporting, Risk, prospects, risks},
-        summary::Summary,
-    },
-    store::{
-        Reader, StoreError,
-        rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
-    },
-    strategy::{self, Stage, Strategy, analysis::Source},
-    wire::api::{PlannedCondition, PlannedMetric, PlannedPoint},
+use heart::release::{
+    analysis::Run,
+    assignment::Slot,
+    precedent::Time,
+    prospect::{Known, Measured, Observed, Point, Prospect, Reporting, Risk, prospects, risks},
+    summary::Summary,
 };
+use language::{Stage, Strategy, analysis::Source};
+use store::{
+    Reader, StoreError,
+    rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
+};
+use wire::api::{PlannedCondition, PlannedMetric, PlannedPoint};
 
 /// Children of an earlier release that are looked at: what a version does many of them know, and some report a megabyte.
 const MOST_CHILDREN: u32 = 100;
@@ -77,7 +75,7 @@ impl Earlier {
 
     /// What its analyses measured by queries.
     fn measured(&self) -> Vec<Measured> {
-        let Some(strategy) = strategy::check_stored(&self.strategy).strategy else { return Vec::new() };
+        let Some(strategy) = language::check_stored(&self.strategy).strategy else { return Vec::new() };
         let mut all = Vec::new();
         for (block, (stage, analysis)) in strategy.analyses().enumerate() {
             let row = self.runs.iter().find(|row| usize::try_from(row.block) == Ok(block));
@@ -98,7 +96,7 @@ impl Earlier {
 
     /// The stage of the same name, or the last one in which both versions of the function were called.
     fn of(&self, stage: &Stage) -> Option<Observed> {
-        let strategy = strategy::check_stored(&self.strategy).strategy?;
+        let strategy = language::check_stored(&self.strategy).strategy?;
         let is_of_function = |found: &Stage| {
             strategy.functions.get(found.function).is_some_and(|function| function.name == self.function)
         };

@@ -13,29 +13,28 @@ use super::{
     form::{self, Asked, Children},
     history::{self, History},
 };
-use crate::{
-    engine::EngineError,
-    http::{
-        Context,
-        context::PATIENCE,
-        extract::Query,
-        problem::{self, Problem},
-        v1::{
-            page,
-            releases::{
-                advice,
-                submit::{self, Prepared, SubmissionParts},
-                upload,
-            },
+use crate::http::{
+    Context,
+    context::PATIENCE,
+    extract::Query,
+    problem::{self, Problem},
+    v1::{
+        page,
+        releases::{
+            advice,
+            submit::{self, Prepared, SubmissionParts},
+            upload,
         },
     },
-    model::ChildKey,
-    plan::Needs,
-    questions::{self, eligible::Wanted},
-    release::{state, turnout::Turnouts},
-    strategy::{self, Diagnostic, Strategy},
-    wire::api::{self, Plan},
 };
+use engine::{EngineError, questions, questions::eligible::Wanted};
+use heart::{
+    plan::Needs,
+    release::{state, turnout::Turnouts},
+};
+use language::{Diagnostic, Strategy};
+use model::ChildKey;
+use wire::api::{self, Plan};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
@@ -145,6 +144,6 @@ async fn look(ctx: &Context, request: Request) -> Result<Arc<Strategy>, Problem>
     let upload = upload::read(ctx, request).await?;
     let settings = Arc::clone(&ctx.settings);
     let checked =
-        ctx.in_turn(move || strategy::check_submission_at(&upload.strategy, &settings.site)).await?;
+        ctx.in_turn(move || language::check_submission_at(&upload.strategy, &settings.site)).await?;
     checked.strategy.map(Arc::new).ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))
 }

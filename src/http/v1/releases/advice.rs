@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{
-    engine::EngineError,
-    http::{Context, context::PATIENCE},
-    plan::{self, Advice},
-    strategy::{Diagnostic, Places, Severity, Strategy, nearest},
-};
+use crate::http::{Context, context::PATIENCE};
+use engine::EngineError;
+use heart::{plan, plan::Advice};
+use language::{Diagnostic, Places, Severity, Strategy, nearest};
 
 /// Asks the children about a strategy.
 pub async fn ask(

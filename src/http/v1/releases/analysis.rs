@@ -1,13 +1,11 @@
 //! What judges a release, as the API shows it.
 
-use crate::{
-    release::analysis::{Extended, Metered, Run, name},
-    strategy::{
-        Strategy,
-        analysis::{Analysis, Metric},
-    },
-    wire::api::{AnalysisOverview, ExtendedOverview, MetricOverview},
+use heart::release::analysis::{Extended, Metered, Run, name};
+use language::{
+    Strategy,
+    analysis::{Analysis, Metric},
 };
+use wire::api::{AnalysisOverview, ExtendedOverview, MetricOverview};
 
 /// Every block of a strategy with its latest run.
 pub fn overviews(strategy: &Strategy, runs: &[Run]) -> Vec<AnalysisOverview> {

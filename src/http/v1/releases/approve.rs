@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{self, Note, Release};
 
 /// Says yes to the wave, the stage or the roll-out that waits for it.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/approve", operation_id = "approve_release", tag = "releases",

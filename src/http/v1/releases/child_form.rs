@@ -1,21 +1,19 @@
 //! Children of a release as the API shows them.
 
 use super::form;
-use crate::{
-    http::v1::time::{of_served, rfc3339},
-    model::{ChildKey, StageStatus},
-    questions::children::place,
-    release::{
-        assignment::{Assignment, Slot},
-        command::Seen,
-        offer::OfferName,
-        state::Release,
-        waits::Look,
-    },
-    store::rows::StageResultRow,
-    strategy::{Strategy, render},
-    wire::api::{ReleaseChild, StageResult},
+use crate::http::v1::time::{of_served, rfc3339};
+use engine::questions::children::place;
+use heart::release::{
+    assignment::{Assignment, Slot},
+    command::Seen,
+    offer::OfferName,
+    state::Release,
+    waits::Look,
 };
+use language::{Strategy, render};
+use model::{ChildKey, StageStatus};
+use store::rows::StageResultRow;
+use wire::api::{ReleaseChild, StageResult};
 
 /// A child and its number.
 #[derive(Debug)]

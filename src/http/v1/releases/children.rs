@@ -7,25 +7,23 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::child_form::{self, Found};
-use crate::{
-    engine::view::View,
-    http::{
-        Context,
-        context::PATIENCE,
-        extract::{Path, Query},
-        problem::Problem,
-        v1::page::{self, SCAN_SLICE},
-    },
-    model::{ChildKey, ChildStatus, Now, ReleaseKey},
-    release::{
-        assignment::Assignment,
-        state::{Release, State as Known},
-        waits::Look,
-    },
-    store::{Reader, rows::StageResultRow},
-    strategy::Strategy,
-    wire::api::{Page, ReleaseChild},
+use crate::http::{
+    Context,
+    context::PATIENCE,
+    extract::{Path, Query},
+    problem::Problem,
+    v1::page::{self, SCAN_SLICE},
 };
+use engine::view::View;
+use heart::release::{
+    assignment::Assignment,
+    state::{Release, State as Known},
+    waits::Look,
+};
+use language::Strategy;
+use model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use store::{Reader, rows::StageResultRow};
+use wire::api::{Page, ReleaseChild};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
@@ -81,7 +79,7 @@ impl Filter {
     }
 }
 
-/// As in [`crate::model::Outcome::name`].
+/// As in [`model::Outcome::name`].
 pub(in crate::http) const OUTCOMES: [&str; 8] =
     ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "untested", "excluded"];
 

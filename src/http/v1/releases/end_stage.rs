@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{self, Note, Release};
 
 /// Ends a stage now, for every child that is in it.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/stages/{stage}/end", operation_id = "end_stage_now",

@@ -4,17 +4,15 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path, Query},
-        problem::Problem,
-    },
-    model::duration::read_millis,
-    release::command::Command,
-    strategy::analysis::MAX_EXTENSION,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path, Query},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use language::analysis::MAX_EXTENSION;
+use model::duration::read_millis;
+use wire::api::{self, Note, Release};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Parameters {

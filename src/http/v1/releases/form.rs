@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::analysis;
-use crate::{
-    engine::{self, ReleaseDetail as StoredDetail},
-    http::{problem::Problem, v1::time::rfc3339},
-    model::{Exclusion, Now},
-    questions::part::Below,
-    release::{
-        assignment::{Dated, Fact},
-        ending::Ending,
-        manager::Agents,
-        state::{Counts, End, Release, ReleaseState, State},
-        waits,
-    },
-    store::rows::{AnalysisRunRow, ReleaseRow},
-    strategy::{self, StageKind, Strategy},
-    wire::api,
+use crate::http::{problem::Problem, v1::time::rfc3339};
+use engine::{ReleaseDetail as StoredDetail, questions::part::Below};
+use heart::release::{
+    assignment::{Dated, Fact},
+    ending::Ending,
+    manager::Agents,
+    state::{Counts, End, Release, ReleaseState, State},
+    waits,
 };
+use language::{StageKind, Strategy};
+use model::{Exclusion, Now};
+use store::rows::{AnalysisRunRow, ReleaseRow};
+use wire::api;
 
 /// A release in memory.
 pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
@@ -65,7 +62,7 @@ pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
 /// A release from the store.
 pub fn from_row(row: &ReleaseRow) -> Result<api::Release, Problem> {
     let detail = stored(row)?;
-    let name = strategy::check_stored(&row.strategy).strategy.map(|strategy| strategy.name);
+    let name = language::check_stored(&row.strategy).strategy.map(|strategy| strategy.name);
     Ok(with_name(row, &detail, name.unwrap_or_default()))
 }
 
@@ -75,7 +72,7 @@ pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api:
     if !runs.is_empty() {
         detail.runs = runs.iter().map(engine::analysis_run).collect::<Result<_, _>>()?;
     }
-    let strategy = strategy::check_stored(&row.strategy).strategy;
+    let strategy = language::check_stored(&row.strategy).strategy;
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
     let from_above = detail.upstream.is_some();
     let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_above)).unwrap_or_default();
@@ -96,7 +93,7 @@ pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api:
 fn stored(row: &ReleaseRow) -> Result<StoredDetail, Problem> {
     serde_json::from_str(&row.detail).map_err(|error| {
         tracing::error!(%error, release = row.id, "bad row in table releases, column detail");
-        Problem::from(crate::engine::EngineError::Failed)
+        Problem::from(engine::EngineError::Failed)
     })
 }
 

@@ -7,12 +7,10 @@ use axum::{
 };
 
 use super::submit::{How, Prepared};
-use crate::{
-    forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER},
-    http::{Context, context::PATIENCE, problem::Problem},
-    model::MAX_OFFER_ID_LEN,
-    release::command::Command,
-};
+use crate::http::{Context, context::PATIENCE, problem::Problem};
+use engine::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
+use heart::release::command::Command;
+use model::MAX_OFFER_ID_LEN;
 
 /// The managers that a submission passed on its way here. One that passed this one is refused.
 pub(super) fn passed(ctx: &Context, headers: &HeaderMap) -> Result<Vec<String>, Problem> {
@@ -42,7 +40,7 @@ pub(super) async fn hand_over(
 ) -> Result<Response, Problem> {
     let Prepared { submission, archive, .. } = prepared;
     let Some((forward, _)) = ctx.above.of(&submission.strategy)? else {
-        return Err(crate::engine::EngineError::Failed.into());
+        return Err(engine::EngineError::Failed.into());
     };
     passed.push(ctx.view().manager_id().to_owned());
     let release = Forwarded {

@@ -7,13 +7,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form;
-use crate::{
-    http::{Context, context::PATIENCE, extract::Query, problem::Problem, v1::page},
-    model::ReleaseKey,
-    release::state::ReleaseState,
-    store::ReleaseFilter,
-    wire::api::{Page, Release},
-};
+use crate::http::{Context, context::PATIENCE, extract::Query, problem::Problem, v1::page};
+use heart::release::state::ReleaseState;
+use model::ReleaseKey;
+use store::ReleaseFilter;
+use wire::api::{Page, Release};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -6,14 +6,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use crate::{
-    http::{Context, context::PATIENCE, extract::Path, problem::Problem},
-    release::{
-        command::Form,
-        decide::{NoOffer, peek},
-    },
-    wire::api,
+use crate::http::{Context, context::PATIENCE, extract::Path, problem::Problem};
+use heart::release::{
+    command::Form,
+    decide::{NoOffer, peek},
 };
+use wire::api;
 
 /// Names the offer in an answer.
 const OFFER: HeaderName = HeaderName::from_static("choirmaster-offer");
@@ -61,7 +59,7 @@ pub(super) async fn handle(
     Ok(([(header::CONTENT_TYPE, "application/yaml"), (OFFER, name.as_str())], text).into_response())
 }
 
-fn why(none: NoOffer, strategy: &crate::strategy::Strategy) -> (StatusCode, String) {
+fn why(none: NoOffer, strategy: &language::Strategy) -> (StatusCode, String) {
     match none {
         NoOffer::NoPart => (StatusCode::NOT_FOUND, "the child has no part in this release".to_owned()),
         NoOffer::Unfit(why) => (

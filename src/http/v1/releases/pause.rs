@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::{act, reason};
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{self, Note, Release};
 
 /// Pauses a release: nothing more is offered, nothing is ended, deadlines stand still.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/pause", operation_id = "pause_release", tag = "releases",

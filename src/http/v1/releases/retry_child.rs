@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{self, Note, Release};
 
 /// Gives one child that ended badly another attempt.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/children/{child}/retry", operation_id = "retry_child",

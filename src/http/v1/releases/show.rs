@@ -5,16 +5,14 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form;
-use crate::{
-    http::{
-        Context,
-        context::PATIENCE,
-        extract::{Path, Query},
-        problem::Problem,
-    },
-    questions::{self, part},
-    wire::api::{PartBelow, ReleaseDetail},
+use crate::http::{
+    Context,
+    context::PATIENCE,
+    extract::{Path, Query},
+    problem::Problem,
 };
+use engine::{questions, questions::part};
+use wire::api::{PartBelow, ReleaseDetail};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{self, Note, Release};
 
 /// Takes a child out of a release: nobody waits for it, and what it runs of the new version is undone.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/children/{child}/skip", operation_id = "skip_child",

@@ -3,15 +3,13 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::{
-    http::{
-        Context,
-        extract::{Acting, Path},
-        problem::Problem,
-    },
-    release::command::Command,
-    wire::api::{self, Note, Release},
+use crate::http::{
+    Context,
+    extract::{Acting, Path},
+    problem::Problem,
 };
+use heart::release::command::Command;
+use wire::api::{self, Note, Release};
 
 /// Lets children pass over a stage that they have not begun, and ends it for those that are in it.
 #[utoipa::path(post, path = "/api/v1/releases/{id}/stages/{stage}/skip", operation_id = "skip_stage",

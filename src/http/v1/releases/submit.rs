@@ -17,24 +17,24 @@ use super::{
     forward::{self, passed},
     upload::{self, Upload},
 };
-use crate::{
-    engine::{By, EngineError},
-    functions::{self, Archive, ArchiveError},
-    http::{
-        Context,
-        auth::Operator,
-        context::PATIENCE,
-        extract::{Query, acting},
-        problem::{self, Problem},
-    },
-    release::{
-        change,
-        command::{Command, Outlook, Reply},
-        state::{End, ReleaseState},
-    },
-    strategy::{self, Checked, Diagnostic, Places, Severity, Strategy},
-    wire::api::{self, Note, Submitted},
+use crate::http::{
+    Context,
+    auth::Operator,
+    context::PATIENCE,
+    extract::{Query, acting},
+    problem::{self, Problem},
 };
+use engine::{By, EngineError};
+use heart::release::{
+    change,
+    command::{Command, Outlook, Reply},
+    state::{End, ReleaseState},
+};
+use language::{
+    Checked, Diagnostic, Places, Severity, Strategy, functions,
+    functions::{Archive, ArchiveError},
+};
+use wire::api::{self, Note, Submitted};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
@@ -158,7 +158,7 @@ pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
         ));
     }
     let settings = &ctx.settings;
-    let mut checked = strategy::check_submission_at(&upload.strategy, &settings.site);
+    let mut checked = language::check_submission_at(&upload.strategy, &settings.site);
     checked.compare_start(ctx.engine.clock().now().wall_ms);
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));

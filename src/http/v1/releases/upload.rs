@@ -8,17 +8,14 @@ use axum::{
     http::StatusCode,
 };
 
-use crate::{
-    engine::EngineError,
-    functions::MAX_UPLOAD_BYTES,
-    http::{
-        Context,
-        charged::{Account, Charged},
-        extract::{Body, media_type},
-        problem::Problem,
-    },
-    strategy::MAX_STRATEGY_BYTES,
+use crate::http::{
+    Context,
+    charged::{Account, Charged},
+    extract::{Body, media_type},
+    problem::Problem,
 };
+use engine::EngineError;
+use language::{MAX_STRATEGY_BYTES, functions::MAX_UPLOAD_BYTES};
 
 /// Largest body of a submission, in bytes: the largest strategy and zip, and what multipart puts around them.
 pub const MAX_BODY_BYTES: usize = MAX_UPLOAD_BYTES as usize + MAX_STRATEGY_BYTES + 64 * 1024;

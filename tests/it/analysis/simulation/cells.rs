@@ -1,6 +1,6 @@
 //! Null cells: nothing that they hold should fail, and nothing should pass.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, Deviation, EARLY_PART, End, Judgement, Occasion, Question, RunVariation, Sample,
     Sampling, Spending, Stratum, Tolerance, Verdict,
 };

@@ -4,7 +4,7 @@
 //! Null cells: the mean of the population from which children are drawn lies on the boundary. Of fewer than 8 children
 //! nothing is known of that population: they are judged for themselves, and it is their own mean that lies there.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, EARLY_PART, End, Histogram, Judgement, Occasion, Question, Sample, Spending, Stratum,
     Tolerance,
     effects::{Children, Effect, Effects},

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use choirmaster::analysis::{
+use analysis::{
     Judgement, Occasion, Sample, Stratum, Verdict,
     dist::normal_z,
     mixture::ln_mixture,

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use choirmaster::analysis::{
+use analysis::{
     Design, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance, Values,
     classes::{class_of, is_worth_ranking},
     effects::{Children, Effect, Effects},

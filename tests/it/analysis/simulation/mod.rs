@@ -33,7 +33,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use choirmaster::analysis::{Verdict, dist::binomial_sf};
+use analysis::{Verdict, dist::binomial_sf};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Judges that are wrong in one point each. The simulation must refuse every one of them, or it would not notice if the
 //! real one became so.
 
-use choirmaster::analysis::{
+use analysis::{
     Design, Judgement, Occasion, Sample, Sampling, Spending, Stratum, Tolerance, Verdict,
     dependence::{LEAST_EFFECTIVE_POINTS, UPPER_BOUND, autocorrelation_time},
     dist::{binomial_sf, normal_sf, pearson3_sf},
@@ -52,11 +52,7 @@ fn strata(looks: u64, each: usize, random: &mut Random) -> Vec<Stratum> {
 
 fn design(looks: u64) -> Design {
     let mut design = Design::new(Tolerance::Ratio(TOLERANCE));
-    design.end = choirmaster::analysis::End::After {
-        duration_ms: looks,
-        interval_ms: 1,
-        spending: Spending::default(),
-    };
+    design.end = analysis::End::After { duration_ms: looks, interval_ms: 1, spending: Spending::default() };
     design
 }
 

@@ -4,7 +4,7 @@
 
 use std::{fmt::Write as _, sync::Mutex};
 
-use choirmaster::analysis::{
+use analysis::{
     Clock, Design, End, Judgement, Occasion, Sample, Spending, Stratum, Tolerance, Values, Verdict,
     dist::binomial_cdf,
     effects::{Children, Effect, Effects},

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use choirmaster::analysis::{
+use analysis::{
     Verdict,
     dist::normal_sf,
     rank::{Alternative, Map, normal_p, rank_sums, weighted_rank_sums},

@@ -2,7 +2,7 @@
 
 use std::{f64::consts::TAU, sync::LazyLock};
 
-use choirmaster::analysis::{Histogram, Sample, dist::normal_z};
+use analysis::{Histogram, Sample, dist::normal_z};
 
 use super::super::random::Random;
 

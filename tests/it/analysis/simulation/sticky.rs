@@ -2,7 +2,7 @@
 //! and in the form of their reports, written and read as on the wire; managers on two levels merge group by group, and each
 //! look takes what came since the one before.
 
-use choirmaster::analysis::{
+use analysis::{
     Assignment, Clock, Design, EARLY_PART, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum,
     Tolerance, Values, Verdict, clusters::MAX_GROUPS,
 };

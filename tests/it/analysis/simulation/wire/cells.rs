@@ -1,6 +1,6 @@
 //! Clocks, medians and spreads, all on the boundary.
 
-use choirmaster::analysis::{Clock, Rounding};
+use analysis::{Clock, Rounding};
 
 use super::{super::TOLERANCE, Report, WireCell};
 

@@ -1,7 +1,7 @@
 //! A release over a thousand children: times and errors share alpha, and it is asked whether calls were shared out as ordered.
 //! A false alarm is whatever stops it: a fail of either metric, or the check of the split.
 
-use choirmaster::analysis::{
+use analysis::{
     Counts, Design, End, Judgement, Occasion, Question, Sample, Spending, Stratum, Tolerance, Values,
     Verdict, family,
 };

@@ -7,7 +7,7 @@ mod mutants;
 
 use std::{collections::BTreeMap, fmt};
 
-use choirmaster::analysis::{
+use analysis::{
     Clock, Design, End, Histogram, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance,
     Values, bounds, grid, values::GAMMA,
 };

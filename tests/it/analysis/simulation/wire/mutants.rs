@@ -1,6 +1,6 @@
 //! Judges of what children sent that are wrong in one point each.
 
-use choirmaster::analysis::{Clock, End, Occasion, Rounding, Sample, Stratum, Values, Verdict};
+use analysis::{Clock, End, Occasion, Rounding, Sample, Stratum, Values, Verdict};
 
 use super::{
     super::{ALPHA, Ending, Tally, exceeds, run_with},

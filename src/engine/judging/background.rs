@@ -1,0 +1,61 @@
+//! The range in which what children report must lie, while a release runs, for as long as it takes: no end is known, and
+//! nobody is waited for.
+//!
+//! A look measures the final results that came since the one before. A result that is stored while a look is made has the
+//! next one. Preliminary numbers don't count there: they would count twice. They fail the release by themselves if they, with all
+//! that came before, lie outside by more than chance explains.
+
+use super::{
+    agenda::Due,
+    children::{self, Report},
+    interim::Reports,
+    ranges,
+};
+use crate::Engine;
+use analysis::Verdict;
+use heart::release::analysis::Metered;
+use language::analysis::{ChildMetric, Metric};
+
+/// A look at what children reported until now.
+pub(super) async fn look(
+    engine: &Engine,
+    due: &Due,
+    reports: &Reports,
+    of: ChildMetric,
+    metric: &Metric,
+    mut found: Metered,
+) -> Result<Metered, String> {
+    if metric.is_judged_on_the_way() {
+        let so_far =
+            ranges::so_far(reports.merged(engine, due).await?, of, metric, &due.strategy, found.clone());
+        if so_far.verdict.is_some() {
+            return Ok(so_far);
+        }
+    }
+    let news = news(engine, due, &mut found).await?;
+    Ok(measure(&news, of, metric, &found))
+}
+
+/// What came since the last look, of whom this is known so far. It takes note of how far it has read.
+async fn news(engine: &Engine, due: &Due, found: &mut Metered) -> Result<Vec<Report>, String> {
+    let from = found.until_ms[0].unwrap_or(i64::MIN);
+    // What has this very instant may not be stored yet.
+    let until = due.now.wall_ms.max(from);
+    let reports = children::read(engine, due, Some(from..until)).await?;
+    found.until_ms[0] = Some(until);
+    found.errors = 0;
+    Ok(reports)
+}
+
+/// One measurement more, if there is anything new.
+fn measure(reports: &[Report], of: ChildMetric, metric: &Metric, before: &Metered) -> Metered {
+    if reports.is_empty() {
+        return before.clone();
+    }
+    let mut found = children::measure(reports, of, metric, before.clone());
+    if found.verdict != Some(Verdict::Fail) {
+        // Whether it was good the end tells.
+        found.verdict = None;
+    }
+    found
+}

@@ -1,0 +1,250 @@
+//! What children reported of their stages, as measurements.
+//!
+//! Numbers are added up within a stratum (`release::strata`) and never across. Whoever counts no calls says nothing of the base
+//! version's errors, and whoever keeps no histogram nothing of how times are spread: that is no data, and neither 0 nor a
+//! pass.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
+
+use super::{agenda::Due, threshold};
+use crate::Engine;
+use analysis::{Assignment, Sample, Stratum, Verdict};
+use heart::release::{
+    analysis::Metered, assignment::Slot, measured, state::State, strata::Strata, summary::Summary,
+    upstream::aggregate,
+};
+use language::{
+    Stage, Strategy,
+    analysis::{ChildMetric, Metric, Rule},
+    check_stored,
+};
+use model::{ChildKey, ReleaseKey, StageStatus};
+use store::rows::StageResultRow;
+
+/// Children that are looked at, and whose results are read, at once.
+const SLICE: usize = 2_000;
+
+/// How long the engine may take to say who they are.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What one child reported of one stage.
+#[derive(Debug)]
+pub(super) struct Report {
+    child: ChildKey,
+    slot: Slot,
+    summary: Summary,
+}
+
+/// Some of those whose reports count, in order of key; and after whom to go on, if there may be more.
+pub(super) async fn members(
+    engine: &Engine,
+    due: &Due,
+    after: Option<ChildKey>,
+) -> Result<(Vec<ChildKey>, Option<ChildKey>), String> {
+    let (release, whose) = (due.release, due.whose);
+    let some = move |state: &State| state.release(release).map(|found| whose.some(found, after, SLICE));
+    match engine.query(PATIENCE, some).await {
+        Ok(some) => Ok(some.unwrap_or_default()),
+        Err(error) => Err(format!("the children can't be looked at: {error}")),
+    }
+}
+
+/// What children between two of them reported, ordered by child, attempt and stage.
+pub(super) async fn rows(
+    engine: &Engine,
+    release: ReleaseKey,
+    first: ChildKey,
+    last: ChildKey,
+) -> Result<Vec<StageResultRow>, String> {
+    engine.reader().stage_results(release.0, first.0, last.0).await.map_err(|error| {
+        tracing::warn!(%error, release = release.0, "the results of children can't be read");
+        "the store does not give what children reported".to_owned()
+    })
+}
+
+/// The latest report of each child, of one stage or of all; or only those that became final in a time, in milliseconds since
+/// 1970.
+pub(super) async fn read(
+    engine: &Engine,
+    due: &Due,
+    final_in: Option<Range<i64>>,
+) -> Result<Vec<Report>, String> {
+    let (mut reports, mut after) = (Vec::new(), None);
+    loop {
+        let (members, more) = members(engine, due, after).await?;
+        reports.extend(of_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
+        match more {
+            Some(_) => after = more,
+            None => return Ok(reports),
+        }
+    }
+}
+
+async fn of_release(
+    engine: &Engine,
+    release: ReleaseKey,
+    members: &[ChildKey],
+) -> Result<Vec<Report>, String> {
+    let mut reports = Vec::new();
+    for some in members.chunks(SLICE) {
+        reports.extend(of_some(engine, release, some, None, None).await?);
+    }
+    Ok(reports)
+}
+
+async fn of_some(
+    engine: &Engine,
+    release: ReleaseKey,
+    members: &[ChildKey],
+    slot: Option<Slot>,
+    final_in: Option<&Range<i64>>,
+) -> Result<Vec<Report>, String> {
+    let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
+    let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
+    for row in rows(engine, release, *first, *last).await? {
+        let (child, Ok(of)) = (ChildKey(row.child_key), u8::try_from(row.stage).map(Slot)) else {
+            continue;
+        };
+        let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
+        if !is_meant || members.binary_search(&child).is_err() || !counts(&row, final_in) {
+            continue;
+        }
+        let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
+        // A manager's later waves report the earlier ones once more: what is added to would count twice.
+        let says_again = summary.agents.is_some() && row.attempt > 1 && final_in.is_some();
+        if !says_again {
+            // They come in the order of attempts.
+            latest.insert((child, of), summary);
+        }
+    }
+    let report = |((child, slot), summary)| Report { child, slot, summary };
+    Ok(latest.into_iter().map(report).collect())
+}
+
+/// The new version of now beside the one of an earlier release, child by child: of those who reported both times, each a
+/// stratum of its own. `Ok(None)`: the store has that release no more.
+pub(super) async fn strata_since(
+    engine: &Engine,
+    earlier: &str,
+    reports: &[Report],
+    of: ChildMetric,
+    strategy: &Strategy,
+) -> Result<Option<Vec<Stratum>>, String> {
+    let row = engine.reader().release(earlier).await.map_err(|error| {
+        tracing::warn!(%error, release = earlier, "an earlier release can't be read");
+        "the store does not give the earlier release".to_owned()
+    })?;
+    let before = row.and_then(|row| Some((row.release_key, check_stored(&row.strategy).strategy?)));
+    let Some((key, before)) = before else { return Ok(None) };
+    let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
+    members.sort_unstable();
+    members.dedup();
+    let earlier = of_release(engine, ReleaseKey(key), &members).await?;
+    let earlier: BTreeMap<(ChildKey, &str), &Report> = earlier
+        .iter()
+        .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))
+        .collect();
+    let pairs = reports.iter().filter_map(|report| {
+        let stage = report.stage(strategy)?;
+        let other = earlier.get(&(report.child, stage.name.as_str()))?;
+        let [baseline, canary] = [other.new_version(&before, of)?, report.new_version(strategy, of)?];
+        Some((format!("{}, child {}", stage.name, report.child.0), baseline, canary))
+    });
+    // All are looked at once: their order alone counts.
+    let strata =
+        (0..).zip(pairs).flat_map(|(at, (name, baseline, canary))| then_and_now(&name, at, baseline, canary));
+    Ok(Some(strata.collect()))
+}
+
+/// What a child measured of the new version, by group of users where all calls of a user go to one version.
+type Apart = BTreeMap<(Assignment, Option<u8>), Sample>;
+
+/// Two releases side by side: group by group, where both tell them apart.
+fn then_and_now(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> Vec<Stratum> {
+    let keys = || baseline.keys().chain(canary.keys());
+    let sticky = keys().map(|(assignment, _)| *assignment).max().unwrap_or_default();
+    let are_groups = keys().all(|(_, group)| group.is_some());
+    if !are_groups {
+        let sum = |side: Apart| side.into_values().reduce(|sum, more| sum.clone().with(&more).unwrap_or(sum));
+        let both = sum(baseline).zip(sum(canary));
+        let stratum =
+            |(baseline, canary)| Stratum { assignment: sticky, ..Stratum::new(name, at, baseline, canary) };
+        return both.map(stratum).into_iter().collect();
+    }
+    let keys: BTreeSet<_> = keys().copied().collect();
+    let pair = |key: (Assignment, Option<u8>)| {
+        let none = |other: Option<&Sample>| other.map(Sample::none);
+        let (before, now) = (baseline.remove(&key), canary.remove(&key));
+        let (before_none, now_none) = (none(now.as_ref()), none(before.as_ref()));
+        let stratum = Stratum::new(name, at, before.or(before_none)?, now.or(now_none)?);
+        Some(Stratum { assignment: key.0, group: key.1, ..stratum })
+    };
+    keys.into_iter().filter_map(pair).collect()
+}
+
+/// One measurement of the new version over all children.
+pub(super) fn measure(reports: &[Report], of: ChildMetric, metric: &Metric, mut found: Metered) -> Metered {
+    let Rule::Threshold { min, max, quantile } = metric.rule else { return found };
+    let called = |summary: &&Summary| summary.f2_times_summary.median >= 0.0 || summary.f2_err_rate > 0.0;
+    let summaries: Vec<Summary> =
+        reports.iter().map(|report| &report.summary).filter(called).cloned().collect();
+    let value = value(&summaries, of, quantile);
+    let range = threshold::Range { min, max, failure_limit: metric.failure_limit };
+    range.measure(&mut found, value.as_slice(), true);
+    found.sentence = match (found.verdict, value) {
+        (Some(Verdict::NoData), _) | (_, None) => "no child reported a call that tells".to_owned(),
+        (_, Some(_)) => format!("over {} reports of children, {}", summaries.len(), found.sentence),
+    };
+    found
+}
+
+fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Option<f64> {
+    if summaries.is_empty() {
+        return None;
+    }
+    let all = aggregate(StageStatus::Completed, summaries);
+    match (of, quantile) {
+        (ChildMetric::ErrorRate, _) => match (all.f2_errors, all.f2_calls) {
+            (Some(errors), Some(calls)) if calls > 0 => Some(errors as f64 / calls as f64),
+            _ => Some(all.f2_err_rate),
+        },
+        (ChildMetric::ResponseTime, Some(quantile)) => all.new_quantile(quantile),
+        (ChildMetric::ResponseTime, None) => {
+            Some(all.f2_times_summary.median).filter(|median| *median >= 0.0)
+        }
+    }
+}
+
+impl Report {
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    fn stage<'s>(&self, strategy: &'s Strategy) -> Option<&'s Stage> {
+        strategy.stages.get(self.slot.stage_index()?)
+    }
+
+    /// What it says of the new version, if that can be compared.
+    fn new_version(&self, strategy: &Strategy, of: ChildMetric) -> Option<Apart> {
+        let strata = Strata::of([&self.summary], self.stage(strategy)?.new_traffic);
+        let is_sticky = strategy.is_sticky(self.slot.stage_index());
+        let told = |said: Assignment| if is_sticky { said.max(Assignment::User) } else { said };
+        let mut apart: BTreeMap<_, Strata> = BTreeMap::new();
+        for (key, sides) in strata.iter() {
+            apart.entry((told(key.assignment), key.group)).or_default().add(*key, sides);
+        }
+        let new = |strata: Strata| measured::samples(&strata.total(), of).map(|[_, new]| new);
+        let apart: Apart =
+            apart.into_iter().filter_map(|(part, strata)| Some((part, new(strata)?))).collect();
+        (!apart.is_empty()).then_some(apart)
+    }
+}
+
+fn counts(row: &StageResultRow, final_in: Option<&Range<i64>>) -> bool {
+    let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
+    final_in.is_none_or(|time| time.contains(&row.at_ms) && status.is_some_and(StageStatus::is_over))
+}

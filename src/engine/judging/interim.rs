@@ -1,0 +1,330 @@
+//! What children have reported so far, of stages that may still go on: managers, and agents that report while they test.
+//!
+//! Reports are cumulative. A look merges those of all, subtracts what earlier looks took, part by part (stage, split,
+//! interval, group of users), and appends the rest: so what was looked at never changes, and whoever reports late, or once and for all at the
+//! end, counts at the next look. Where less is there than was taken, because a child began anew, that part waits until
+//! there is more.
+//!
+//! Times are ranked apart by how fast children were before the release, where that is known (`release::classes`): a part is
+//! then (stage, split, class), and waits between looks until there is enough of it.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use tokio::{sync::OnceCell, task::spawn_blocking};
+
+use super::{agenda::Due, children, off::Off};
+use crate::Engine;
+use analysis::{
+    Assignment, Sample, Stratum,
+    classes::is_worth_ranking,
+    effects::{Children, Told},
+};
+use heart::release::{
+    analysis::{Metered, Part},
+    assignment::Slot,
+    classes::{Begun, Classes},
+    measured::{self, stratum},
+    strata::{Key, Sides, Strata},
+    summary::Summary,
+};
+use language::{Stage, Strategy, analysis::ChildMetric};
+use model::{ChildKey, StageStatus};
+use store::rows::StageResultRow;
+
+/// Most strata of one metric. A release is stored with them.
+const MAX_STRATA: usize = 10_000;
+
+/// What children reported, merged; read once a look, whichever of its metrics needs it first.
+#[derive(Debug, Default)]
+pub(super) struct Reports(OnceCell<Result<Merged, String>>);
+
+/// What all of them reported so far.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// By index in the strategy.
+    stages: BTreeMap<u8, Strata>,
+    /// Somebody reports while a stage goes on.
+    pub is_interim: bool,
+    /// How children differ, stage by stage.
+    effects: BTreeMap<u8, Told>,
+    /// Children are told apart by their classes, where these are known.
+    pub is_classed: bool,
+    /// Those whose calls were shared out furthest from what was ordered.
+    pub off: Off,
+}
+
+impl Reports {
+    pub async fn merged(&self, engine: &Engine, due: &Due) -> Result<&Merged, String> {
+        self.0.get_or_init(|| read(engine, due)).await.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Whether children are told apart by their classes: unless an earlier build began to look without.
+fn is_classed(due: &Due) -> bool {
+    due.run.metrics.iter().all(|found| found.is_classed || found.parts.is_empty())
+}
+
+/// The classes of the children in each stage.
+async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String> {
+    let mut all = Vec::new();
+    for stage in &due.strategy.stages {
+        let function = due.strategy.functions.get(stage.function);
+        let Some(function) = function.filter(|_| is_classed(due)) else {
+            all.push(Arc::default());
+            continue;
+        };
+        let begun = Begun { function: function.name.clone(), at_ms: due.started_ms };
+        let found = engine.classes(due.release, begun).await.map_err(|error| {
+            tracing::warn!(%error, release = due.id, "what children did before can't be read");
+            "the store does not give what children did before".to_owned()
+        });
+        all.push(found?);
+    }
+    Ok(all)
+}
+
+/// Reads slice by slice, and adds up each apart from the tasks that answer calls.
+async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
+    let classes = Arc::new(classes(engine, due).await?);
+    let (mut merged, mut after) = (Merged { is_classed: is_classed(due), ..Merged::default() }, None);
+    loop {
+        let (members, more) = children::members(engine, due, after).await?;
+        if let (Some(first), Some(last)) = (members.first(), members.last()) {
+            let rows = children::rows(engine, due.release, *first, *last).await?;
+            let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
+            let classes = Arc::clone(&classes);
+            let adding = spawn_blocking(move || {
+                merged.add(&rows, &members, slot, &strategy, &classes);
+                merged
+            });
+            merged = adding.await.map_err(|error| {
+                tracing::error!(%error, release = due.id, "the reports of children could not be added up");
+                "the reports of children could not be added up; see the manager's log".to_owned()
+            })?;
+        }
+        match more {
+            Some(_) => after = more,
+            None => return Ok(merged),
+        }
+    }
+}
+
+impl Merged {
+    /// Adds what some children reported.
+    fn add(
+        &mut self,
+        rows: &[StageResultRow],
+        members: &[ChildKey],
+        slot: Option<Slot>,
+        strategy: &Strategy,
+        classes: &[Arc<Classes>],
+    ) {
+        let mut found: BTreeMap<u8, Vec<Summary>> = BTreeMap::new();
+        let mut class_of: BTreeMap<u8, Vec<Option<u8>>> = BTreeMap::new();
+        // The attempts of a child in a stage follow one another, the latest last.
+        let mut attempts: BTreeMap<(u32, i16), Vec<Summary>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
+            let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
+            let of_child = attempts.entry((row.child_key, row.stage)).or_default();
+            // A try that got no call of the new version was no test, but its calls were shared out like all others. What
+            // else was tried before is replaced: a manager says it once more, and who was told to try again starts afresh.
+            of_child.retain(|before| before.agents.is_none() && before.has_no_calls());
+            of_child.push(summary);
+        }
+        for ((child, stage), summaries) in attempts {
+            let Some(of) = u8::try_from(stage).ok().map(Slot) else { continue };
+            let is_meant = slot.is_none_or(|slot| slot == of);
+            let Some(index) = of.stage_index().filter(|_| is_meant) else { continue };
+            if let Some(stage) = strategy.stages.get(index) {
+                self.off.note(ChildKey(child), &summaries, stage.new_traffic);
+            }
+            self.is_interim |= summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
+            let class = classes.get(index).and_then(|classes| classes.of(ChildKey(child)));
+            class_of.entry(index as u8).or_default().extend(summaries.iter().map(|_| class));
+            found.entry(index as u8).or_default().extend(summaries);
+        }
+        for (index, summaries) in found {
+            let Some(stage) = strategy.stages.get(usize::from(index)) else { continue };
+            if let Some(told) = measured::effects(&summaries, stage.new_traffic) {
+                self.effects.entry(index).or_default().add(&told);
+            }
+            let each = summaries.iter().zip(class_of.remove(&index).unwrap_or_default());
+            let strata = Strata::classed(each, stage.new_traffic);
+            let strata = if self.is_classed { strata } else { strata.without_classes() };
+            self.stages.entry(index).or_default().merge(&strata);
+        }
+    }
+
+    /// Both versions side by side, part by part.
+    fn parts<'m>(
+        &'m self,
+        of: ChildMetric,
+        strategy: &'m Strategy,
+    ) -> impl Iterator<Item = (Part, Stratum)> + 'm {
+        let stages = self
+            .stages
+            .iter()
+            .filter_map(|(at, strata)| Some((*at, strategy.stages.get(usize::from(*at))?, strata)));
+        stages.flat_map(move |(at, stage, strata)| {
+            // How fast a child is says nothing of how often it fails.
+            let strata = match of {
+                ChildMetric::ErrorRate => Cow::Owned(strata.clone().without_classes()),
+                ChildMetric::ResponseTime => Cow::Borrowed(strata),
+            };
+            let part = |(key, sides): (&Key, &Sides)| {
+                let mut found = stratum(stage, *key, sides, of)?;
+                // Not every child knows how its calls are routed.
+                if strategy.is_sticky(Some(at.into())) && !found.assignment.is_sticky() {
+                    found.assignment = Assignment::User;
+                }
+                Some((Part { stage: at, key: *key }, named(found, *key)))
+            };
+            strata.iter().filter_map(part).collect::<Vec<_>>()
+        })
+    }
+
+    /// What is known of the new version's calls, where none of them depend on each other.
+    pub fn new_version(&self, of: ChildMetric, strategy: &Strategy) -> Option<Sample> {
+        let is_sticky =
+            |(at, strata): (&u8, &Strata)| strata.are_sticky() || strategy.is_sticky(Some(usize::from(*at)));
+        if self.stages.iter().any(is_sticky) {
+            return None;
+        }
+        let mut all = Strata::default();
+        self.stages.values().for_each(|strata| all.merge(strata));
+        measured::samples(&all.total(), of).map(|[_, new]| new)
+    }
+
+    /// How children differ in what is meant.
+    pub fn children(&self, of: ChildMetric) -> Children {
+        Children::of(self.effects.values().filter_map(|told| match of {
+            ChildMetric::ErrorRate => told.errors,
+            ChildMetric::ResponseTime => told.times,
+        }))
+    }
+
+    /// Appends what earlier looks did not take, as of one interval of the analysis. Whether there is anything.
+    pub fn append(
+        &self,
+        found: &mut Metered,
+        of: ChildMetric,
+        strategy: &Strategy,
+        interval: u64,
+        is_last: bool,
+    ) -> Result<bool, String> {
+        if found.parts.is_empty() {
+            found.is_classed = self.is_classed;
+        }
+        let taken = taken(found, strategy);
+        let before = found.strata.len();
+        let mut few = Vec::new();
+        for (part, now) in self.parts(of, strategy) {
+            let new = match taken.get(&part) {
+                None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
+                Some(taken) => taken.left_of(&now),
+            };
+            let Some((baseline, canary, calls)) = new else { continue };
+            if baseline.count() == 0 && canary.count() == 0 {
+                continue;
+            }
+            let ranked = taken.get(&part).map_or(0, |taken| taken.baseline.count() + taken.canary.count());
+            if part.key.class.is_some() && !is_last && !is_worth_ranking(&baseline, &canary, ranked) {
+                continue;
+            }
+            let is_few = part.key.class.is_some() && !is_worth_ranking(&baseline, &canary, 0);
+            let stratum = Stratum { calls, interval, baseline, canary, ..now };
+            if is_few {
+                few.push((part, of_few(stratum)));
+            } else {
+                found.strata.push(stratum);
+                found.parts.push(part);
+            }
+        }
+        for (part, stratum) in few {
+            found.strata.push(stratum);
+            found.parts.push(part);
+        }
+        if found.strata.len() > MAX_STRATA {
+            return Err(format!("children reported more than {MAX_STRATA} times apart: look less often"));
+        }
+        Ok(found.strata.len() > before)
+    }
+}
+
+/// What is ranked together has one name: calls of different intervals or classes are not.
+fn named(stratum: Stratum, key: Key) -> Stratum {
+    match key {
+        Key { class: Some(class), .. } => {
+            Stratum { stage: format!("{}, class {class}", stratum.stage), ..stratum }
+        }
+        Key { interval: 0, .. } => stratum,
+        Key { interval, .. } => {
+            Stratum { stage: format!("{}, interval {interval}", stratum.stage), ..stratum }
+        }
+    }
+}
+
+/// What is left at the end of classes of which there is too little are ranked together.
+fn of_few(stratum: Stratum) -> Stratum {
+    let stage = stratum.stage.rsplit_once(", class ").map(|(stage, _)| format!("{stage}, few of a class"));
+    Stratum { stage: stage.unwrap_or_default(), ..stratum }
+}
+
+/// What earlier looks took of a part.
+struct Taken {
+    baseline: Sample,
+    canary: Sample,
+    /// Failed ones too, where they are counted.
+    calls: [u64; 2],
+}
+
+impl Taken {
+    fn of(stratum: &Stratum) -> Self {
+        let Stratum { baseline, canary, .. } = stratum.clone();
+        Self { baseline, canary, calls: stratum.calls() }
+    }
+
+    fn with(self, more: &Stratum) -> Option<Self> {
+        let ([a, b], [c, d]) = (self.calls, more.calls());
+        let (baseline, canary) = (self.baseline.with(&more.baseline)?, self.canary.with(&more.canary)?);
+        Some(Self { baseline, canary, calls: [a.saturating_add(c), b.saturating_add(d)] })
+    }
+
+    /// What is there now beyond it; `None`: less than was taken.
+    fn left_of(&self, now: &Stratum) -> Option<(Sample, Sample, Option<[u64; 2]>)> {
+        let [base, new] = self.calls;
+        let calls = now.calls.map(|[a, b]| [a.saturating_sub(base), b.saturating_sub(new)]);
+        Some((now.baseline.since(&self.baseline)?, now.canary.since(&self.canary)?, calls))
+    }
+}
+
+/// What earlier looks took, part by part.
+fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<Part, Taken> {
+    // A run that an earlier build began doesn't say which parts it took.
+    for at in found.parts.len()..found.strata.len() {
+        let part = unsaid(&found.strata[at], strategy);
+        found.parts.push(part);
+    }
+    let mut taken: BTreeMap<Part, Taken> = BTreeMap::new();
+    for (part, stratum) in found.parts.iter().zip(&found.strata) {
+        let sum = match taken.remove(part) {
+            None => Some(Taken::of(stratum)),
+            Some(taken) => taken.with(stratum),
+        };
+        taken.extend(sum.map(|sum| (*part, sum)));
+    }
+    taken
+}
+
+/// What an earlier build took: whole stages, under the split that their names say.
+fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Part {
+    let name = stratum.stage.as_str();
+    let is_of = |stage: &&Stage| {
+        name.strip_prefix(stage.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+    };
+    let stage = strategy.stages.iter().rposition(|stage| is_of(&stage));
+    let split = name.rsplit_once(", split ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let ordered = stage.and_then(|at| strategy.stages.get(at)).map_or(0, |stage| stage.new_traffic);
+    let key = Key { split: split.unwrap_or(ordered), ..Key::default() };
+    Part { stage: stage.unwrap_or_default() as u8, key }
+}

@@ -1,0 +1,48 @@
+//! The shell around the heart: one task that writes, a view that everybody reads.
+//!
+//! ```text
+//! call ─▶ mailbox ─▶ task: drain, advance each command, commit the batch, publish, answer
+//!                                                        │            │
+//!                                                     store         view ◀── /poll, /end_stage, repeats
+//! ```
+//!
+//! Invariants:
+//! - an answer is given only after the commit that it depends on, so no answer reveals what a crash could undo;
+//! - a failed commit publishes nothing; the batch is tried again as it was until the store says which it is;
+//! - readers never wait for the task: what they read is published in atomics and concurrent maps.
+//!
+//! Deliberately not here: what a command means ([`heart::release`]), how rows are stored ([`store`]).
+
+pub mod audit;
+mod classes;
+pub mod clock;
+mod directory;
+pub mod forward;
+mod gather;
+mod handle;
+pub mod judging;
+pub mod lineage;
+mod load;
+mod members;
+pub mod notify;
+pub mod open_questions;
+pub mod pace;
+mod part;
+mod past;
+pub mod pointers;
+pub mod questions;
+mod recall;
+pub mod retention;
+pub mod rows;
+pub mod stats;
+mod task;
+mod trouble;
+pub mod uplink;
+pub mod view;
+pub mod waiters;
+
+pub use handle::{By, Engine, EngineError, Started, start};
+pub use load::analysis_run;
+pub use past::Part;
+pub use rows::ReleaseDetail;
+pub use task::Settings as TaskSettings;

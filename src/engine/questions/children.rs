@@ -1,0 +1,214 @@
+//! The children of a manager below: the kind `children`. Where the path goes on, the manager asks the next one.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, Kind, PATIENCE, ask};
+use crate::{Engine, EngineError, view::View};
+use heart::{
+    plan::{Bounds, Entry},
+    release::{
+        command::Seen,
+        state::{Child as Record, State},
+        waits::Look,
+    },
+};
+use model::{ChildKey, Cordon, Now};
+use wire::{
+    api::{Child, Page},
+    question::MAX_ANSWER_ENTRIES,
+    time::{of_served, rfc3339},
+};
+
+/// Managers in a path at most: the depth of a tree.
+pub const MAX_PATH: usize = 64;
+
+/// Children that one look at the state looks at: some hundred microseconds, during which everybody else waits.
+const SCAN_SLICE: usize = 10_000;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct ChildrenOf;
+
+/// Which children are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<(String, String)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cordon: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
+}
+
+impl Filter {
+    fn wants(&self, view: &View, now: Now, key: ChildKey, record: &Record) -> bool {
+        let silent = || view.last_call(key).map_or(u64::MAX, |at| now.served_ms.saturating_sub(at));
+        // An id whose place another has taken is nobody; asked for by name it is shown.
+        record.replaced.is_none()
+            && self.label.as_ref().is_none_or(|(k, v)| label(record, k) == Some(v))
+            && self.kind.as_ref().is_none_or(|kind| record.kind().name() == kind)
+            && self.cordon.as_ref().is_none_or(|cordon| cordon_name(record.cordon) == cordon)
+            && self.silent_ms.is_none_or(|ms| silent() >= ms)
+    }
+}
+
+/// A page of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The managers that lead there from the one that is asked.
+    #[serde(default)]
+    pub path: Vec<String>,
+    #[serde(default)]
+    pub filter: Filter,
+    #[serde(default)]
+    pub after: Option<u32>,
+    /// 1 to [`MAX_ANSWER_ENTRIES`].
+    pub limit: u32,
+}
+
+impl Kind for ChildrenOf {
+    const NAME: &'static str = "children";
+    type Body = Wanted;
+    type Answer = Page<Child>;
+
+    async fn answer(asked: Asked, wanted: Wanted) -> Result<Page<Child>, String> {
+        if wanted.path.is_empty() {
+            let limit = (wanted.limit as usize).clamp(1, MAX_ANSWER_ENTRIES);
+            let after = wanted.after.map(ChildKey);
+            let all = |_: &Record, child: Child| Some(child);
+            let page = page(&asked.engine, wanted.filter, after, limit, all).await;
+            return page.map_err(|error| error.to_string());
+        }
+        below_within(&asked.engine, wanted, asked.left_below()).await
+    }
+}
+
+/// The manager that a path begins with, and the rest of the path.
+pub(super) fn next_hop(engine: &Engine, path: &[String]) -> Result<(ChildKey, Vec<String>), String> {
+    if path.len() > MAX_PATH {
+        return Err(format!("a path has at most {MAX_PATH} managers"));
+    }
+    let (first, rest) = path.split_first().ok_or("no manager is named")?;
+    let entry = engine.view().child(first).ok_or_else(|| format!("child {first} is not known"))?;
+    Ok((entry.key, rest.to_vec()))
+}
+
+/// A page of the children below a manager below this one.
+pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Child>, String> {
+    below_within(engine, wanted, PATIENCE).await
+}
+
+/// The same, within a time.
+async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result<Page<Child>, String> {
+    let (key, path) = next_hop(engine, &wanted.path)?;
+    let said = ask::<ChildrenOf>(engine, key, &Wanted { path, ..wanted }, time).await;
+    said.map_err(|why| why.to_string())
+}
+
+/// A page of this manager's own, oldest first. `admit` may leave a child out, or say more of it.
+pub async fn page(
+    engine: &Engine,
+    filter: Filter,
+    mut after: Option<ChildKey>,
+    limit: usize,
+    admit: impl Fn(&Record, Child) -> Option<Child> + Clone + Send + 'static,
+) -> Result<Page<Child>, EngineError> {
+    let mut items = Vec::new();
+    loop {
+        let (view, now) = (std::sync::Arc::clone(engine.view()), engine.clock().now());
+        let (wanted, admit, missing) = (filter.clone(), admit.clone(), limit - items.len());
+        let take = move |state: &State| take(state, &view, now, after, missing, &wanted, &admit);
+        let (children, next) = engine.query(super::LOOK_PATIENCE, take).await?;
+        items.extend(children);
+        after = next;
+        if after.is_none() || items.len() >= limit {
+            break;
+        }
+    }
+    Ok(Page { items, next: after.map(|key| key.0.to_string()) })
+}
+
+/// Looks at a bounded number of children.
+fn take(
+    state: &State,
+    view: &View,
+    now: Now,
+    after: Option<ChildKey>,
+    limit: usize,
+    filter: &Filter,
+    admit: &impl Fn(&Record, Child) -> Option<Child>,
+) -> (Vec<Child>, Option<ChildKey>) {
+    let look = Look { state, seen: view, now, since: view.listening_since() };
+    let mut children = Vec::new();
+    let mut rest = state.children.after(after).enumerate().peekable();
+    while let Some((looked, (key, record))) = rest.next() {
+        if filter.wants(view, now, key, record) {
+            children.extend(admit(record, child(&look, key, record)));
+        }
+        if children.len() >= limit || looked + 1 >= SCAN_SLICE {
+            return (children, rest.peek().map(|_| key));
+        }
+    }
+    (children, None)
+}
+
+/// A child as it is shown, without its area.
+pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Record) -> Child {
+    let capabilities = record.profile.as_ref().map(|profile| &profile.capabilities);
+    let releases = record.open.iter().filter_map(|release| look.state.release(*release));
+    Child {
+        id: record.id.to_string(),
+        name: record.profile.as_ref().and_then(|profile| profile.name.clone()),
+        place: place(look.state, key),
+        kind: record.kind().name().to_owned(),
+        agents: record.agents,
+        cordon: cordon_name(record.cordon).to_owned(),
+        runtimes: capabilities.and_then(|capabilities| capabilities.runtimes.clone()),
+        labels: labels(record),
+        born: rfc3339(record.born.wall_ms),
+        last_call: look.last_call(key).map(|at| of_served(at, look.now)),
+        releases: releases.map(|release| release.id.to_string()).collect(),
+        doing: look.doing(key),
+        outside: false,
+        area: None,
+    }
+}
+
+/// The middle of a child's area in words, to some metres: `52.5200N 13.4050E`. It stays when the child comes back under
+/// another id.
+pub fn place(state: &State, key: ChildKey) -> Option<String> {
+    let Bounds { min, max } = state.areas.get(key).and_then(Entry::bounds)?;
+    let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
+    // Areas may lie a turn further east or west than where they are shown on maps.
+    let east = (east + 180.0).rem_euclid(360.0) - 180.0;
+    let (ns, ew) = (if north < 0.0 { 'S' } else { 'N' }, if east < 0.0 { 'W' } else { 'E' });
+    Some(format!("{:.4}{ns} {:.4}{ew}", north.abs(), east.abs()))
+}
+
+/// Its labels: those of operators over those that it reports.
+fn labels(record: &Record) -> BTreeMap<String, String> {
+    let reported = record.profile.as_ref().map(|profile| profile.capabilities.labels.clone());
+    let mut labels = reported.unwrap_or_default();
+    labels.extend(record.labels.iter().flat_map(|own| own.iter()).map(|(k, v)| (k.clone(), v.clone())));
+    labels
+}
+
+/// The value of one of its labels.
+fn label<'a>(record: &'a Record, key: &str) -> Option<&'a str> {
+    let own = record.labels.as_ref().and_then(|labels| labels.get(key));
+    let reported = || record.profile.as_ref()?.capabilities.labels.get(key);
+    own.or_else(reported).map(String::as_str)
+}
+
+const fn cordon_name(cordon: Cordon) -> &'static str {
+    match cordon {
+        Cordon::Open => "open",
+        Cordon::Cordoned => "cordoned",
+        Cordon::Drained => "drained",
+    }
+}

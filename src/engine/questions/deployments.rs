@@ -1,0 +1,109 @@
+//! What runs where below a manager: the kind `deployments`. Where the path goes on, the manager asks the next one.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, Kind, PATIENCE, ask, children::next_hop};
+use crate::{Engine, EngineError};
+use heart::release::state::State;
+use model::{ChildKey, ReleaseKey};
+use store::{DeploymentFilter, StoreError, rows::DeploymentRow};
+use wire::{
+    api::{Deployment, Page},
+    question::MAX_ANSWER_ENTRIES,
+    time::rfc3339,
+};
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct DeploymentsOf;
+
+/// A page of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The managers that lead there from the one that is asked.
+    #[serde(default)]
+    pub path: Vec<String>,
+    /// Only this function.
+    #[serde(default)]
+    pub function: Option<String>,
+    /// Only after this one: the number of a child, and a function.
+    #[serde(default)]
+    pub after: Option<(u32, String)>,
+    /// 1 to [`MAX_ANSWER_ENTRIES`].
+    pub limit: u32,
+}
+
+impl Kind for DeploymentsOf {
+    const NAME: &'static str = "deployments";
+    type Body = Wanted;
+    type Answer = Page<Deployment>;
+
+    async fn answer(asked: Asked, wanted: Wanted) -> Result<Page<Deployment>, String> {
+        if wanted.path.is_empty() {
+            let filter = DeploymentFilter {
+                function: wanted.function,
+                child_key: None,
+                after: wanted.after.map(|(child, function)| (function, child)),
+                limit: wanted.limit.clamp(1, MAX_ANSWER_ENTRIES as u32),
+            };
+            return page(&asked.engine, &filter).await.map_err(|error| error.to_string());
+        }
+        below_within(&asked.engine, wanted, asked.left_below()).await
+    }
+}
+
+/// Why a page can't be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// A page of what runs below a manager below this one.
+pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Deployment>, String> {
+    below_within(engine, wanted, PATIENCE).await
+}
+
+/// The same, within a time.
+async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result<Page<Deployment>, String> {
+    let (key, path) = next_hop(engine, &wanted.path)?;
+    let said = ask::<DeploymentsOf>(engine, key, &Wanted { path, ..wanted }, time).await;
+    said.map_err(|why| why.to_string())
+}
+
+/// A page of this manager's own.
+pub async fn page(engine: &Engine, filter: &DeploymentFilter) -> Result<Page<Deployment>, PageError> {
+    let rows = engine.reader().deployments(filter).await?;
+    let last = rows.last().filter(|_| rows.len() == filter.limit as usize);
+    let next = last.map(|row| format!("{}:{}", row.child_key, row.function));
+    let items = engine.query(super::LOOK_PATIENCE, move |state| name(state, rows)).await?;
+    Ok(Page { items, next })
+}
+
+/// Puts ids in place of numbers.
+fn name(state: &State, rows: Vec<DeploymentRow>) -> Vec<Deployment> {
+    // Few releases stand behind many rows.
+    let keys: HashSet<u32> = rows.iter().map(|row| row.release_key).collect();
+    let known = state.known.iter().filter(|(_, known)| keys.contains(&known.key.0));
+    let wanted: HashMap<ReleaseKey, String> = known.map(|(id, known)| (known.key, id.to_string())).collect();
+    let one = |row: DeploymentRow| {
+        let child = state.children.get(ChildKey(row.child_key));
+        let forgotten = || format!("forgotten child {}", row.child_key);
+        Deployment {
+            child: child.map_or_else(forgotten, |child| child.id.to_string()),
+            function: row.function,
+            release: wanted.get(&ReleaseKey(row.release_key)).cloned().unwrap_or_default(),
+            variant: row.variant,
+            path: row.path,
+            since: rfc3339(row.at_ms),
+        }
+    };
+    rows.into_iter().map(one).collect()
+}

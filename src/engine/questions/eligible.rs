@@ -1,0 +1,192 @@
+//! How many agents below a manager can take part in a release: the kind `eligible`.
+//!
+//! A child that fits is counted only if it fits as a whole: area, labels and runtimes of the same child. One that has
+//! nothing in hand anywhere and has not called for a while is counted as silent, apart from the live ones.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, Kind, Unanswered, ask_all};
+use crate::Engine;
+use heart::{
+    plan,
+    plan::Needs,
+    release::{command::Seen as _, state::State, turn},
+};
+use model::{ChildKey, ChildKind, Exclusion};
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Eligible;
+
+/// What is needed, and how long an agent may be silent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub needs: Needs,
+    /// In milliseconds of serving time.
+    pub silent_after_ms: u64,
+}
+
+/// Agents by whether they can take part.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Able {
+    /// They can, and were heard of.
+    pub live: u32,
+    /// They could, but were not heard of for too long.
+    pub silent: u32,
+    /// Of managers that were not heard: at most so many more.
+    pub not_asked: u32,
+    /// Managers that were not heard.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unheard: Vec<String>,
+    /// They can't, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub excluded: BTreeMap<Exclusion, u32>,
+}
+
+/// Managers named as unheard of at most.
+const MAX_NAMED: usize = 100;
+
+impl Able {
+    /// All that can take part, as far as is known.
+    pub fn at_most(&self) -> u32 {
+        self.live.saturating_add(self.silent).saturating_add(self.not_asked)
+    }
+
+    fn add(&mut self, other: Self) {
+        let sums = [
+            (&mut self.live, other.live),
+            (&mut self.silent, other.silent),
+            (&mut self.not_asked, other.not_asked),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+        let room = MAX_NAMED.saturating_sub(self.unheard.len());
+        self.unheard.extend(other.unheard.into_iter().take(room));
+        for (why, agents) in other.excluded {
+            let sum = self.excluded.entry(why).or_default();
+            *sum = sum.saturating_add(agents);
+        }
+    }
+
+    /// No more than a child says that it has: it may have changed, or say nonsense.
+    #[must_use]
+    fn within(self, agents: u32) -> Self {
+        let live = self.live.min(agents);
+        let silent = self.silent.min(agents - live);
+        let not_asked = self.not_asked.min(agents - live - silent);
+        Self { live, silent, not_asked, ..self }
+    }
+}
+
+impl Kind for Eligible {
+    const NAME: &'static str = "eligible";
+    type Body = Wanted;
+    type Answer = Able;
+
+    async fn answer(asked: Asked, wanted: Wanted) -> Result<Able, String> {
+        wanted.needs.validate()?;
+        let needs = wanted.needs.clone();
+        let fits = asked.look(move |state| Fits::of(state, &needs)).await?;
+        let own = fits.own(&asked.engine, wanted.silent_after_ms);
+        let below = asked.below::<Self>(fits.questions(&wanted)).await;
+        Ok(fits.sum(own, below))
+    }
+}
+
+/// A manager below that fits.
+#[derive(Debug)]
+struct Below {
+    key: ChildKey,
+    id: String,
+    agents: u32,
+    /// GeoJSON.
+    area: Option<std::sync::Arc<str>>,
+}
+
+/// The children that fit.
+#[derive(Debug, Default)]
+struct Fits {
+    /// Agents, how many each counts for, and whether it has something in hand.
+    agents: Vec<(ChildKey, u32, bool)>,
+    managers: Vec<Below>,
+    excluded: BTreeMap<Exclusion, u32>,
+}
+
+impl Fits {
+    fn of(state: &State, needs: &Needs) -> Self {
+        let mut fits = Self::default();
+        plan::able(needs, state, |key, entry, judged| {
+            let Some(child) = state.children.get(key) else { return };
+            match judged {
+                Err(why) => {
+                    let sum = fits.excluded.entry(why.exclusion()).or_default();
+                    *sum = sum.saturating_add(entry.agents);
+                }
+                Ok(()) if child.kind() == ChildKind::Rm => fits.managers.push(Below {
+                    key,
+                    id: child.id.to_string(),
+                    agents: entry.agents,
+                    area: child.area.clone(),
+                }),
+                Ok(()) => fits.agents.push((key, entry.agents, turn::has_in_hand(state, key))),
+            }
+        });
+        fits
+    }
+
+    fn own(&self, engine: &Engine, silent_after_ms: u64) -> Able {
+        let served_ms = engine.clock().served_ms();
+        let mut own = Able { excluded: self.excluded.clone(), ..Able::default() };
+        for (key, agents, has_in_hand) in &self.agents {
+            let last = engine.view().last_call(*key).unwrap_or_default();
+            let is_silent = !has_in_hand && served_ms.saturating_sub(last) >= silent_after_ms;
+            let sum = if is_silent { &mut own.silent } else { &mut own.live };
+            *sum = sum.saturating_add(*agents);
+        }
+        own
+    }
+
+    fn questions(&self, wanted: &Wanted) -> Vec<(ChildKey, Wanted)> {
+        let body = |below: &Below| {
+            let needs = wanted.needs.clipped_to(below.area.as_deref());
+            (below.key, Wanted { needs, ..wanted.clone() })
+        };
+        // Whoever has no agents need not be asked for them.
+        self.managers.iter().filter(|below| below.agents > 0).map(body).collect()
+    }
+
+    fn sum(self, mut own: Able, answers: Vec<(ChildKey, Result<Able, Unanswered>)>) -> Able {
+        let answers: BTreeMap<_, _> = answers.into_iter().collect();
+        for below in self.managers {
+            match answers.get(&below.key) {
+                Some(Ok(able)) => own.add(able.clone().within(below.agents)),
+                Some(Err(_)) => {
+                    own.add(Able { not_asked: below.agents, unheard: vec![below.id], ..Able::default() });
+                }
+                None => {}
+            }
+        }
+        own
+    }
+}
+
+/// Asks managers below this one for a release, each of them with the part of the target that concerns it. Those that don't
+/// answer are `None`.
+pub async fn of_managers(
+    engine: &Engine,
+    wanted: &Wanted,
+    managers: Vec<(ChildKey, Option<std::sync::Arc<str>>, u32)>,
+    time: Duration,
+) -> BTreeMap<ChildKey, Option<Able>> {
+    let agents: BTreeMap<ChildKey, u32> = managers.iter().map(|(key, _, agents)| (*key, *agents)).collect();
+    let body = |(key, area, _): (ChildKey, Option<std::sync::Arc<str>>, u32)| {
+        (key, Wanted { needs: wanted.needs.clipped_to(area.as_deref()), ..wanted.clone() })
+    };
+    let answers = ask_all::<Eligible>(engine, managers.into_iter().map(body).collect(), time).await;
+    let within = |key: ChildKey, able: Able| able.within(agents.get(&key).copied().unwrap_or_default());
+    answers.into_iter().map(|(key, said)| (key, said.ok().map(|able| within(key, able)))).collect()
+}

@@ -1,0 +1,137 @@
+//! Asks managers below who can take part, when a release wants to start or to open its next wave, and tells the engine.
+//!
+//! The heart says that it waits (`release::turnout`); nothing is decided here. Who doesn't answer is left out of what is
+//! told, and then counts with all that it said it has.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use tokio::{task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::eligible::{self, Able, Wanted};
+use crate::{By, Engine, EngineError, audit::Actor};
+use heart::{
+    plan::{Needs, Turnout},
+    release::{
+        command::Command,
+        state::{Release, State},
+        turnout::{ASKED_FOR, Told, Turnouts},
+    },
+};
+use model::{ChildKey, ReleaseKey};
+
+/// What was said must be there before the release goes on without.
+const KEPT: Duration = Duration::from_millis(250);
+
+/// The state is looked at at least this often, whatever happens.
+const AT_LEAST: Duration = Duration::from_secs(5);
+
+/// How long the engine has to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A manager with what it is asked for a release.
+type Asked = (ChildKey, Option<Arc<str>>, u32);
+
+/// Asks for every release that waits, until `stop` or until the engine is gone.
+pub async fn run(engine: Engine, stop: CancellationToken) {
+    let mut under_way: BTreeSet<(ReleaseKey, u64)> = BTreeSet::new();
+    let mut asking = JoinSet::new();
+    loop {
+        let waiting = engine.query(PATIENCE, waiting).await;
+        match waiting {
+            Ok(waiting) => {
+                for release in waiting.into_iter().filter(|release| under_way.insert(*release)) {
+                    let engine = engine.clone();
+                    asking.spawn(async move {
+                        one(&engine, release).await;
+                        release
+                    });
+                }
+            }
+            Err(EngineError::Stopped) => break,
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = engine.view().questions.wanted.notified() => {}
+            () = sleep(AT_LEAST) => {}
+            Some(done) = asking.join_next() => match done {
+                Ok(release) => { under_way.remove(&release); }
+                Err(error) => {
+                    tracing::error!(%error, "a question to managers below broke off");
+                    under_way.clear();
+                }
+            },
+        }
+    }
+    asking.shutdown().await;
+}
+
+fn waiting(state: &State) -> Vec<(ReleaseKey, u64)> {
+    state.releases.values().filter_map(|release| Some((release.key, release.asking?))).collect()
+}
+
+async fn one(engine: &Engine, (key, until): (ReleaseKey, u64)) {
+    let left = Duration::from_millis(until.saturating_sub(engine.clock().served_ms()));
+    let time = left.min(ASKED_FOR).saturating_sub(KEPT);
+    let found = engine.query(PATIENCE, move |state| {
+        let release = state.release(key)?;
+        Some((wanted(release), asked(state, release.asked(state))))
+    });
+    let Ok(Some((wanted, managers))) = found.await else { return };
+    let turnouts = of(engine, &wanted, managers, time).await.0;
+    let told = Told { release: key, until, turnouts };
+    let by = By { actor: Actor::Timer, note: None };
+    if let Err(error) = engine.call(Command::Turnout(Box::new(told)), by, PATIENCE).await {
+        tracing::debug!(%error, "what managers said was not taken");
+    }
+}
+
+fn wanted(release: &Release) -> Wanted {
+    Wanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
+}
+
+fn asked(state: &State, managers: Vec<ChildKey>) -> Vec<Asked> {
+    let one = |key: ChildKey| {
+        let child = state.children.get(key)?;
+        Some((key, child.area.clone(), child.counted_agents()))
+    };
+    managers.into_iter().filter_map(one).collect()
+}
+
+/// What managers below say who have a part in the waves of a release that are not open.
+pub async fn of_release(engine: &Engine, release: String) -> Result<Turnouts, EngineError> {
+    let found = engine.query(PATIENCE, move |state| {
+        let release = state.release_by_id(&release)?;
+        Some((wanted(release), asked(state, release.to_ask(state))))
+    });
+    let Some((wanted, managers)) = found.await? else { return Ok(Turnouts::new()) };
+    Ok(of(engine, &wanted, managers, ASKED_FOR.saturating_sub(KEPT)).await.0)
+}
+
+/// What managers below say who would take part in a release; and those that say nothing.
+pub async fn of_managers(
+    engine: &Engine,
+    wanted: &Wanted,
+    managers: Vec<ChildKey>,
+) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
+    let managers = engine.query(PATIENCE, move |state| asked(state, managers)).await?;
+    Ok(of(engine, wanted, managers, super::PATIENCE).await)
+}
+
+async fn of(
+    engine: &Engine,
+    wanted: &Wanted,
+    managers: Vec<Asked>,
+    time: Duration,
+) -> (Turnouts, Vec<ChildKey>) {
+    let said = eligible::of_managers(engine, wanted, managers, time).await;
+    let unheard = said.iter().filter(|(_, able)| able.is_none()).map(|(key, _)| *key).collect();
+    let told = said.into_iter().filter_map(|(key, able)| Some((key, turnout(&able?))));
+    (told.collect(), unheard)
+}
+
+/// Of whom nothing is known, those may be there.
+fn turnout(able: &Able) -> Turnout {
+    Turnout { live: able.live.saturating_add(able.not_asked), silent: able.silent }
+}

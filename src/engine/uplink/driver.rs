@@ -1,0 +1,469 @@
+//! The task that runs the link.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{
+        broadcast::{self, error::RecvError},
+        mpsc,
+    },
+    task::{AbortHandle, Id, JoinSet},
+    time::{Instant, sleep_until},
+};
+
+use super::{Caller, PATIENCE, Trouble};
+use crate::{
+    By, Engine, EngineError,
+    audit::Actor,
+    questions,
+    rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
+};
+use heart::{
+    link,
+    link::{Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said},
+    release::command::Command,
+};
+use store::rows::{AuditRow, OutboxRow};
+use wire::{child, question::Answered};
+
+/// Commits are looked at no more often: one that follows another closely waits for the next look.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Facts are never older, even if no commit told of a change.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
+
+/// Questions of the parent that are answered at once; more are left to its patience.
+const MAX_ANSWERING: usize = 64;
+
+/// Children looked at while the engine waits.
+const SLICE: usize = 10_000;
+
+/// How a task ended.
+enum Ended {
+    Call(CallId, Result<Answer, Trouble>),
+    Looked(Result<Below, Trouble>),
+    /// A question of the parent.
+    Answered(String),
+}
+
+/// The engine is gone.
+struct Gone;
+
+impl From<EngineError> for Gone {
+    fn from(_: EngineError) -> Self {
+        Self
+    }
+}
+
+pub(super) struct Driver {
+    caller: Arc<Caller>,
+    link: Link,
+    began: Instant,
+    above: mpsc::UnboundedReceiver<OutboxRow>,
+    events: broadcast::Receiver<Arc<Vec<AuditRow>>>,
+    tasks: JoinSet<Ended>,
+    /// So that a call can be given up, and so that one that broke off is known.
+    calls: HashMap<CallId, AbortHandle>,
+    results: HashMap<Row, Arc<Upward>>,
+    /// Questions of the parent that are being answered.
+    answering: HashMap<String, AbortHandle>,
+    below: Arc<Below>,
+    /// Something may have changed below since the last look.
+    is_below_stale: bool,
+    is_looking: bool,
+    look_below_at: Instant,
+    facts_at: Instant,
+    /// A commit came after the last look.
+    is_stale: bool,
+}
+
+impl Driver {
+    pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<OutboxRow>) -> Self {
+        let settings = link::Settings {
+            poll_ms: caller.settings.poll.as_millis() as u64,
+            own_id: caller.engine.view().manager_id().to_owned(),
+            seed: rand::random(),
+        };
+        let now = Instant::now();
+        Self {
+            link: Link::new(settings, 0),
+            began: now,
+            above,
+            events: caller.engine.events(),
+            caller: Arc::new(caller),
+            tasks: JoinSet::new(),
+            calls: HashMap::new(),
+            results: HashMap::new(),
+            answering: HashMap::new(),
+            below: Arc::new(Below::default()),
+            is_below_stale: true,
+            is_looking: false,
+            look_below_at: now,
+            facts_at: now,
+            is_stale: true,
+        }
+    }
+
+    pub async fn run(mut self) {
+        while self.turn().await.is_ok() {}
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// Does all that is to be done now, and waits for the next thing.
+    async fn turn(&mut self) -> Result<(), Gone> {
+        self.look_below();
+        if self.look_at() <= Instant::now() {
+            self.look().await?;
+        }
+        while let Some(act) = self.link.next(self.now()) {
+            self.carry_out(act).await?;
+        }
+        self.caller.engine.view().lineage.link.set(self.link.is_up(), self.link.unsent());
+        let wake = self.wake();
+        tokio::select! {
+            () = sleep_until(wake) => {}
+            row = self.above.recv() => {
+                self.take(row.ok_or(Gone)?);
+                self.look().await?;
+            }
+            committed = self.events.recv() => self.notice(committed)?,
+            Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => match ended {
+                Ok((_, Ended::Call(call, answer))) => self.answered(call, answer).await?,
+                Ok((_, Ended::Looked(below))) => self.looked(below)?,
+                Ok((_, Ended::Answered(question))) => {
+                    self.answering.remove(&question);
+                }
+                Err(error) => self.broke_off(&error),
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&self) -> Instant {
+        let link = self.link.wake().map(|at| self.began + Duration::from_millis(at));
+        let below = (self.is_below_stale && !self.is_looking).then_some(self.look_below_at);
+        [Some(self.look_at()), link, below].into_iter().flatten().min().unwrap_or(self.look_at())
+    }
+
+    /// When the facts are to be looked at.
+    fn look_at(&self) -> Instant {
+        self.facts_at + if self.is_stale { LOOK_EVERY } else { LOOK_AT_LEAST_EVERY }
+    }
+
+    /// Looks at the state. Results that were owed before that look are known to the link with it.
+    async fn look(&mut self) -> Result<(), Gone> {
+        let facts = self.caller.engine.query(PATIENCE, Facts::of).await;
+        (self.facts_at, self.is_stale) = (Instant::now(), false);
+        match facts {
+            Ok(facts) => {
+                while let Ok(row) = self.above.try_recv() {
+                    self.take(row);
+                }
+                let now = self.now();
+                self.link.facts(facts, now);
+                Ok(())
+            }
+            Err(EngineError::Stopped) => Err(Gone),
+            // It is busy: later.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes a row over from the outbox.
+    fn take(&mut self, row: OutboxRow) {
+        match row.kind.as_str() {
+            ENROLLED => match serde_json::from_str::<Enrolled>(&row.payload) {
+                Ok(enrolled) if enrolled.url == self.caller.settings.url => {
+                    self.link.enrolled(row.id, enrolled.id);
+                }
+                // Another parent's.
+                _ => self.link.outdated(row.id),
+            },
+            TAKING => self.link.taking(row.id, row.payload),
+            UPWARD => match serde_json::from_str::<Upward>(&row.payload) {
+                Ok(upward) => {
+                    let served_ms = self.caller.engine.clock().served_ms();
+                    let age_ms = row.age_ms(served_ms);
+                    let now = self.now();
+                    self.link.owes(row.id, upward.offer.clone(), age_ms, now);
+                    self.results.insert(row.id, Arc::new(upward));
+                }
+                Err(error) => {
+                    tracing::error!(id = row.id, %error, "a result for the parent can't be read and is dropped");
+                    self.link.outdated(row.id);
+                }
+            },
+            other => tracing::error!(id = row.id, kind = other, "an effect of an unknown kind is left"),
+        }
+    }
+
+    /// Finds out whether a child came, went, moved or reported something else.
+    fn notice(&mut self, committed: Result<Arc<Vec<AuditRow>>, RecvError>) -> Result<(), Gone> {
+        match committed {
+            Ok(rows) => self.is_below_stale |= rows.iter().any(|row| row.release_key.is_none()),
+            Err(RecvError::Lagged(_)) => self.is_below_stale = true,
+            Err(RecvError::Closed) => return Err(Gone),
+        }
+        self.is_stale = true;
+        Ok(())
+    }
+
+    fn look_below(&mut self) {
+        if !self.is_below_stale || self.is_looking || Instant::now() < self.look_below_at {
+            return;
+        }
+        (self.is_below_stale, self.is_looking) = (false, true);
+        let (engine, own) = (self.caller.engine.clone(), self.caller.settings.service_area.clone());
+        self.tasks.spawn(async move { Ended::Looked(below(&engine, own).await) });
+    }
+
+    fn looked(&mut self, below: Result<Below, Trouble>) -> Result<(), Gone> {
+        self.is_looking = false;
+        self.look_below_at = Instant::now() + self.caller.settings.poll;
+        match below {
+            Ok(below) if below == *self.below => {}
+            Ok(below) => {
+                self.below = Arc::new(below);
+                self.link.below(self.below.area(false).is_some());
+            }
+            Err(Trouble::Engine(EngineError::Stopped)) => return Err(Gone),
+            Err(error) => {
+                tracing::warn!(%error, "the children could not be looked at; tried again");
+                self.is_below_stale = true;
+            }
+        }
+        Ok(())
+    }
+
+    async fn answered(&mut self, call: CallId, answer: Result<Answer, Trouble>) -> Result<(), Gone> {
+        self.calls.remove(&call);
+        if matches!(answer, Err(Trouble::Engine(EngineError::Stopped))) {
+            return Err(Gone);
+        }
+        self.look().await?;
+        let now = self.now();
+        if matches!(answer, Ok(Answer::Polled(_))) {
+            let served_ms = self.caller.engine.clock().served_ms();
+            self.caller.engine.view().lineage.link.answered(served_ms);
+        }
+        self.link.answered(call, answer.map_err(link::Trouble::from), now);
+        Ok(())
+    }
+
+    /// A task that panicked; one that was given up is no news.
+    fn broke_off(&mut self, error: &tokio::task::JoinError) {
+        let found = self.calls.iter().find(|(_, task)| task.id() == error.id()).map(|(call, _)| *call);
+        if let Some(call) = found {
+            self.calls.remove(&call);
+            tracing::error!(%error, "a call to the parent broke off");
+            let now = self.now();
+            self.link.answered(call, Err(link::Trouble::Passing("it broke off".to_owned())), now);
+        } else if let Some(question) = self.question_of(error.id()) {
+            self.answering.remove(&question);
+            tracing::error!(%error, "the answer to a question of the parent broke off");
+        } else if !error.is_cancelled() {
+            tracing::error!(%error, "the look at the children broke off");
+            (self.is_looking, self.is_below_stale) = (false, true);
+        }
+    }
+
+    fn question_of(&self, task: Id) -> Option<String> {
+        let found = self.answering.iter().find(|(_, answering)| answering.id() == task);
+        found.map(|(question, _)| question.clone())
+    }
+
+    /// Answers what the parent asks while everything else goes on. What is asked again meanwhile is answered once.
+    fn answer(&mut self, asked: Vec<Question>) {
+        let Some(id) = self.link.id().map(str::to_owned) else { return };
+        for question in asked {
+            if self.answering.len() >= MAX_ANSWERING || self.answering.contains_key(&question.id) {
+                continue;
+            }
+            let (caller, id, name) = (Arc::clone(&self.caller), id.clone(), question.id.clone());
+            let task = self.tasks.spawn(async move {
+                let asked = question.id.clone();
+                caller.answer(&id, question).await;
+                Ended::Answered(asked)
+            });
+            self.answering.insert(name, task);
+        }
+    }
+
+    async fn carry_out(&mut self, act: Act) -> Result<(), Gone> {
+        let engine = &self.caller.engine;
+        match act {
+            Act::Call(id, call) => self.call(id, call),
+            Act::GiveUp(call) => {
+                if let Some(task) = self.calls.remove(&call) {
+                    task.abort();
+                }
+            }
+            Act::Enroll(id) => {
+                let enrolled = Enrolled { url: self.caller.settings.url.clone(), id };
+                engine.effect(ENROLLED, serde_json::to_string(&enrolled).unwrap_or_default()).await?;
+            }
+            Act::Note { offer } => engine.effect(TAKING, offer).await?,
+            Act::Done(rows) => {
+                for row in &rows {
+                    self.results.remove(row);
+                }
+                engine.effects_done(rows).await?;
+            }
+            Act::End { release, stage, undo } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamEnd { release, stage, undo }).await?;
+                self.look().await?;
+            }
+            Act::Skip { release, stage } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamSkip { release, stage }).await?;
+                self.look().await?;
+            }
+            Act::Hold { release, hold } => {
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamHold { release, hold }).await?;
+                self.look().await?;
+            }
+            Act::Answer(asked) => self.answer(asked),
+            Act::Disown { release, why } => {
+                tracing::error!(release = release.as_str(), why, "what came from the parent is taken back");
+                let release = release.as_str().to_owned();
+                command(engine, Command::UpstreamDisowned { release, why }).await?;
+                self.look().await?;
+            }
+            Act::Above(above) => engine.view().lineage.set_above(above),
+            Act::Say(said) => say(&self.caller.settings.url, said),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, id: CallId, call: Call) {
+        let (caller, below) = (Arc::clone(&self.caller), Arc::clone(&self.below));
+        let upward = match &call {
+            Call::Result { row, .. } => self.results.get(row).cloned(),
+            _ => None,
+        };
+        let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, upward).await) });
+        self.calls.insert(id, task);
+    }
+}
+
+/// Looks at all children, slice by slice: the engine waits meanwhile.
+async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, Trouble> {
+    let (mut seen, mut after) = (Look::default(), None);
+    loop {
+        let (slice, next) = engine.query(PATIENCE, move |state| Look::at(state, after, SLICE)).await?;
+        seen.add(slice);
+        after = next;
+        if next.is_none() {
+            break;
+        }
+    }
+    Ok(tokio::task::spawn_blocking(move || seen.finish(service_area.as_deref()))
+        .await
+        .map_err(|_| EngineError::Failed)?)
+}
+
+impl Caller {
+    /// Answers a question, or says why not. If that doesn't reach the parent, it does without.
+    async fn answer(&self, id: &str, question: Question) {
+        let Question { id: asked, kind, within_ms, body } = question;
+        let said = questions::answer(&self.engine, &kind, &body, Duration::from_millis(within_ms)).await;
+        let answered = match said {
+            Ok(body) => Answered { id: asked, body, error: None },
+            Err(why) => Answered { id: asked, body: serde_json::Value::Null, error: Some(why) },
+        };
+        if let Err(error) = self.parent.answers(id, vec![answered]).await {
+            tracing::debug!(kind, %error, "an answer didn't reach the parent");
+        }
+    }
+
+    async fn make(&self, call: Call, below: &Below, upward: Option<Arc<Upward>>) -> Result<Answer, Trouble> {
+        match call {
+            Call::Poll(poll) => {
+                let name = self.settings.name.as_deref();
+                Ok(Answer::Polled(self.parent.poll(&poll, name, below).await?))
+            }
+            Call::Take { id, offer, attempt } => {
+                self.take(&id, &offer, attempt).await?;
+                Ok(Answer::Taken)
+            }
+            Call::Result { id, .. } => {
+                if let Some(upward) = upward {
+                    self.send_result(&id, &upward).await?;
+                }
+                Ok(Answer::Reported)
+            }
+            Call::Ready { id, release, offer, stage, name } => {
+                self.tell_waiting(&id, &offer, release.as_str(), stage, &name).await?;
+                Ok(Answer::Reported)
+            }
+            Call::Interim { id, release, offer, stage, name } => {
+                self.tell_interim(&id, &offer, release.as_str(), stage, &name).await?;
+                Ok(Answer::Reported)
+            }
+            Call::EndStage { id, offer, name, skipped, wait_ms } => {
+                let answer = self.parent.end_stage(&id, &offer, &name, skipped, wait_ms).await?;
+                let undo = answer.then == Some(child::Then::Rollback);
+                Ok(Answer::EndStage { end: answer.end_stage, undo, skip: answer.skip })
+            }
+        }
+    }
+}
+
+/// A refusal is final and changes nothing; while the engine is busy the parent will be asked again.
+async fn command(engine: &Engine, command: Command) -> Result<(), Gone> {
+    let by = By { actor: Actor::Parent, note: None };
+    match engine.call(command, by, PATIENCE).await {
+        Ok(_) => Ok(()),
+        Err(EngineError::Stopped) => Err(Gone),
+        Err(error) => {
+            tracing::warn!(%error, "what the parent asked for was not done");
+            Ok(())
+        }
+    }
+}
+
+fn say(parent: &str, said: Said) {
+    match said {
+        Said::Works(Errand::Poll) => tracing::info!(parent, "the parent is reached"),
+        Said::Works(errand) => tracing::info!(parent, ?errand, "the parent takes it again"),
+        Said::Fails { errand: Errand::Poll, why } => {
+            tracing::warn!(parent, why, "trouble with the parent; tried again");
+        }
+        Said::Fails { errand, why } => {
+            tracing::warn!(parent, ?errand, why, "trouble with the parent; tried again");
+        }
+        Said::Registered { id } => tracing::info!(parent, id, "registered with the parent"),
+        Said::Forgotten { id } => {
+            tracing::warn!(parent, id, "the parent doesn't know this manager any more; it asks for a new id");
+        }
+        Said::ResultRefused { offer, status, text } => {
+            tracing::warn!(offer, status, text, "the parent refuses a result; it is sent again");
+        }
+        Said::ResultGivenUp { offer, status, text } => {
+            tracing::error!(offer, status, text, "the parent refuses a result; it is given up");
+        }
+        Said::NotAwaited { offer, stage, status, text } => {
+            tracing::warn!(offer, stage, status, text, "the parent doesn't wait for this stage");
+        }
+        Said::Cycle => {
+            tracing::error!(
+                parent,
+                "this manager is above its own parent; no offer is taken: change `parent.url`"
+            );
+        }
+        Said::TooDeep { above } => {
+            tracing::error!(
+                parent,
+                above,
+                limit = link::MAX_DEPTH,
+                "too many managers above; no offer is taken"
+            );
+        }
+        Said::Straight => tracing::info!(parent, "the managers above are in order again"),
+    }
+}

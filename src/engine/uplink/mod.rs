@@ -1,0 +1,110 @@
+//! This manager as its parent's child: the driver of [`heart::link`], with its network, store and engine.
+//!
+//! One task runs the link; each call to the parent has a task of its own. What the parent is told follows from the state
+//! and from the store, and what must be sent lies in the outbox, so a crash at any place only leads to a call that is
+//! made again.
+//!
+//! ```text
+//! /poll ─▶ offer ─▶ noted in the outbox ─▶ /release, /functions ─▶ Submit ─▶ noted as done
+//! a stage is over here ─▶ outbox, in the same commit ─▶ aggregate from the store ─▶ /result ─▶ noted as done
+//! every child is ready ─▶ /result (SuccessWaiting) ─▶ /end_stage … true ─▶ UpstreamEnd
+//! ```
+//!
+//! Invariants:
+//! - the link never decides on facts that are older than the answer it decides about;
+//! - what a call needs of the state is read when it is made, not when it was planned;
+//! - nothing that the parent answers is believed to be small, whole or sensible.
+//!
+//! The parent may be the plain system: everything beyond the plain protocol is left to those who understand it.
+//! Deliberately not here: when to say what ([`heart::link`]), how a release from above is led
+//! ([`heart::release::upstream`]).
+
+mod call;
+mod driver;
+mod offer;
+mod report;
+
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    call::{CallError, Parent},
+    driver::Driver,
+};
+use crate::{Engine, EngineError};
+use heart::link;
+use language::functions;
+use store::{StoreError, rows::OutboxRow};
+
+/// How long the engine may take for a command of this task.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What an operator sets of it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `http://HOST:PORT`.
+    pub url: String,
+    pub token: Option<String>,
+    /// Shown at the parent.
+    pub name: Option<String>,
+    pub poll: Duration,
+    /// GeoJSON of what this manager is there for: reported while it has no children.
+    pub service_area: Option<String>,
+    pub archive_limits: functions::Limits,
+}
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// What came may be somebody else's: it is asked for again before that is believed.
+    #[error("an offer that can't be right: {0}")]
+    Doubtful(String),
+}
+
+impl From<Trouble> for link::Trouble {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Call(CallError::Refused { status, text }) => Self::Refused { status, text },
+            other => Self::Passing(other.to_string()),
+        }
+    }
+}
+
+/// What each call has at hand.
+#[derive(Debug)]
+struct Caller {
+    engine: Engine,
+    parent: Parent,
+    settings: Settings,
+    /// What was told last of stages that go on: a digest, by offer and stage.
+    told: Mutex<BTreeMap<(String, u8), u64>>,
+}
+
+/// Speaks to the parent until `stop`, or until the engine is gone.
+pub async fn run(
+    engine: Engine,
+    settings: Settings,
+    above: mpsc::UnboundedReceiver<OutboxRow>,
+    stop: CancellationToken,
+) {
+    let parent = match Parent::new(&settings.url, settings.token.clone()) {
+        Ok(parent) => parent,
+        Err(error) => {
+            tracing::error!(%error, "the parent can't be called");
+            return;
+        }
+    };
+    let driver = Driver::new(Caller { engine, parent, settings, told: Mutex::default() }, above);
+    tokio::select! {
+        () = driver.run() => {}
+        () = stop.cancelled() => {}
+    }
+}

@@ -1,0 +1,209 @@
+//! An offer of the parent becomes a release here.
+
+use super::{CallError, Caller, PATIENCE, Trouble};
+use crate::{
+    By, EngineError, ReleaseDetail,
+    audit::Actor,
+    questions,
+    rows::{UPWARD, Upward},
+};
+use heart::release::{
+    change::Submitted,
+    command::{Command, Refusal, Reply},
+    ending::{Cause, Ending},
+    manager::Agents,
+    takeover::{self, BELIEVED_AFTER},
+};
+use language::{FromAbove, Order, Strategy, functions, functions::Archive};
+use model::{ReleaseId, StageStatus};
+
+/// Why an offer can't become a release.
+enum Refused {
+    /// The parent is told of an error in the first stage, if that is known, for it waits for a result.
+    ForGood { why: String, stage: Option<String> },
+    /// The same, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
+    Doubtful { why: String, stage: Option<String> },
+    /// It is tried again.
+    Now(Trouble),
+}
+
+impl<E: Into<Trouble>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Now(error.into())
+    }
+}
+
+impl Caller {
+    /// Takes an offer over; when this returns well, it is a release here, or the parent will hear that it can't be one.
+    pub(super) async fn take(&self, id: &str, offer: &str, attempt: u32) -> Result<(), Trouble> {
+        let Err(refused) = self.try_take(id, offer).await else { return Ok(()) };
+        let (why, stage) = match refused {
+            Refused::Doubtful { why, .. } if attempt + 1 < BELIEVED_AFTER => {
+                return Err(Trouble::Doubtful(why));
+            }
+            Refused::ForGood { why, stage } | Refused::Doubtful { why, stage } => (why, stage),
+            // Whoever stands between may refuse for the parent, which believes then that the offer is here.
+            Refused::Now(Trouble::Call(CallError::Refused { status, text }))
+                if attempt + 1 < BELIEVED_AFTER =>
+            {
+                return Err(Trouble::Doubtful(format!("it answered {status}: {text}")));
+            }
+            Refused::Now(Trouble::Call(CallError::Refused { status, text })) => {
+                tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
+                return Ok(());
+            }
+            Refused::Now(trouble) => return Err(trouble),
+        };
+        tracing::error!(offer, why, "the parent's offer can't be a release here");
+        let upward = Upward {
+            offer: offer.to_owned(),
+            release: None,
+            release_key: 0,
+            stage,
+            next: None,
+            slot: 0,
+            split: 0,
+            begun: None,
+            status: StageStatus::Error,
+            agents: Agents::default(),
+            why: Some(Box::new(Ending::new(Cause::Children, why))),
+            recount: None,
+        };
+        self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+        Ok(())
+    }
+
+    async fn try_take(&self, id: &str, offer: &str) -> Result<(), Refused> {
+        let text = self.parent.release(id, offer).await?;
+        if takeover::is_withdrawn(&text) {
+            tracing::info!(offer, "the parent withdrew its offer");
+            return Ok(());
+        }
+        let checked = language::check_from_above(&text);
+        let Some(strategy) = checked.strategy else {
+            let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
+            let why = format!("its strategy has faults: {first}");
+            return Err(Refused::Doubtful { why, stage: None });
+        };
+        let above = strategy.from_above.clone().unwrap_or_default();
+        if let Some(undone) = &above.undoes {
+            return Ok(self.undo(offer, undone).await?);
+        }
+        if let Some(before) = &above.continues
+            && self.go_on(offer, before, &strategy, &above).await?
+        {
+            return Ok(());
+        }
+        let zip = self.parent.functions(id, strategy.id.as_str()).await?;
+        let (limits, named) = (self.settings.archive_limits.clone(), strategy.clone());
+        let packed = tokio::task::spawn_blocking(move || functions::from_upload(&zip, &named, &limits)).await;
+        let archive = packed.map_err(|_| EngineError::Failed)?.map_err(|error| Refused::Doubtful {
+            why: format!("its functions: {error}"),
+            stage: first_stage(&strategy),
+        })?;
+        let submission = takeover::submission(offer, &text, strategy, archive.digest);
+        self.submit(offer, submission, &archive).await
+    }
+
+    /// Under the parent's id, or under one of this manager's own where that is taken.
+    async fn submit(&self, offer: &str, submission: Submitted, archive: &Archive) -> Result<(), Refused> {
+        let for_good = |why: String| Refused::ForGood { why, stage: first_stage(&submission.strategy) };
+        for id in takeover::ids(offer) {
+            let submission = Box::new(Submitted { id: id.clone(), ..submission.clone() });
+            let by = By { actor: Actor::Parent, note: None };
+            let answer = self.engine.submit(submission, archive.bytes.clone(), false, by, PATIENCE).await;
+            match answer {
+                Ok(_) => {
+                    tracing::info!(offer, release = id.as_str(), "took over an offer of the parent");
+                    return Ok(());
+                }
+                Err(EngineError::Refused(Refusal::IdTaken(_))) if self.is_of(&id, offer).await? => {
+                    let why = "another release came under the same id before; nothing was changed";
+                    return Err(for_good(why.to_owned()));
+                }
+                Err(EngineError::Refused(Refusal::IdTaken(_) | Refusal::IdAmbiguous { .. })) => {}
+                Err(EngineError::Refused(Refusal::Conflict(with))) => {
+                    let with = with.iter().map(ReleaseId::as_str).collect::<Vec<_>>().join(", ");
+                    return Err(for_good(format!("it would have to wait for {with}")));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(for_good("no id is free for it".to_owned()))
+    }
+
+    /// Takes back every release that came as one of the offers of the parent's release `undone`. The parent hears of it
+    /// when that is done: at once, if nothing is to be done.
+    async fn undo(&self, offer: &str, undone: &str) -> Result<(), Trouble> {
+        let (mut under_way, mut left) = (false, 0);
+        for release in self.came_as(undone) {
+            let command = Command::UpstreamUndo { release, offer: offer.to_owned() };
+            let by = By { actor: Actor::Parent, note: None };
+            if let Reply::TakenBack { is_under_way, unconfirmed } =
+                self.engine.call(command, by, PATIENCE).await?
+            {
+                (under_way, left) = (under_way || is_under_way, left + unconfirmed);
+            }
+        }
+        if !under_way {
+            tracing::info!(offer, release = undone, "nothing is left to be taken back");
+            let upward = Upward::undone(offer.to_owned(), left);
+            self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the release that came as the offer `before`; false if it is not known here.
+    async fn go_on(
+        &self,
+        offer: &str,
+        before: &str,
+        strategy: &Strategy,
+        above: &FromAbove,
+    ) -> Result<bool, Trouble> {
+        let (waves, retries) = (above.waves.unwrap_or(1), above.retries);
+        for release in self.came_as(strategy.id.as_str()) {
+            let Ok(id) = ReleaseId::parse(&release) else { continue };
+            if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
+                continue;
+            }
+            let amounts = match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
+                Some(Order::Waves(amounts)) => amounts.clone(),
+                _ => Vec::new(),
+            };
+            let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
+            let offer = offer.to_owned();
+            let command = Command::UpstreamContinue {
+                release,
+                offer: offer.clone(),
+                waves,
+                retries,
+                amounts,
+                turnouts,
+            };
+            self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
+            tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// What the offers of a release of the parent may be called here, of those ids that are known.
+    fn came_as(&self, release: &str) -> Vec<String> {
+        let ids = takeover::all_ids(release);
+        ids.filter(|id| self.engine.view().release_key(id).is_some()).collect()
+    }
+
+    /// Whether a release came here as this very offer.
+    async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, Trouble> {
+        let row = self.engine.reader().release(release.as_str()).await?;
+        let detail = row.and_then(|row| serde_json::from_str::<ReleaseDetail>(&row.detail).ok());
+        Ok(detail.and_then(|detail| detail.upstream).is_some_and(|upstream| upstream.offer == offer))
+    }
+}
+
+/// The one in which the parent believes this manager to be.
+fn first_stage(strategy: &Strategy) -> Option<String> {
+    let first = strategy.success_path().first().copied()?;
+    Some(strategy.stages.get(first)?.name.clone())
+}

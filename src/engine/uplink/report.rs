@@ -1,0 +1,301 @@
+//! Results go up: one summary of all children for each stage, read from the store when it is sent.
+
+use std::{
+    collections::BTreeMap,
+    hash::{Hash as _, Hasher as _},
+    sync::{MutexGuard, PoisonError},
+};
+
+use super::{Caller, PATIENCE, Trouble};
+use crate::rows::Upward;
+use analysis::{Values, effects::Told};
+use heart::release::{
+    assignment::Slot,
+    classes::Begun,
+    ending::Ending,
+    manager::Agents,
+    measured,
+    strata::{self, Strata, Understood},
+    summary::{self, Reported, Summary},
+    upstream::aggregate,
+};
+use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
+use store::{MAX_PAGE, StoreError};
+use wire::child::{Buckets, Histogram, ManagerTime, StageSummary, Stratum, Times, Why};
+
+/// Stages remembered of which it is known what the parent was told last.
+const MAX_TOLD: usize = 1_000;
+
+impl Caller {
+    /// Whether the parent said that it understands times as values.
+    fn tells_values(&self) -> bool {
+        self.parent.knows(FEATURE_VALUES)
+    }
+
+    /// What the parent said that it understands of strata.
+    fn understood(&self) -> Understood {
+        Understood { groups: self.parent.knows(FEATURE_GROUPS) }
+    }
+
+    pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
+        // What is said anew is the agents alone.
+        let below = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
+            Some(_) => {
+                let (of, begun) = (upward.release_key, upward.begun.clone());
+                self.below(of, upward.slot, upward.split, begun).await?
+            }
+            None => Below::default(),
+        };
+        let understood = self.understood();
+        if below.strata.are_sticky() && !understood.groups {
+            tracing::warn!(
+                offer = upward.offer,
+                stage = upward.stage,
+                "all calls of one user go to one version, and the manager above doesn't understand groups of users: it is \
+                 told no times and errors of these to compare, for it would take the calls for independent ones; bring it \
+                 up to date"
+            );
+        }
+        let why = upward.why.clone();
+        let (agents, recount) = (Some(upward.agents), upward.recount);
+        let sum = Summary { agents, why, recount, ..below.told(upward.status, understood) };
+        let summary = wire(sum, upward.stage.clone(), upward.next.clone(), self.tells_values());
+        self.parent.result(id, &upward.offer, summary).await?;
+        Ok(())
+    }
+
+    /// What was measured so far of a stage that goes on, unless the parent has heard just that. Its answer tells its time.
+    pub(super) async fn tell_interim(
+        &self,
+        id: &str,
+        offer: &str,
+        release: &str,
+        stage: u8,
+        name: &str,
+    ) -> Result<(), Trouble> {
+        let Some(told) = self.preliminary(StageStatus::InProgress, release, stage, name).await? else {
+            return Ok(());
+        };
+        let digest = digest(&told);
+        let place = (offer.to_owned(), stage);
+        if self.told().get(&place) == Some(&digest) {
+            return Ok(());
+        }
+        let clock = self.engine.clock();
+        let sent = clock.served_ms();
+        let time = self.parent.result(id, offer, told).await?;
+        if let Some(ManagerTime { time_ms: ms, time_error_ms }) = time {
+            let told = ManagerInstant { ms, error_ms: time_error_ms.into() };
+            self.engine.view().lineage.heard_time(sent, clock.served_ms(), told);
+        }
+        let mut all_told = self.told();
+        if all_told.len() >= MAX_TOLD {
+            all_told.clear();
+        }
+        all_told.insert(place, digest);
+        Ok(())
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeMap<(String, u8), u64>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every child is ready to end a stage: the parent hears so, with preliminary numbers.
+    pub(super) async fn tell_waiting(
+        &self,
+        id: &str,
+        offer: &str,
+        release: &str,
+        stage: u8,
+        name: &str,
+    ) -> Result<(), Trouble> {
+        let summary = self.preliminary(StageStatus::SuccessWaiting, release, stage, name).await?;
+        if let Some(summary) = summary {
+            self.parent.result(id, offer, summary).await?;
+        }
+        Ok(())
+    }
+
+    /// What the children have reported so far of a stage. `None`: there is no such stage any more.
+    async fn preliminary(
+        &self,
+        status: StageStatus,
+        release: &str,
+        stage: u8,
+        name: &str,
+    ) -> Result<Option<StageSummary>, Trouble> {
+        let release = release.to_owned();
+        let found = self.engine.query(PATIENCE, move |state| {
+            let release = state.release_by_id(&release)?;
+            let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
+            let next = release.stage_after(stage).map(str::to_owned);
+            let stage = usize::from(stage);
+            let begun = release.begun(stage).filter(|_| release.strategy.is_classed());
+            Some((release.key.0, Slot::stage(stage).0, split, begun, release.agents(), next))
+        });
+        let Some((key, slot, split, begun, agents, next)) = found.await? else { return Ok(None) };
+        let told = self.below(key, slot, split, begun).await?.told(status, self.understood());
+        let sum = Summary { agents: Some(agents), ..told };
+        Ok(Some(wire(sum, Some(name.to_owned()), next, self.tells_values())))
+    }
+
+    /// What the children reported of a stage, the last attempt of each; with `begun` apart by their classes.
+    async fn below(
+        &self,
+        release: u32,
+        slot: u8,
+        split: u8,
+        begun: Option<Begun>,
+    ) -> Result<Below, StoreError> {
+        let classes = match begun {
+            Some(begun) => Some(self.engine.classes(ReleaseKey(release), begun).await?),
+            None => None,
+        };
+        let reader = self.engine.reader();
+        let (mut after, mut below) = (None, Below::default());
+        loop {
+            let rows = reader.assignments(release, after, MAX_PAGE).await?;
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
+            let results = reader.stage_results(release, first.child_key, last.child_key).await?;
+            let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
+            let latest: BTreeMap<u32, String> = of_slot.map(|row| (row.child_key, row.summary)).collect();
+            let summaries = latest.into_iter().filter_map(|(child, json)| {
+                let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
+                Some((serde_json::from_str::<Summary>(&json).ok()?, class))
+            });
+            below.add(summaries.collect(), split, classes.is_some());
+            after = Some(last.child_key);
+        }
+    }
+}
+
+/// What children reported of a stage: of each, without its strata, which may be too much to be held at once; and these merged.
+#[derive(Debug, Default)]
+struct Below {
+    summaries: Vec<Summary>,
+    strata: Strata,
+    effects: Option<Told>,
+}
+
+impl Below {
+    fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, split: u8, is_classed: bool) {
+        let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), split);
+        self.strata.merge(&if is_classed { strata } else { strata.without_classes() });
+        let summaries: Vec<Summary> = summaries.into_iter().map(|(summary, _)| summary).collect();
+        if let Some(told) = measured::effects(&summaries, split) {
+            self.effects.get_or_insert_default().add(&told);
+        }
+        let bare = |summary| Summary { strata: Vec::new(), ..summary };
+        self.summaries.extend(summaries.into_iter().map(bare));
+    }
+
+    /// As one summary.
+    fn told(self, status: StageStatus, understood: Understood) -> Summary {
+        let whole = aggregate(status, &self.summaries);
+        Summary { strata: self.strata.told(understood), effects: self.effects, ..whole }
+    }
+}
+
+/// By which it is known that a stage has nothing new to tell.
+fn digest(summary: &StageSummary) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    serde_json::to_vec(summary).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `exactly`: the parent understands values; else it is told histograms.
+fn wire(
+    summary: Summary,
+    stage_name: Option<String>,
+    next_stage: Option<String>,
+    exactly: bool,
+) -> StageSummary {
+    let (f1_values, f1_histogram) = forms(summary.f1_values, summary.f1_histogram, exactly);
+    let (f2_values, f2_histogram) = forms(summary.f2_values, summary.f2_histogram, exactly);
+
+    let agents = summary.agents;
+    let count = |count: fn(Agents) -> u32| agents.map(count);
+    StageSummary {
+        participants: count(|agents| agents.participants),
+        succeeded: count(|agents| agents.succeeded),
+        failed: count(|agents| agents.failed),
+        timed_out: count(|agents| agents.timed_out),
+        unreachable: count(|agents| agents.unreachable),
+        // Only where there are any: a parent of an earlier build doesn't know it.
+        untested: agents.map(|agents| agents.untested).filter(|untested| *untested > 0),
+        unconfirmed: count(|agents| agents.unconfirmed),
+        stage_name,
+        proxy_times: times(summary.proxy_times),
+        f1_times: times(summary.f1_times_summary),
+        f2_times: times(summary.f2_times_summary),
+        f1_err_rate: summary.f1_err_rate,
+        f2_err_rate: summary.f2_err_rate,
+        status: summary.status,
+        next_stage,
+        recount: summary.recount,
+        why: summary.why.map(|why| ending(*why)),
+        f1_calls: summary.f1_calls,
+        f2_calls: summary.f2_calls,
+        f1_errors: summary.f1_errors,
+        f2_errors: summary.f2_errors,
+        f1_histogram,
+        f2_histogram,
+        f1_values,
+        f2_values,
+        assignment: Some(summary.assignment).filter(|assignment| assignment.is_sticky()),
+        strata: summary.strata.into_iter().map(|kept| stratum(kept, exactly)).collect(),
+        effects: summary.effects,
+    }
+}
+
+fn times(times: summary::Times) -> Times {
+    Times { median: times.median, minimum: times.minimum, maximum: times.maximum }
+}
+
+fn histogram(histogram: Reported) -> Histogram {
+    match histogram {
+        Reported::Sketch(sketch) => Histogram::Sketch(sketch),
+        Reported::Bounds(kept) => {
+            Histogram::Bounds(Buckets { bounds_ms: kept.bounds_ms, counts: kept.counts })
+        }
+    }
+}
+
+/// Times in the one form in which the parent reads them best.
+fn forms(
+    values: Option<Box<Values>>,
+    reported: Option<Box<Reported>>,
+    exactly: bool,
+) -> (Option<Box<Values>>, Option<Histogram>) {
+    match values {
+        Some(values) if exactly => (Some(values), None),
+        Some(values) => (None, Some(Histogram::Sketch(values.to_histogram()))),
+        None => (None, reported.map(|reported| histogram(*reported))),
+    }
+}
+
+fn stratum(kept: strata::Stratum, exactly: bool) -> Stratum {
+    let (f1_values, f1_histogram) = forms(kept.f1_values, kept.f1_histogram, exactly);
+    let (f2_values, f2_histogram) = forms(kept.f2_values, kept.f2_histogram, exactly);
+    Stratum {
+        split: kept.split,
+        interval: kept.interval,
+        assignment: kept.assignment,
+        group: kept.group,
+        class: kept.class,
+        f1_calls: kept.f1_calls,
+        f2_calls: kept.f2_calls,
+        f1_errors: kept.f1_errors,
+        f2_errors: kept.f2_errors,
+        f1_histogram,
+        f2_histogram,
+        f1_values,
+        f2_values,
+    }
+}
+
+fn ending(kept: Ending) -> Why {
+    let Ending { cause, text, child, stage, numbers, by, note } = kept;
+    let why = Why { cause: cause.name().to_owned(), text, child, stage, numbers, by, note };
+    why.fitted()
+}

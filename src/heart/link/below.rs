@@ -1,0 +1,150 @@
+//! What is below this manager, as its parent sees it: an area, a number of agents, runtimes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::area::{self, Reported};
+use crate::release::state::{Child, State};
+use model::{Capabilities, ChildKey, ChildKind};
+
+/// Most runtimes that are reported one by one; with more of them nothing is said, which means all.
+const MAX_RUNTIMES: usize = 64;
+
+/// Most labels that are reported, each value of a key counted; with more of them nothing is said, which means any.
+const MAX_LABELS: usize = 512;
+
+type Labels = BTreeMap<String, BTreeSet<String>>;
+
+/// What is known of the children together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Below {
+    area: Reported,
+    agents: u32,
+    /// `None`: a child doesn't say what it runs.
+    runtimes: Option<BTreeSet<String>>,
+    /// `None`: a manager below doesn't say which labels its children have, or there are too many.
+    labels: Option<Labels>,
+}
+
+/// Children that were looked at.
+#[derive(Debug, Default)]
+pub struct Look {
+    areas: Vec<Arc<str>>,
+    agents: u32,
+    runtimes: BTreeSet<String>,
+    some_say_nothing: bool,
+    labels: SomeLabels,
+}
+
+/// Labels of which some may not be known.
+#[derive(Debug, Default)]
+struct SomeLabels {
+    known: Labels,
+    pairs: usize,
+    some_unknown: bool,
+}
+
+impl SomeLabels {
+    fn add(&mut self, key: &str, value: &str) {
+        if self.pairs > MAX_LABELS || self.known.get(key).is_some_and(|values| values.contains(value)) {
+            return;
+        }
+        self.pairs += 1;
+        self.known.entry(key.to_owned()).or_default().insert(value.to_owned());
+    }
+
+    /// An operator's label wins over the one that the child reports.
+    fn of(&mut self, child: &Child) {
+        let given = child.labels.as_deref().into_iter().flatten();
+        given.clone().for_each(|(key, value)| self.add(key, value));
+        let capabilities = child.profile.as_deref().map(|profile| &profile.capabilities);
+        let is_given = |key: &str| child.labels.as_deref().is_some_and(|labels| labels.contains_key(key));
+        let own = capabilities.into_iter().flat_map(|capabilities| &capabilities.labels);
+        own.filter(|(key, _)| !is_given(key)).for_each(|(key, value)| self.add(key, value));
+        if child.kind() == ChildKind::Rm {
+            match capabilities.and_then(|capabilities| capabilities.labels_below.as_deref()) {
+                Some(below) => self.merge(below),
+                None => self.some_unknown = true,
+            }
+        }
+    }
+
+    fn merge(&mut self, labels: &Labels) {
+        for (key, values) in labels {
+            for value in values {
+                self.add(key, value);
+            }
+        }
+    }
+}
+
+impl Look {
+    /// Looks at up to `count` children after one, and answers the last one if there may be more.
+    pub fn at(state: &State, after: Option<ChildKey>, count: usize) -> (Self, Option<ChildKey>) {
+        let (mut look, mut last, mut looked) = (Self::default(), None, 0);
+        for (key, child) in state.children.after(after).take(count) {
+            (last, looked) = (Some(key), looked + 1);
+            if child.replaced.is_some() {
+                continue;
+            }
+            look.areas.extend(child.area.clone());
+            look.agents = look.agents.saturating_add(child.counted_agents());
+            match child.profile.as_ref().and_then(|profile| profile.capabilities.runtimes.as_ref()) {
+                Some(runtimes) => look.runtimes.extend(runtimes.iter().cloned()),
+                None => look.some_say_nothing = true,
+            }
+            look.labels.of(child);
+        }
+        (look, last.filter(|_| looked == count))
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.areas.extend(other.areas);
+        self.agents = self.agents.saturating_add(other.agents);
+        self.runtimes.extend(other.runtimes);
+        self.some_say_nothing |= other.some_say_nothing;
+        self.labels.merge(&other.labels.known);
+        self.labels.some_unknown |= other.labels.some_unknown;
+    }
+
+    /// Puts together what was seen. With many children this takes a while.
+    /// `service_area`: the manager's own, which stands in while no child has one.
+    pub fn finish(self, service_area: Option<&str>) -> Below {
+        let own = service_area.filter(|_| self.areas.is_empty()).map(Arc::from);
+        let areas = own.map_or(self.areas, |own| vec![own]);
+        let says_all = !self.some_say_nothing && self.runtimes.len() <= MAX_RUNTIMES;
+        Below {
+            area: area::reported(&areas),
+            agents: self.agents,
+            runtimes: says_all.then_some(self.runtimes),
+            labels: (!self.labels.some_unknown && self.labels.pairs <= MAX_LABELS)
+                .then_some(self.labels.known),
+        }
+    }
+}
+
+impl Below {
+    /// GeoJSON that contains the areas of all children; only a parent that is more than the plain system understands
+    /// several polygons.
+    pub fn area(&self, is_understood: bool) -> Option<&str> {
+        let area = if is_understood { &self.area.close } else { &self.area.polygon };
+        area.as_deref()
+    }
+
+    pub fn agents(&self) -> u32 {
+        self.agents
+    }
+
+    /// What can run below. `features`: those that both sides know; a parent that names none is told nothing that is not
+    /// of its time.
+    pub fn capabilities(&self, features: Vec<String>) -> Option<Capabilities> {
+        let runtimes = self.runtimes.as_ref().map(|runtimes| runtimes.iter().cloned().collect());
+        if runtimes.is_none() && features.is_empty() {
+            return None;
+        }
+        let labels_below = self.labels.clone().filter(|_| !features.is_empty()).map(Box::new);
+        Some(Capabilities { runtimes, labels_below, features, ..Capabilities::default() })
+    }
+}

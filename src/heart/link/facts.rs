@@ -1,0 +1,56 @@
+//! What the link has to know of the state.
+
+use std::collections::BTreeMap;
+
+use crate::release::{state::State, upstream::Waiting};
+use model::ReleaseId;
+
+/// A release that came from the parent and is in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FromAbove {
+    /// What it is called here.
+    pub release: ReleaseId,
+    /// The stage of which the parent has to be asked.
+    pub waiting: Option<Waiting>,
+    /// How often that stage is reported while it goes on, in milliseconds; `None`: nobody above looks before it is over.
+    pub interim_ms: Option<u64>,
+    pub pause: Pause,
+    /// Stages that are passed over here.
+    pub skipped: Vec<String>,
+}
+
+/// Whether a release goes on, as far as the parent may change that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// As far as the parent goes, it goes on.
+    No,
+    /// The parent said so; somebody here may have paused it, too.
+    Held,
+    /// There is nothing to be paused.
+    Over,
+}
+
+/// What the link has to know of the state: by the parent's offer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts(pub BTreeMap<String, FromAbove>);
+
+impl Facts {
+    /// Looks at the open releases alone.
+    pub fn of(state: &State) -> Self {
+        let from_above = state.releases.values().filter_map(|release| {
+            let upstream = release.upstream.as_ref()?;
+            let waiting = release.waits_above();
+            let pause = match () {
+                () if !release.may_end_well() => Pause::Over,
+                () if release.is_held_above() => Pause::Held,
+                () => Pause::No,
+            };
+            let interim = waiting.as_ref().and_then(|of| release.strategy.interim(usize::from(of.stage)));
+            let interim_ms = interim.filter(|_| release.is_running()).map(|interim| interim.every_ms);
+            let skipped = release.skipped_names();
+            let from_above = FromAbove { release: release.id.clone(), waiting, interim_ms, pause, skipped };
+            Some((upstream.offer.clone(), from_above))
+        });
+        Self(from_above.collect())
+    }
+}

@@ -1,0 +1,66 @@
+//! What is probably meant otherwise, as the children show it: an area with latitude first, a runtime that nobody has.
+
+use std::collections::BTreeSet;
+
+use super::{Fleet, Plan, Why, plan};
+use language::{Strategy, Target, TargetArea};
+
+/// Most runtimes of children that are gathered.
+const MAX_RUNTIMES: usize = 64;
+
+/// What is odd about a strategy for these children.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Advice {
+    /// Nobody lies in the target's area; so many children would, were latitude and longitude the other way round.
+    pub swapped: Option<u32>,
+    /// Runtimes that children have, where some lack one; empty where all who say what they have can run everything.
+    pub runtimes: BTreeSet<String>,
+}
+
+/// Looks at a plan once more. Costs another plan where nobody lies in the area, and a look at all children where some
+/// lack a runtime; else next to nothing.
+pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
+    let lacks = |why: &Why| matches!(why, Why::Runtime(..));
+    let some_lack = plan.excluded.iter().any(|(why, _)| lacks(why)) || !plan.parts.is_empty();
+    Advice {
+        swapped: swapped(strategy, fleet, plan),
+        runtimes: if some_lack { runtimes(fleet) } else { BTreeSet::new() },
+    }
+}
+
+fn swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Option<u32> {
+    let target = strategy.target.as_ref()?;
+    let area = target.area.as_ref()?;
+    let outside = |why: &Why| matches!(why, Why::Outside | Why::NoArea);
+    if !planned.members.is_empty() || !planned.excluded.iter().all(|(why, _)| outside(why)) {
+        return None;
+    }
+    let TargetArea(polygons) = area;
+    let corners = polygons.iter().flatten().flatten();
+    if corners.into_iter().any(|[longitude, _]| longitude.abs() > 90.0) {
+        return None;
+    }
+    let turned = polygons
+        .iter()
+        .map(|rings| rings.iter().map(|ring| ring.iter().map(|[x, y]| [*y, *x]).collect()).collect())
+        .collect();
+    let target = Target { area: Some(TargetArea(turned)), ..target.clone() };
+    let turned = plan(&Strategy { target: Some(target), ..strategy.clone() }, fleet);
+    let within = turned.excluded.iter().filter(|(why, _)| !outside(why)).map(|(_, tally)| tally.children);
+    let children = turned.participants.children + within.sum::<u32>();
+    (children > 0).then_some(children)
+}
+
+fn runtimes(fleet: &impl Fleet) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (child, _) in fleet.areas().iter() {
+        let candidate = fleet.candidate(child);
+        let runtimes = candidate.and_then(|candidate| candidate.capabilities?.runtimes.as_ref());
+        for runtime in runtimes.into_iter().flatten() {
+            if found.len() < MAX_RUNTIMES {
+                found.insert(runtime.clone());
+            }
+        }
+    }
+    found
+}

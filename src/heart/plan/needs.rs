@@ -1,0 +1,64 @@
+//! What a release needs of whoever takes part: the part of a strategy by which children are chosen.
+
+use serde::{Deserialize, Serialize};
+
+use super::clipped;
+use language::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
+use model::area::check_polygon;
+
+/// Longest name of a runtime or a function, in bytes.
+const MAX_RUNTIME_BYTES: usize = 256;
+
+/// A target, and for each function the runtimes of its base and its new version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Needs {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    pub runtimes: Vec<[String; 2]>,
+    /// Their names, by which it is known who has not come back from an earlier release of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
+}
+
+impl Needs {
+    pub fn of(strategy: &Strategy) -> Self {
+        let runtimes = strategy.functions.iter().map(|f| [f.base.env.clone(), f.new.env.clone()]);
+        let functions = strategy.functions.iter().map(|f| f.name.clone()).collect();
+        Self { target: strategy.target.clone(), runtimes: runtimes.collect(), functions }
+    }
+
+    /// For whoever is below a child with this area (GeoJSON).
+    #[must_use]
+    pub fn clipped_to(&self, area: Option<&str>) -> Self {
+        let target = self.target.as_ref().map(|target| match area {
+            Some(area) => clipped(target, area),
+            None => target.clone(),
+        });
+        Self { target, ..self.clone() }
+    }
+
+    /// Checks what came from somewhere else.
+    pub fn validate(&self) -> Result<(), String> {
+        if !(1..=MAX_FUNCTIONS).contains(&self.runtimes.len()) {
+            return Err(format!("runtimes of 1 to {MAX_FUNCTIONS} functions are needed"));
+        }
+        if self.runtimes.iter().flatten().any(|runtime| runtime.len() > MAX_RUNTIME_BYTES) {
+            return Err(format!("the name of a runtime has at most {MAX_RUNTIME_BYTES} bytes"));
+        }
+        let is_long = |name: &String| name.len() > MAX_RUNTIME_BYTES;
+        if self.functions.len() > MAX_FUNCTIONS || self.functions.iter().any(is_long) {
+            return Err(format!(
+                "at most {MAX_FUNCTIONS} functions are named, each with at most {MAX_RUNTIME_BYTES} bytes"
+            ));
+        }
+        let Some(target) = &self.target else { return Ok(()) };
+        if target.labels.len() > MAX_TARGET_LABELS {
+            return Err(format!("a target has at most {MAX_TARGET_LABELS} labels"));
+        }
+        let Some(area) = &target.area else { return Ok(()) };
+        if area.0.iter().flatten().map(Vec::len).sum::<usize>() > MAX_TARGET_POSITIONS {
+            return Err(format!("a target has at most {MAX_TARGET_POSITIONS} positions"));
+        }
+        area.polygons().iter().try_for_each(check_polygon).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,160 @@
+//! Whose turn is when: waves of agents, and locations from near to far.
+
+use super::{
+    Fleet, Plan, Point, Turnout,
+    edges::{Edges as _, Where},
+    shape::Shape,
+};
+use language::{Amount, Round};
+
+/// Mean radius of the Earth in metres, for distances.
+const EARTH_RADIUS_M: f64 = 6_371_008.8;
+
+/// A wave, cumulative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wave {
+    /// As the strategy has it.
+    pub amount: Amount,
+    /// Agents that have had their turn after it.
+    pub agents: u32,
+}
+
+impl Plan {
+    /// The wave (from 0) in which a member has its turn, and with it its first agents; `at` is its index in `members`.
+    pub fn wave(&self, at: usize) -> usize {
+        let last = self.waves.len().saturating_sub(1);
+        let before = self.before.get(at).copied().unwrap_or(0);
+        match self.turnouts.get(at) {
+            Some(Turnout { live: 0, silent: 1.. }) => last,
+            _ => self.waves.partition_point(|wave| wave.agents <= before).min(last),
+        }
+    }
+
+    /// How many of a member's agents have had their turn after a wave (from 0). An agent has its turn in one wave; a
+    /// child manager's agents may be spread over several, and that is its quota in each. Those that are silent come last.
+    pub fn quota(&self, at: usize, wave: usize) -> u32 {
+        let Some(turnout) = self.turnouts.get(at) else { return 0 };
+        let (Some(before), Some(of)) = (self.before.get(at), self.waves.get(wave)) else {
+            return turnout.all();
+        };
+        if wave + 1 == self.waves.len() {
+            return turnout.all();
+        }
+        of.agents.saturating_sub(*before).min(turnout.live)
+    }
+
+    /// Members that begin in each wave, and agents whose turn is in it.
+    pub fn by_wave(&self) -> Vec<(u32, u32)> {
+        let mut last = 0;
+        let agents = self.waves.iter().map(|wave| wave.agents - std::mem::replace(&mut last, wave.agents));
+        let mut counts: Vec<(u32, u32)> = agents.map(|agents| (0, agents)).collect();
+        for at in 0..self.members.len() {
+            if let Some((children, _)) = counts.get_mut(self.wave(at)) {
+                *children += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// The oldest children first: an order that nobody has to look up, and that the next release has again. Who is silent has its
+/// turn with the last wave, so that nobody waits for them, unless everybody is: then the order is as if nobody were.
+pub(super) fn in_waves(plan: &mut Plan, amounts: &[Amount], keeps_empty: bool) {
+    let sum = |of: fn(&Turnout) -> u32| plan.turnouts.iter().map(of).fold(0, u32::saturating_add);
+    if sum(|turnout| turnout.live) == 0 {
+        for turnout in &mut plan.turnouts {
+            *turnout = Turnout { live: turnout.silent, silent: 0 };
+        }
+    }
+    let sum = |of: fn(&Turnout) -> u32| plan.turnouts.iter().map(of).fold(0, u32::saturating_add);
+    let (live, total) = (sum(|turnout| turnout.live), sum(|turnout| turnout.all()));
+    let mut before: u32 = 0;
+    plan.before = Vec::with_capacity(plan.members.len());
+    for turnout in &plan.turnouts {
+        plan.before.push(before);
+        before = before.saturating_add(turnout.live);
+    }
+    plan.waves = cut(amounts, Filled { total, live, so_far: 0 }, keeps_empty);
+    // Managers that have no agents yet still have their turn.
+    if plan.waves.is_empty() && !plan.members.is_empty() {
+        plan.waves.push(Wave { amount: Amount::WHOLE, agents: total });
+    }
+}
+
+/// How many agents there are, how many of them are heard of and yet to come, and how many have had their turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Filled {
+    pub total: u32,
+    pub live: u32,
+    pub so_far: u32,
+}
+
+/// The waves that are to come, cumulative, each at least one larger than the one before; all but the last hold only those
+/// that are heard of. One that would hold nobody is left out, unless it `keeps_empty` ones.
+pub fn cut(amounts: &[Amount], of: Filled, keeps_empty: bool) -> Vec<Wave> {
+    let (mut waves, mut last) = (Vec::new(), of.so_far);
+    let mut wanted = of.so_far;
+    for amount in amounts {
+        wanted = amount.of(of.total, Round::Up).max(wanted.saturating_add(1)).min(of.total);
+        let agents = if wanted == of.total { wanted } else { wanted.min(of.so_far.saturating_add(of.live)) };
+        if agents > last || (keeps_empty && last < of.total) {
+            waves.push(Wave { amount: *amount, agents });
+            last = agents;
+        }
+    }
+    waves
+}
+
+/// Nearest first, ties by id; whose place is unknown comes last, and after them all who are silent.
+pub(super) fn by_location(plan: &mut Plan, fleet: &impl Fleet, start: [f64; 2]) {
+    let start = Point { x: start[0], y: start[1] };
+    let silent: Vec<bool> =
+        plan.turnouts.iter().map(|turnout| turnout.live == 0 && turnout.silent > 0).collect();
+    let all_silent = silent.iter().all(|silent| *silent);
+    let mut turns: Vec<(bool, f64, &str, u32)> = plan
+        .members
+        .iter()
+        .enumerate()
+        .map(|(at, child)| {
+            let candidate = fleet.candidate(*child);
+            let shape = candidate.and_then(|candidate| candidate.area).and_then(Shape::read);
+            let distance = shape.map_or(f64::INFINITY, |shape| metres_from(start, &shape));
+            (silent[at] && !all_silent, distance, candidate.map_or("", |candidate| candidate.id), at as u32)
+        })
+        .collect();
+    turns.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.total_cmp(&b.1)).then_with(|| a.2.cmp(b.2)));
+    plan.live = turns.iter().filter(|(is_last, ..)| !is_last).count() as u32;
+    plan.sequence = turns.into_iter().map(|(.., at)| at).collect();
+}
+
+/// Metres from a point to an area, 0 within it. The nearest point of each edge is found in the plane that is true to
+/// scale at the point's latitude, its distance by the haversine formula on the sphere.
+pub fn metres_from(start: Point, area: &Shape) -> f64 {
+    let turns = [-720.0, -360.0, 0.0, 360.0, 720.0];
+    let same_places = turns.map(|turn| Point { x: start.x + turn, y: start.y });
+    if same_places.iter().any(|start| area.place(*start) != Where::Outside) {
+        return 0.0;
+    }
+    let shrink = start.y.to_radians().cos();
+    let mut nearest = f64::INFINITY;
+    for start in same_places {
+        for edge in area.segments() {
+            let (dx, dy) = ((edge.to.x - edge.from.x) * shrink, edge.to.y - edge.from.y);
+            let (px, py) = ((start.x - edge.from.x) * shrink, start.y - edge.from.y);
+            let length = dx * dx + dy * dy;
+            let share = if length > 0.0 { ((px * dx + py * dy) / length).clamp(0.0, 1.0) } else { 0.0 };
+            let on_edge = Point {
+                x: edge.from.x + (edge.to.x - edge.from.x) * share,
+                y: edge.from.y + (edge.to.y - edge.from.y) * share,
+            };
+            nearest = nearest.min(haversine_m(start, on_edge));
+        }
+    }
+    nearest
+}
+
+fn haversine_m(a: Point, b: Point) -> f64 {
+    let (dy, dx) = ((b.y - a.y).to_radians() / 2.0, (b.x - a.x).to_radians() / 2.0);
+    let h = dy.sin().powi(2) + a.y.to_radians().cos() * b.y.to_radians().cos() * dx.sin().powi(2);
+    2.0 * EARTH_RADIUS_M * h.sqrt().clamp(0.0, 1.0).asin()
+}

@@ -1,0 +1,390 @@
+//! What is asked of the engine, what it answers, and why it refuses.
+
+use std::{net::IpAddr, sync::Arc};
+
+use super::{
+    analysis::Look,
+    change::{Change, Submitted},
+    offer::OfferName,
+    state::{Profile, Release},
+    summary::Summary,
+    turnout::{Told, Turnouts},
+};
+use crate::plan::Advice;
+use language::{Amount, Strategy};
+use model::{ChildId, ChildKey, Cordon, Exclusion, ReleaseId, ReleaseKey};
+
+/// A poll, parsed and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Poll {
+    /// `None`: the child asks for an id.
+    pub child: Option<ChildId>,
+    /// The id it gets then; random.
+    pub fresh: ChildId,
+    /// `None`: as before.
+    pub area: Option<Arc<str>>,
+    /// Where it calls from; `None`: nobody knows.
+    pub address: Option<IpAddr>,
+    pub agents: u32,
+    /// `None`: a plain agent, which says nothing of itself.
+    pub profile: Option<Profile>,
+}
+
+/// What is asked of the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Poll(Poll),
+    /// `GET /release`.
+    Fetch {
+        child: String,
+        offer: String,
+    },
+    Result {
+        child: String,
+        offer: String,
+        summaries: Vec<Summary>,
+    },
+    EndStage {
+        child: String,
+        offer: String,
+        stage: String,
+    },
+
+    Submit {
+        submission: Box<Submitted>,
+        dry_run: bool,
+    },
+    Pause {
+        release: String,
+        reason: String,
+    },
+    Resume {
+        release: String,
+    },
+    Abort {
+        release: String,
+        /// Why, in the words of whoever says so.
+        note: Option<String>,
+        by: Option<String>,
+    },
+    /// Opens the gate that waits for somebody to say yes.
+    Approve {
+        release: String,
+    },
+    /// Opens everything that is held back, at once.
+    Promote {
+        release: String,
+    },
+    /// Takes in every child that could take part and was not there when the release started.
+    Extend {
+        release: String,
+    },
+    /// Lets an analysis go on after an end that decides nothing.
+    ExtendAnalysis {
+        release: String,
+        for_ms: u64,
+        /// Or until so many more calls were measured.
+        calls: Option<u64>,
+    },
+    /// Takes one child out.
+    SkipChild {
+        release: String,
+        child: String,
+    },
+    /// Another attempt for one child.
+    RetryChild {
+        release: String,
+        child: String,
+    },
+    /// Another attempt for every child that failed, timed out, was unreachable, lost or left untested.
+    Retry {
+        release: String,
+    },
+    /// One in which nobody could take part was submitted once more.
+    PlanAgain {
+        release: String,
+    },
+    /// Ends a stage for every child that is in it.
+    EndStageNow {
+        release: String,
+        stage: String,
+    },
+    /// Lets everybody who has not begun a stage pass over it, and ends it for those who are in it.
+    SkipStage {
+        release: String,
+        stage: String,
+    },
+
+    /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
+    UpstreamEnd {
+        release: String,
+        stage: u8,
+        undo: bool,
+    },
+    /// The parent refuses for good to hear of the release that it offered: it is taken back.
+    UpstreamDisowned {
+        release: String,
+        why: String,
+    },
+    /// The manager above took over a release that was submitted here.
+    NoteForwarded {
+        release: String,
+        to: String,
+    },
+
+    /// The parent's offer `offer` goes on with a release that came from it, in which so many waves are open now.
+    UpstreamContinue {
+        release: String,
+        offer: String,
+        waves: u32,
+        /// How the parent counts them now; empty: as before.
+        amounts: Vec<Amount>,
+        /// What managers below say of who can take part.
+        turnouts: Turnouts,
+        /// It is over, and those that ended badly get another attempt.
+        retries: bool,
+    },
+    /// The parent takes a release back, and wants to hear of it under the id of this order.
+    UpstreamUndo {
+        release: String,
+        offer: String,
+    },
+    /// The parent wants a stage of the release it offered to be passed over.
+    UpstreamSkip {
+        release: String,
+        stage: String,
+    },
+    /// The parent paused the release it offered, or goes on with it.
+    UpstreamHold {
+        release: String,
+        hold: bool,
+    },
+
+    /// Lets a release that is over leave the history, unless a child still runs what it left there.
+    RemoveRelease {
+        release: String,
+    },
+
+    Forget {
+        child: String,
+        /// Also one that may run a version that is to be taken back.
+        even_if_it_owes: bool,
+    },
+    /// `None` removes the label.
+    Label {
+        child: String,
+        key: String,
+        value: Option<String>,
+    },
+    Cordon {
+        child: String,
+        cordon: Cordon,
+    },
+
+    /// Managers below said who can take part.
+    Turnout(Box<Told>),
+    /// The data of an analysis were looked at.
+    Looked(Box<Look>),
+    /// Time has passed: look at deadlines.
+    Tick,
+    /// A command about a release that had left memory, with that release as the store has it.
+    Recalled {
+        release: Box<Release>,
+        then: Box<Command>,
+    },
+    /// A child's call about such a release, with the part of this child alone. Refused with [`Refusal::NotInMemory`] where
+    /// that is not enough, or may be out of date.
+    RecalledPart {
+        part: Box<Release>,
+        /// [`State::decided`](super::state::State::decided) before it was read.
+        as_of: u64,
+        then: Box<Command>,
+    },
+}
+
+/// Which text an offer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// To a manager: the whole strategy in the full language.
+    Full,
+    /// To a manager: the release is to be taken back.
+    UndoOf {
+        function: u8,
+    },
+    /// One stage, which waits for its signal and leaves the base version.
+    Stage {
+        stage: u8,
+    },
+    /// The same, to an agent that reports it while it goes on.
+    ReportedStage {
+        stage: u8,
+    },
+    Rollout {
+        function: u8,
+    },
+    Undo {
+        function: u8,
+    },
+    /// Nothing to do; the offer was taken back after it was shown.
+    Withdrawn,
+    /// All stages, as an earlier build handed them out. See [`super::by_itself`].
+    Whole,
+    /// One stage, as an earlier build handed it out; `rollout` tells whether its success rolls out.
+    StageByItself {
+        stage: u8,
+        rollout: bool,
+    },
+}
+
+/// An offer, ready to be rendered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub release: ReleaseKey,
+    pub strategy: Arc<Strategy>,
+    pub name: OfferName,
+    pub form: Form,
+    /// GeoJSON: to what the target is to be clipped.
+    pub area: Option<Arc<str>>,
+}
+
+/// Who would take part, and what is in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outlook {
+    /// What the children show to be probably meant otherwise.
+    pub advice: Advice,
+    pub participants: u32,
+    pub excluded: Vec<(Exclusion, u32)>,
+    /// Unfinished releases that it waits for.
+    pub waits_for: Vec<ReleaseId>,
+}
+
+/// What the engine answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    Polled {
+        child: ChildId,
+        key: ChildKey,
+        offer: Option<String>,
+    },
+    Offer(Offer),
+    /// Stored, or stored before.
+    Stored,
+    EndStage {
+        end: bool,
+        /// A manager: everything of this release is to be taken back.
+        rollback: bool,
+        /// A manager: stages that are passed over.
+        skip: Vec<String>,
+    },
+    /// The parent will hear when a release is taken back; if it is already, how many agents have not confirmed that.
+    TakenBack {
+        is_under_way: bool,
+        unconfirmed: u32,
+    },
+    Submitted {
+        created: bool,
+        outlook: Outlook,
+    },
+    /// Done, or nothing left to do.
+    Done,
+}
+
+/// Why the engine refuses. The text is for whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("child {0} is not known here")]
+    UnknownChild(String),
+    #[error("release {0} is not known")]
+    UnknownRelease(String),
+    #[error("{offer} was never offered to child {child}")]
+    NeverOffered { child: String, offer: String },
+    #[error("{offer} has no stage {stage:?}")]
+    UnknownStage { offer: String, stage: String },
+    #[error("stage {stage:?} of {offer} has not started for this child")]
+    NotStarted { offer: String, stage: String },
+    #[error("stage {stage:?} of {offer} has ended with another result")]
+    EndedOtherwise { offer: String, stage: String },
+    #[error("stage {stage:?} does not wait for a signal, so it can't report SuccessWaiting")]
+    DoesNotWait { stage: String },
+    #[error("{offer} is over for this child; the result is kept but no longer counts")]
+    Late { offer: String },
+    #[error("a child reports InProgress, SuccessWaiting, Completed, Failure or Error, not {0}")]
+    NotAReport(model::StageStatus),
+
+    #[error("release {0} exists with another content: choose another id")]
+    IdTaken(ReleaseId),
+    #[error("id {id} could be confused with an offer of release {other}: choose another id")]
+    IdAmbiguous { id: ReleaseId, other: ReleaseId },
+    #[error("unfinished releases change the same functions: {}", list(.0))]
+    Conflict(Vec<ReleaseId>),
+    #[error("release {release} is {state}: {why}")]
+    WrongState { release: ReleaseId, state: &'static str, why: &'static str },
+    #[error("release {release} came from the manager above, which decides on {what}: do it there")]
+    HeldAbove { release: ReleaseId, what: String },
+    #[error("child {child} has no part in release {release}")]
+    NoPart { child: String, release: ReleaseId },
+    #[error("child {child} could not be planned for release {release} now: {why}")]
+    Unfit { child: String, release: ReleaseId, why: Exclusion },
+    #[error("no child of release {0} can be retried")]
+    NothingToRetry(ReleaseId),
+    #[error(
+        "{child} may run the new version of {release}, and has not confirmed that it was taken back: a machine that \
+         comes back under another id would keep it; forget it with force if it is gone for good"
+    )]
+    Owes { child: ChildId, release: ReleaseId },
+    #[error(
+        "{limit} ids that are not known here were brought along from your address and have taken part in nothing: \
+         poll with an empty `id`, or later"
+    )]
+    TooManyAdopted { limit: usize },
+    #[error("{what}: the limit of {limit} is reached")]
+    Limit { what: &'static str, limit: usize },
+    /// Not for the outside: the data are looked at again.
+    #[error("this look at an analysis is not the one that is waited for")]
+    NoLook,
+    /// Not for the outside: the shell recalls the release and asks again.
+    #[error("release {0:?} has left memory")]
+    NotInMemory(ReleaseKey),
+}
+
+fn list(ids: &[ReleaseId]) -> String {
+    ids.iter().map(ReleaseId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// What a command comes to: changes, which may be there even beside a refusal, and the answer.
+#[derive(Debug, PartialEq)]
+pub struct Decision {
+    pub changes: Vec<Change>,
+    pub answer: Result<Reply, Refusal>,
+}
+
+impl Decision {
+    pub fn refused(refusal: Refusal) -> Self {
+        Self { changes: Vec::new(), answer: Err(refusal) }
+    }
+
+    pub fn unchanged(reply: Reply) -> Self {
+        Self { changes: Vec::new(), answer: Ok(reply) }
+    }
+
+    pub fn new(changes: Vec<Change>, reply: Reply) -> Self {
+        Self { changes, answer: Ok(reply) }
+    }
+}
+
+impl From<Result<Decision, Refusal>> for Decision {
+    fn from(decided: Result<Decision, Refusal>) -> Self {
+        decided.unwrap_or_else(Self::refused)
+    }
+}
+
+/// When children called last. Kept in memory only, by whoever answers their calls.
+pub trait Seen {
+    /// Serving time of the last call of any kind, in milliseconds; `None` if none was noticed in this life.
+    fn last_call(&self, child: ChildKey) -> Option<u64>;
+
+    /// Whether it is known to have called after a serving time.
+    fn called_since(&self, child: ChildKey, served_ms: u64) -> bool {
+        self.last_call(child).is_some_and(|last| last > served_ms)
+    }
+}

@@ -1,0 +1,131 @@
+//! No wait is without a deadline. Which one a child is under follows from where it stands.
+
+use super::{
+    assignment::{Assignment, ReleaseMs},
+    gate::Gates,
+    settings::Deadlines,
+};
+use language::{NoCalls, Strategy};
+use model::{ChildStatus, StageStatus};
+
+/// What a child failed to do in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missed {
+    /// To fetch what it was offered.
+    Offer,
+    /// To give a sign of life after a download, an end signal or a result.
+    SetUp,
+    /// To end a stage.
+    Stage,
+    /// To get the calls that its stage needs.
+    Calls,
+    /// To confirm that it runs the base version again.
+    Undo,
+}
+
+/// A deadline that holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    pub at: ReleaseMs,
+    pub missed: Missed,
+    /// Only silence counts: a call within this time before `at` moves the deadline on.
+    pub silence_ms: Option<u64>,
+}
+
+/// The deadlines an assignment is under, in no order. An undo is one beside whatever else the child does.
+pub fn of(
+    assignment: &Assignment,
+    deadlines: Deadlines,
+    strategy: &Strategy,
+    gates: &Gates,
+) -> impl Iterator<Item = Deadline> {
+    let main = main(assignment, deadlines, strategy, gates);
+    undo(assignment, deadlines).into_iter().chain(main.into_iter().flatten())
+}
+
+/// The first of them; `MAX` if there is none.
+pub fn soonest(
+    assignment: &Assignment,
+    deadlines: Deadlines,
+    strategy: &Strategy,
+    gates: &Gates,
+) -> ReleaseMs {
+    of(assignment, deadlines, strategy, gates).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
+}
+
+fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
+    let undo = assignment.pending_undo().filter(|undo| !undo.overdue)?;
+    // However often it is lost and offered again.
+    let at = undo.asked.saturating_add(deadlines.undo_ms);
+    // A manager takes it back from its own children first, and calls meanwhile.
+    let calls = undo.fetched && assignment.rare.manager.is_some();
+    Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
+}
+
+/// How long the stage that an agent is in may go without the calls it needs, from when it began for the first time; in
+/// milliseconds, `None` where that has no end of its own.
+pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64> {
+    let stage = assignment.slot.stage_index().and_then(|stage| strategy.stages.get(stage))?;
+    let led = assignment.rare.manager.is_none() && !assignment.by_itself;
+    match strategy.no_calls() {
+        NoCalls::After(time) if led => Some((stage.min_duration + time).as_millis() as u64),
+        _ => None,
+    }
+}
+
+fn calls(assignment: &Assignment, strategy: &Strategy) -> Option<Deadline> {
+    let runs = assignment.fetched && assignment.stage_status == StageStatus::InProgress;
+    let longest = without_calls(assignment, strategy).filter(|_| runs)?;
+    let at = assignment.stage_begun().saturating_add(longest);
+    Some(Deadline { at, missed: Missed::Calls, silence_ms: None })
+}
+
+/// Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
+pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool {
+    assignment.rare.manager.is_none()
+        && assignment.stage_status == StageStatus::InProgress
+        && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy))
+}
+
+fn main(
+    assignment: &Assignment,
+    deadlines: Deadlines,
+    strategy: &Strategy,
+    gates: &Gates,
+) -> [Option<Deadline>; 3] {
+    let waits_for_fetch = match assignment.status {
+        ChildStatus::Todo => true,
+        ChildStatus::Doing => !assignment.fetched,
+        ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => return [None; 3],
+    };
+    if waits_for_fetch && gates.holds(assignment) {
+        // It waits for the others, and each of them has a deadline.
+        return [None; 3];
+    }
+    if waits_for_fetch {
+        let at = assignment.since.saturating_add(deadlines.offer_ms);
+        // Who waits for a place is not at fault as long as it calls.
+        let silence_ms = gates.queues(assignment).then_some(deadlines.offer_ms);
+        return [Some(Deadline { at, missed: Missed::Offer, silence_ms }), None, None];
+    }
+    let silent_by_nature = is_silent_by_nature(assignment, strategy);
+    let in_charge = strategy.rollout.is_some();
+    // Where the manager is in charge it may withhold the signal for long: that is no fault of the child.
+    let stage_since = if in_charge && assignment.stage_status == StageStatus::ShouldEnd {
+        assignment.since
+    } else {
+        assignment.stage_since
+    };
+    let is_withheld = in_charge && assignment.stage_status == StageStatus::SuccessWaiting;
+    let stage = Deadline {
+        at: stage_since.saturating_add(deadlines.stage_ms),
+        missed: Missed::Stage,
+        silence_ms: None,
+    };
+    let silence = Deadline {
+        at: assignment.since.saturating_add(deadlines.setup_ms),
+        missed: Missed::SetUp,
+        silence_ms: Some(deadlines.setup_ms),
+    };
+    [(!is_withheld).then_some(stage), (!silent_by_nature).then_some(silence), calls(assignment, strategy)]
+}

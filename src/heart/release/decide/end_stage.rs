@@ -1,0 +1,70 @@
+//! `POST /end_stage`: may the child end the stage it is in? Only the questions that published data can't answer
+//! come here.
+
+use super::{Call, report::find_slot, walk::Walk};
+use crate::release::{
+    assignment::{Assignment, Slot},
+    command::{Decision, Refusal, Reply},
+    offer::{OfferKind, OfferName, Piece},
+    state::State,
+};
+use language::render;
+use model::{ChildStatus, Now, Outcome, StageStatus};
+
+pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: Now) -> Decision {
+    let call = match Call::resolve(state, child, offer) {
+        Ok(call) => call,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    let unknown = || Refusal::UnknownStage { offer: offer.to_owned(), stage: stage.to_owned() };
+    let Some(mut walk) = Walk::start(state, call.release, call.key, now) else {
+        let (child, offer) = (child.to_owned(), offer.to_owned());
+        return Decision::refused(Refusal::NeverOffered { child, offer });
+    };
+    walk.reinstate();
+    if let OfferKind::Undo(number) = call.name.kind {
+        let given = walk.assignment.rare.undo.as_deref().is_some_and(|undo| number <= undo.number);
+        let known = given && stage == render::UNDO_STAGE;
+        return if known {
+            Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip: Vec::new() })
+        } else {
+            Decision { changes: walk.changes, answer: Err(unknown()) }
+        };
+    }
+    let piece = walk.assignment.piece_of(call.name, walk.strategy());
+    let slot = piece.and_then(|piece| find_slot(walk.strategy(), piece, stage));
+    let Some(slot) = slot.filter(|_| walk.assignment.was_offered(call.name, walk.strategy())) else {
+        return Decision { changes: walk.changes, answer: Err(unknown()) };
+    };
+    let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
+    let end = if current { of_current(&mut walk, slot) } else { true };
+    let rollback = is_taken_back(&walk.assignment, call.name);
+    let skip = if walk.assignment.rare.manager.is_some() { walk.release.skipped_names() } else { Vec::new() };
+    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip })
+}
+
+/// Whether a manager that still leads this is to take it back. One that was told to continue it with another offer is not.
+fn is_taken_back(assignment: &Assignment, name: OfferName) -> bool {
+    let Some(manager) = assignment.rare.manager.as_deref() else { return false };
+    if name.attempt < assignment.named {
+        return manager.continues.is_none();
+    }
+    let is_over = matches!(assignment.status, ChildStatus::No | ChildStatus::Failed);
+    is_over || assignment.pending_undo().is_some()
+}
+
+fn of_current(walk: &mut Walk<'_>, slot: Slot) -> bool {
+    if !walk.assignment.fetched {
+        return false;
+    }
+    if slot == walk.assignment.slot {
+        return matches!(walk.assignment.piece, Piece::Rollout(_))
+            || walk.assignment.stage_status >= StageStatus::ShouldEnd;
+    }
+    if walk.assignment.mark(slot).is_some() {
+        return true;
+    }
+    // It is in a later stage already: what it reported of the current one never came.
+    walk.give_up(Outcome::Lost);
+    true
+}

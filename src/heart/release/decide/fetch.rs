@@ -1,0 +1,195 @@
+//! `GET /release`: a child takes what it was offered.
+//!
+//! Deployed agents exit on any error here, so an offer that was ever shown is answered with 200: where it no
+//! longer stands, with an empty strategy.
+
+use std::{borrow::Cow, sync::Arc};
+
+use super::{Call, submit::lacks_of, walk::Walk};
+use crate::{
+    plan,
+    plan::Why,
+    release::{
+        assignment::{Assignment, FunctionSet, Step},
+        by_itself,
+        command::{Decision, Form, Offer, Refusal, Reply},
+        manager::{FEATURE_RETRY, Manager, Planned},
+        offer::{OfferKind, OfferName, Piece},
+        state::{Release, ReleaseState, State},
+        turn,
+    },
+};
+use language::Strategy;
+use model::{ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, Now};
+
+pub(super) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
+    let call = match Call::resolve(state, child, offer) {
+        Ok(call) => call,
+        Err(refusal) => return Decision::refused(refusal),
+    };
+    let never =
+        || Decision::refused(Refusal::NeverOffered { child: child.to_owned(), offer: offer.to_owned() });
+    let Some(mut walk) = Walk::start(state, call.release, call.key, now) else { return never() };
+    walk.reinstate();
+    let form = match call.name.kind {
+        OfferKind::Undo(number) => undo(&mut walk, number),
+        _ => work(&mut walk, call.name),
+    };
+    let Some(form) = form else { return never() };
+    let offer = offer_of(state, call.release, call.key, &walk.assignment, call.name, form);
+    Decision::new(walk.changes, Reply::Offer(offer))
+}
+
+/// The offer that a child is handed, or would be handed first in a release that has not begun; and nothing changes by
+/// this. `Err` says why there is none.
+pub fn peek(state: &State, release: &Release, child: ChildKey) -> Result<Offer, NoOffer> {
+    let assignment = match release.assignments.get(&child) {
+        Some(assignment) => Cow::Borrowed(assignment),
+        None if release.state == ReleaseState::Planned => Cow::Owned(would_be(state, release, child)?),
+        None => return Err(NoOffer::NoPart),
+    };
+    let (name, form) = match assignment.pending_undo() {
+        Some(undo) => {
+            let function = undo.functions.first().unwrap_or_default() as u8;
+            let is_manager = assignment.rare.manager.is_some();
+            let form = if is_manager { Form::UndoOf { function } } else { Form::Undo { function } };
+            (OfferName::undo(undo.number), form)
+        }
+        None if assignment.status.is_over() => return Err(NoOffer::Over),
+        None => (assignment.offer_name(), form_for(&assignment, &release.strategy)),
+    };
+    Ok(offer_of(state, release, child, &assignment, name, form))
+}
+
+/// Why a child has no offer of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoOffer {
+    NoPart,
+    /// It takes no part, were the release to start now.
+    Unfit(Why),
+    Over,
+}
+
+/// The part of a child in a release that starts now.
+fn would_be(state: &State, release: &Release, child: ChildKey) -> Result<Assignment, NoOffer> {
+    let strategy = &release.strategy;
+    let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
+    let cover = area.map(|area| state.areas.cover(&area.polygons()));
+    match plan::why_not(strategy, state, cover.as_ref(), child) {
+        None => Err(NoOffer::NoPart),
+        Some(Err(why)) => Err(NoOffer::Unfit(why)),
+        Some(Ok(_)) => {
+            let record = state.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+            let manager = record.map(|record| {
+                let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
+                Box::new(Manager::new(planned))
+            });
+            let lacks = if manager.is_some() { FunctionSet::EMPTY } else { lacks_of(state, release, child) };
+            Ok(Assignment::of_manager(manager, 0).lacking(lacks, strategy))
+        }
+    }
+}
+
+fn offer_of(
+    state: &State,
+    release: &Release,
+    child: ChildKey,
+    assignment: &Assignment,
+    name: OfferName,
+    form: Form,
+) -> Offer {
+    let is_full = form == Form::Full;
+    let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
+    let knows = |feature| profile.is_some_and(|profile| profile.capabilities.has(feature));
+    let form = match form {
+        // Others would make nothing of the key, and those of the plain protocol are told nothing that is not of it.
+        Form::Stage { stage }
+            if knows(FEATURE_INTERIM) && release.strategy.interim(stage.into()).is_some() =>
+        {
+            Form::ReportedStage { stage }
+        }
+        form => form,
+    };
+    let strategy = match form {
+        Form::Full => {
+            let mut strategy = release.strategy_for(assignment);
+            if let Some(above) = &mut strategy.from_above {
+                // One that doesn't know of it only says again how its release ended.
+                above.retries &= knows(FEATURE_RETRY);
+                if !knows(FEATURE_INTERIM) {
+                    above.interim.clear();
+                }
+                above.classes &= knows(FEATURE_CLASSES);
+            }
+            // Who is asked for silent agents knows the key; others would refuse the strategy for it.
+            if let Some(rollout) = &mut strategy.rollout {
+                rollout.silent_after = rollout.silent_after.filter(|_| knows(FEATURE_QUESTIONS));
+            }
+            Arc::new(strategy)
+        }
+        // A release from above may be called otherwise here, and a manager below knows it by that.
+        Form::UndoOf { .. } => {
+            Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
+        }
+        _ => Arc::clone(&release.strategy),
+    };
+    let area = state.children.get(child).and_then(|child| child.area.clone()).filter(|_| is_full);
+    Offer { release: release.key, strategy, name, form, area }
+}
+
+fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
+    let undo = walk.assignment.rare.undo.as_deref()?;
+    if number > undo.number {
+        return None;
+    }
+    let current = undo.functions.first().filter(|_| number == undo.number);
+    let fetched = undo.fetched;
+    let Some(function) = current else { return Some(Form::Withdrawn) };
+    if !fetched {
+        if !turn::is_next(walk.state, walk.release.key, walk.child, OfferName::undo(number)) {
+            // Something else is in hand; it is shown again after that.
+            return Some(Form::Withdrawn);
+        }
+        walk.step(Step::UndoFetched);
+    }
+    let function = function as u8;
+    let is_manager = walk.assignment.rare.manager.is_some();
+    Some(if is_manager { Form::UndoOf { function } } else { Form::Undo { function } })
+}
+
+fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
+    let assignment = &walk.assignment;
+    if !assignment.was_offered(name, walk.strategy()) {
+        return None;
+    }
+    if name != assignment.offer_name() {
+        return Some(Form::Withdrawn);
+    }
+    if assignment.fetched {
+        return Some(form_for(assignment, walk.strategy()));
+    }
+    if assignment.status.is_over() || !turn::is_next(walk.state, walk.release.key, walk.child, name) {
+        return Some(Form::Withdrawn);
+    }
+    let form = form_for(assignment, walk.strategy());
+    walk.step(Step::Fetched);
+    Some(form)
+}
+
+fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
+    match assignment.rare.manager {
+        Some(_) => Form::Full,
+        None if assignment.by_itself => by_itself::form(assignment.piece, strategy),
+        None => form(assignment.piece),
+    }
+}
+
+/// The text that a piece is handed to an agent as.
+pub const fn form(piece: Piece) -> Form {
+    match piece {
+        // No agent is handed one.
+        Piece::Whole => Form::Withdrawn,
+        Piece::Stage(stage) => Form::Stage { stage },
+        Piece::Rollout(function) => Form::Rollout { function },
+    }
+}

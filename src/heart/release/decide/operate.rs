@@ -1,0 +1,278 @@
+//! What operators and developers do to a release that exists.
+
+use std::collections::BTreeSet;
+
+use super::{
+    submit::{refuse_conflicts, supersede},
+    successor,
+    walk::Walk,
+};
+use crate::release::{
+    assignment::{Dated, Fact, Slot, Step},
+    change::Change,
+    command::{Decision, Refusal, Reply},
+    ending::{Cause, Ending},
+    offer::MAX_ATTEMPT,
+    state::{End, Release, ReleaseState, State},
+    upstream::HELD,
+};
+use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome};
+
+pub(super) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
+    let known = state.known.get(id).ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
+    state.release(known.key).ok_or(Refusal::NotInMemory(known.key))
+}
+
+/// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.
+const MAX_FACTS: usize = 10_000;
+
+pub(super) fn another_fact(release: &Release) -> Result<(), Refusal> {
+    let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
+    if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
+}
+
+/// A release that is over leaves the history. What children run is never without the release that brought it there, and one
+/// that is in memory is not over, or somebody owes it something.
+pub(super) fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
+    let Some((id, known)) = state.known.get_key_value(id) else {
+        return Err(Refusal::UnknownRelease(id.to_owned()));
+    };
+    if state.find(known.key).is_some() || state.is_deployed(known.key) {
+        return Ok(Decision::unchanged(Reply::Done));
+    }
+    let removed = Change::ReleaseRemoved { release: known.key, id: id.clone() };
+    Ok(Decision::new(vec![removed], Reply::Done))
+}
+
+pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
+    Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }
+}
+
+pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    match release.state {
+        // Paused from above alone, it would go on when it goes on there.
+        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
+            let (release, reason) = (release.key, reason.to_owned());
+            let change = Change::ReleasePaused { release, reason, by_limit: false, now };
+            Ok(Decision::new(vec![change], Reply::Done))
+        }
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
+            another_fact(release)?;
+            let (release, reason) = (release.key, reason.to_owned());
+            Ok(Decision::new(
+                vec![Change::ReleasePaused { release, reason, by_limit: false, now }],
+                Reply::Done,
+            ))
+        }
+        ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
+        _ => Err(wrong(release, "only a running release can be paused")),
+    }
+}
+
+pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    match release.state {
+        ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
+        // Paused by both: what was paused here goes on when it goes on there.
+        ReleaseState::Paused { by_limit, .. } if release.is_held_above() => {
+            let (release, reason) = (release.key, HELD.to_owned());
+            let change = Change::ReleasePaused { release, reason, by_limit, now };
+            Ok(Decision::new(vec![change], Reply::Done))
+        }
+        ReleaseState::Paused { .. } => {
+            Ok(Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done))
+        }
+        ReleaseState::Planned if release.deferred => {
+            refuse_conflicts(state, &release.strategy, release.key)?;
+            let mut changes = supersede(state, &release.strategy, &release.id, release.key, now);
+            changes.push(Change::ReleaseResumed { release: release.key, now });
+            Ok(Decision::new(changes, Reply::Done))
+        }
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
+        _ => Err(wrong(
+            release,
+            "only a release that is paused, or was submitted without being started, can be resumed",
+        )),
+    }
+}
+
+/// What only the manager above decides on, for it planned the release.
+pub(super) fn held(release: &Release, what: String) -> Refusal {
+    Refusal::HeldAbove { release: release.id.clone(), what }
+}
+
+pub(super) fn abort(
+    state: &State,
+    id: &str,
+    note: Option<&str>,
+    by: Option<&str>,
+    now: Now,
+) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    match release.state {
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Paused { .. } => {
+            let text = note.unwrap_or("an operator aborted it");
+            let (by, note) = (by.map(str::to_owned), note.map(str::to_owned));
+            let ending = Ending { by, note, ..Ending::new(Cause::Operator, text) };
+            Ok(Decision::new(roll_back(state, release, ending, End::Aborted, now), Reply::Done))
+        }
+        ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::Aborted | End::RolledBack, .. } => {
+            Ok(Decision::unchanged(Reply::Done))
+        }
+        ReleaseState::Over { .. } => {
+            Err(wrong(release, "what is over can't be aborted; release the old version"))
+        }
+    }
+}
+
+/// Takes back a release that is not over. Everybody who may run the new version is offered the undo, except where a later
+/// release changed the function (it did, if this one was over before and was retried) and where the child is gone.
+pub(in crate::release) fn roll_back(
+    state: &State,
+    release: &Release,
+    why: Ending,
+    end: End,
+    now: Now,
+) -> Vec<Change> {
+    let mut changes = vec![Change::ReleaseAborted { release: release.key, why: Box::new(why), end, now }];
+    if matches!(release.state, ReleaseState::Planned) {
+        return changes;
+    }
+    let fact = Dated { fact: Fact::Aborted, at: release.at(now) };
+    let mut heirs = BTreeSet::new();
+    for (child, assignment) in &release.assignments {
+        if assignment.may_run_new().is_empty() {
+            continue;
+        }
+        let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
+        walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
+        if walk.assignment.rare.undo != assignment.rare.undo {
+            walk.trim_undo();
+            // What a machine did under an id that it has no more it takes back under the one that it has.
+            if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
+                successor::replace(&mut walk, heir, now);
+            }
+            changes.append(&mut walk.changes);
+        }
+    }
+    changes
+}
+
+pub(super) fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
+        return Err(wrong(release, "only one in which nobody could take part is planned once more"));
+    };
+    let again = Change::ReleaseReplanned { release: release.key, now };
+    Ok(Decision::new(vec![again], Reply::Done))
+}
+
+pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    match release.state {
+        ReleaseState::Running
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Over { end: End::DoneWithFailures, .. } => {}
+        // Whoever was left untested may have calls by now.
+        ReleaseState::Over { end: End::Done | End::Untested, .. } if release.counts.left_untested > 0 => {}
+        ReleaseState::Over { end: End::NoParticipants, .. } => {
+            return Err(wrong(release, "nobody took part; submit it again once there are children for it"));
+        }
+        _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
+    }
+    if release.attempt >= MAX_ATTEMPT {
+        let limit = usize::from(MAX_ATTEMPT);
+        return Err(Refusal::Limit { what: "attempts of a release", limit });
+    }
+    let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
+        .assignments
+        .iter()
+        .filter(|(_, assignment)| assignment.is_retryable())
+        .map(|(child, _)| *child)
+        .partition(|child| state.children.get(*child).is_some());
+    if retryable.is_empty() {
+        return Err(Refusal::NothingToRetry(release.id.clone()));
+    }
+    let reopened = release.state.is_over();
+    if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {
+        return Err(wrong(release, "a later release changes the same functions; submit a new one"));
+    }
+    let mut changes = vec![Change::ReleaseRetried { release: release.key, now }];
+    for child in gone {
+        let Some(mut walk) = Walk::start(state, release, child, now) else { continue };
+        let outcome = Outcome::Excluded(Exclusion::Forgotten);
+        walk.step(Step::Ended { status: ChildStatus::No, outcome });
+        changes.append(&mut walk.changes);
+    }
+    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare.predecessor;
+    for old in retryable.iter().filter_map(replaced) {
+        changes.extend(goes_on_as_another(state, release, old, now));
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// A child was lost, and the one that took its place gets another attempt: it is that one now that counts.
+pub(super) fn goes_on_as_another(state: &State, release: &Release, old: ChildKey, now: Now) -> Vec<Change> {
+    let walk = Walk::start(state, release, old, now);
+    let lost = Some(Outcome::Lost);
+    let Some(mut walk) =
+        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare.successor.is_some())
+    else {
+        return Vec::new();
+    };
+    let outcome = Outcome::Excluded(Exclusion::Replaced);
+    walk.step(Step::Ended { status: walk.assignment.status, outcome });
+    walk.changes
+}
+
+fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
+    let later = |child: ChildKey, function: &str| {
+        state.deployment(child, function).is_some_and(|found| release.is_before(found.release))
+    };
+    children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
+}
+
+fn conflicts_with_open(state: &State, release: &Release) -> bool {
+    state.conflicts(&release.strategy, release.key).next().is_some()
+}
+
+/// The place of a stage in the strategy.
+pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
+    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
+    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
+}
+
+pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    if !release.is_running() {
+        return Err(wrong(release, "a stage can be ended while the release runs"));
+    }
+    let index = stage_of(release, stage)?;
+    let mut inside = release.assignments.values().filter(|assignment| assignment.is_in(index)).peekable();
+    if inside.peek().is_none() {
+        return Ok(Decision::unchanged(Reply::Done));
+    }
+    if release.barrier_above(index).is_some() {
+        return Err(held(release, format!("the end of stage {stage:?}")));
+    }
+    // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
+    let has_managers = inside.clone().any(|assignment| assignment.rare.manager.is_some());
+    if has_managers && !release.gates.may_end(Slot::stage(index)) {
+        let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
+                   promote the release instead";
+        return Err(wrong(release, why));
+    }
+    if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
+        return Err(wrong(
+            release,
+            "whoever is in this stage of type A/B waits for no signal: it ends by itself",
+        ));
+    }
+    another_fact(release)?;
+    let stage = index as u8;
+    Ok(Decision::new(vec![Change::StageEnded { release: release.key, stage, now }], Reply::Done))
+}

@@ -1,0 +1,119 @@
+//! `POST /poll`: registers, notices what a poll shows, and lets the child know what waits for it.
+
+use super::{successor::succeed, walk::Walk};
+use crate::release::{
+    assignment::Step,
+    change::{Arrival, Change},
+    command::{Decision, Poll, Refusal, Reply, Seen},
+    registration::{Live, Registration},
+    state::{Child, State},
+};
+use model::{ChildKey, ChildKind, ChildStatus, Now, Outcome, address::for_limits};
+
+/// Polls after a download that show that the result was lost: a single one may have been under way.
+const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
+
+pub(super) fn decide(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
+    match poll.child.as_ref().and_then(|id| state.children.by_id(id.as_str())) {
+        None => arrive(state, poll, now),
+        Some((key, child)) => call_again(state, seen, poll, key, child, now),
+    }
+}
+
+fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
+    let limit = state.settings.max_children;
+    if state.children.len() >= limit {
+        return Decision::refused(Refusal::Limit { what: "children", limit });
+    }
+    let Some(key) = state.children.next_key() else {
+        let limit = u32::MAX as usize;
+        return Decision::refused(Refusal::Limit { what: "ids that one store ever gave", limit });
+    };
+    let arrival = if poll.child.is_some() { Arrival::Adopted } else { Arrival::Registered };
+    if arrival == Arrival::Adopted && !may_bring_an_id(state, poll) {
+        return Decision::refused(Refusal::TooManyAdopted { limit: state.settings.max_adopted });
+    }
+    let id = poll.child.clone().unwrap_or_else(|| poll.fresh.clone());
+    let registration = Registration {
+        id: id.clone(),
+        key,
+        area: poll.area.clone(),
+        address: poll.address,
+        agents: poll.agents,
+        profile: poll.profile.clone().map(Box::new),
+        live: Live::default(),
+    };
+    // A child that brings an id along has polled before.
+    let adopted = arrival == Arrival::Adopted;
+    let record = Child { called_again: adopted, unproven: adopted, ..Child::new(registration, now) };
+    let arrived = Change::ChildArrived { child: key, arrival, record: Box::new(record) };
+    Decision::new(vec![arrived], Reply::Polled { child: id, key, offer: None })
+}
+
+/// Whoever reinstalls a manager has a whole fleet that brings its ids along, and may have it behind one address; but
+/// anybody can make up ids. On the machine itself nobody is limited.
+fn may_bring_an_id(state: &State, poll: &Poll) -> bool {
+    let address = poll.address.map(for_limits).filter(|address| !address.is_loopback());
+    address.is_none_or(|address| state.unproven_from(address) < state.settings.max_adopted)
+}
+
+fn call_again(
+    state: &State,
+    seen: &dyn Seen,
+    poll: &Poll,
+    key: ChildKey,
+    child: &Child,
+    now: Now,
+) -> Decision {
+    let mut changes = signs_of_life(key, child);
+    if poll.area.is_some() && poll.area != child.area {
+        changes.push(Change::ChildMoved { child: key, area: poll.area.clone() });
+    }
+    if let Some(address) = poll.address.filter(|_| poll.address != child.address) {
+        changes.push(Change::ChildCalledFrom { child: key, address });
+    }
+    if poll.agents != child.agents || poll.profile.as_ref() != child.profile.as_deref() {
+        let profile = poll.profile.clone().map(Box::new);
+        changes.push(Change::ChildReported { child: key, agents: poll.agents, profile });
+    }
+    for release in child.open.iter().filter_map(|key| state.release(*key)) {
+        let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
+        walk.reinstate();
+        notice(&mut walk, child.kind());
+        changes.append(&mut walk.changes);
+    }
+    if !child.called_again {
+        changes.extend(succeed(state, seen, key, now));
+    }
+    Decision::new(changes, Reply::Polled { child: child.id.clone(), key, offer: None })
+}
+
+/// What any call of a child shows: it is no ghost, and nobody else.
+pub(super) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Change> {
+    let again = (!child.called_again).then_some(Change::ChildCalledAgain { child: key });
+    let back = child.replaced.is_some().then_some(Change::ChildBack { child: key });
+    again.into_iter().chain(back).collect()
+}
+
+/// An agent polls only when it has nothing in hand. A manager polls always.
+fn notice(walk: &mut Walk<'_>, kind: ChildKind) {
+    if kind == ChildKind::Rm {
+        return;
+    }
+    let undo = walk.assignment.pending_undo().filter(|undo| undo.fetched).map(|undo| undo.functions);
+    if let Some(functions) = undo {
+        walk.step(Step::PolledWhileBusy);
+        let polls = walk.assignment.pending_undo().map_or(0, |undo| undo.polls);
+        if polls >= POLLS_THAT_SHOW_A_LOSS {
+            walk.step(Step::UndoOffered { functions });
+        }
+    } else if walk.assignment.status == ChildStatus::Doing && walk.assignment.fetched {
+        walk.step(Step::PolledWhileBusy);
+        if walk.assignment.polls >= POLLS_THAT_SHOW_A_LOSS {
+            walk.give_up(Outcome::Lost);
+        }
+    } else if walk.assignment.is_in_hand() {
+        // It knows now that it is over, or never got far with it.
+        walk.step(Step::PolledWhileBusy);
+    }
+}

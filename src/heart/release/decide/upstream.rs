@@ -1,0 +1,148 @@
+//! What the manager above asks for: that a stage ends, that the next wave begins, that a release is taken back.
+
+use super::operate::{self, find, roll_back};
+use crate::release::{
+    change::Change,
+    command::{Decision, Refusal, Reply, Seen},
+    ending::{Cause, Ending},
+    gate::Gate,
+    state::{End, Release, ReleaseState, State},
+    turnout::Turnouts,
+    upstream::HELD,
+};
+use language::Amount;
+use model::{Now, ReleaseKey};
+
+fn may_end_well(release: &Release) -> bool {
+    release.is_under_way() || release.state == ReleaseState::Planned
+}
+
+/// The parent ended a stage. Children that are not ready are told to end it as well. `undo`: it takes the release back.
+pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, Refusal> {
+    let Some(release) = state.release_by_id(id) else {
+        return match state.known.get(id) {
+            // Over, and nobody is awaited any more.
+            Some(_) => Ok(Decision::unchanged(Reply::Done)),
+            None => Err(Refusal::UnknownRelease(id.to_owned())),
+        };
+    };
+    if undo && may_end_well(release) {
+        return Ok(Decision::new(take_back(state, release, now), Reply::Done));
+    }
+    let Some(waiting) =
+        release.waits_above().filter(|waiting| waiting.stage == stage && release.is_running())
+    else {
+        return Ok(Decision::unchanged(Reply::Done));
+    };
+    let barrier = release.barrier_above(usize::from(stage));
+    let mut changes: Vec<Change> =
+        barrier.map(|level| release.opening(Gate::Level(level), now)).into_iter().collect();
+    if !waiting.is_ready && release.assignments.values().any(|part| part.is_in(usize::from(stage))) {
+        changes.push(Change::StageEnded { release: release.key, stage, now });
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// Nobody above would ever end it, so it must not wait for that, nor others behind it.
+pub(super) fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, Refusal> {
+    match state.release_by_id(id) {
+        Some(release) if may_end_well(release) => {
+            let ending = Ending::new(Cause::Disowned, why);
+            Ok(Decision::new(roll_back(state, release, ending, End::RolledBack, now), Reply::Done))
+        }
+        Some(_) => Ok(Decision::unchanged(Reply::Done)),
+        None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
+        None => Err(Refusal::UnknownRelease(id.to_owned())),
+    }
+}
+
+/// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
+pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
+    let Some(release) = state.release_by_id(id) else {
+        return match state.known.get(id) {
+            Some(_) => Ok(Decision::unchanged(Reply::Done)),
+            None => Err(Refusal::UnknownRelease(id.to_owned())),
+        };
+    };
+    let said = release.upstream.as_ref().is_some_and(|upstream| upstream.held != hold);
+    let mut changes = Vec::new();
+    if said && may_end_well(release) {
+        changes.push(Change::HeldAbove { release: release.key, held: hold });
+    }
+    let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
+    if hold && is_going {
+        changes.extend(operate::pause(state, id, HELD, now)?.changes);
+    } else if !hold && release.is_held() {
+        changes.push(Change::ReleaseResumed { release: release.key, now });
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
+    let ending = Ending::new(Cause::Above, "the parent takes it back");
+    roll_back(state, release, ending, End::RolledBack, now)
+}
+
+/// The waves of a manager above.
+pub(super) struct Counted<'a> {
+    /// So many are open now.
+    pub waves: u32,
+    /// How they are counted; empty: as before.
+    pub amounts: &'a [Amount],
+    /// What managers below say of who can take part in those that are not open yet.
+    pub turnouts: &'a Turnouts,
+}
+
+/// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
+/// be. Said twice it changes nothing.
+pub(super) fn go_on(
+    state: &State,
+    seen: &dyn Seen,
+    (id, offer): (&str, &str),
+    Counted { waves, amounts, turnouts }: &Counted<'_>,
+    retries: bool,
+    now: Now,
+) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    let key = release.key;
+    if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
+        return Ok(Decision::unchanged(Reply::Done));
+    }
+    let mut changes = vec![Change::ReleaseContinued { release: key, offer: offer.to_owned() }];
+    let open = release.gates.stand.waves;
+    let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
+    if may_end_well(release) && most > open {
+        let amounts = (!amounts.is_empty()).then_some(*amounts);
+        changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
+        changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
+    }
+    if retries {
+        // Else it is said again how it stands.
+        changes.extend(operate::retry(state, id, now).map(|retried| retried.changes).unwrap_or_default());
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// The parent takes a release back, whatever became of it here.
+pub(super) fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    let Some(upstream) = &release.upstream else {
+        // It came from elsewhere and is only called the same.
+        return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed: 0 }));
+    };
+    let mut changes = match release.state {
+        ReleaseState::RollingBack { .. } => Vec::new(),
+        ReleaseState::Over { end: End::RolledBack | End::Aborted, unconfirmed } => {
+            return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed }));
+        }
+        _ => take_back(state, release, now),
+    };
+    if !upstream.undos.iter().any(|awaited| awaited == offer) {
+        changes.insert(0, awaited(release.key, offer));
+    }
+    Ok(Decision::new(changes, Reply::TakenBack { is_under_way: true, unconfirmed: 0 }))
+}
+
+fn awaited(release: ReleaseKey, offer: &str) -> Change {
+    Change::UndoAwaited { release, offer: offer.to_owned() }
+}

@@ -1,0 +1,55 @@
+//! The call of a child about a release that is over and has left memory, decided on the part of this child alone: what
+//! comes late concerns nobody else, and after an outage everybody's last result may come late.
+//!
+//! The part is taken into the state for as long as the decision takes. If that brings about anything but what is kept of
+//! the child itself, nothing of it happens, and the shell brings the whole release.
+
+use super::{
+    assignment::Step,
+    change::Change,
+    command::{Command, Refusal, Reply, Seen},
+    decide,
+    state::{Release, State},
+};
+use model::{Now, ReleaseKey};
+
+/// Whether changes say no more of a release that is over than what one child did late, and what it runs.
+pub fn is_late_news(changes: &[Change], release: ReleaseKey) -> bool {
+    changes.iter().all(|change| {
+        let is_news = matches!(
+            change,
+            Change::LateKept { .. } | Change::Deployed { .. } | Change::Child { step: Step::Late { .. }, .. }
+        );
+        is_news && change.release() == Some(release)
+    })
+}
+
+/// Decides `then` with the part that was read when `as_of` commands had been decided.
+pub(super) fn advance(
+    state: &mut State,
+    seen: &dyn Seen,
+    part: &Release,
+    as_of: u64,
+    then: &Command,
+    now: Now,
+) -> (Vec<Change>, Result<Reply, Refusal>) {
+    let key = part.key;
+    let is_known = state.known.get(&part.id).is_some_and(|known| known.key == key);
+    if state.release(key).is_none() && (!is_known || state.last_left > as_of) {
+        // It was here meanwhile, or it may have been: what was read may be out of date.
+        return (Vec::new(), Err(Refusal::NotInMemory(key)));
+    }
+    if state.release(key).is_some() {
+        return super::advance(state, seen, then, now);
+    }
+    state.hold(part.clone());
+    let decision = decide(state, seen, then, now);
+    let is_small = is_late_news(&decision.changes, key);
+    if is_small {
+        for change in &decision.changes {
+            state.apply(change);
+        }
+    }
+    state.put_aside(key, is_small);
+    if is_small { (decision.changes, decision.answer) } else { (Vec::new(), Err(Refusal::NotInMemory(key))) }
+}

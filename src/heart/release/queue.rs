@@ -1,0 +1,95 @@
+//! Which release goes first where several change the same function.
+//!
+//! One after the other, in the order of submission; but a release with a start in the future, or that nobody has started, holds nobody up until its
+//! time has come. So one may be overtaken by others that were submitted later, and then its number, which is that of its
+//! submission, doesn't tell what came later at a child. Each release notes who it overtook and who overtook it: with
+//! that it can tell of any other, also of one that has left memory long ago, which of both began later.
+//!
+//! Invariant: two releases that change the same function are never under way at the same time.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    schedule,
+    state::{Release, ReleaseState, State},
+};
+use language::Strategy;
+use model::{Now, ReleaseKey};
+
+/// A release that was overtaken so often lets no other pass, so that what is noted stays bounded.
+const MAX_OVERTAKEN: usize = 10_000;
+
+/// Where releases of the same functions did not begin in the order of their submission.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overtakes {
+    /// Submitted before this one, and begins after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overtook: Vec<ReleaseKey>,
+    /// Submitted after this one, and began before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overtaken_by: Vec<ReleaseKey>,
+}
+
+impl Overtakes {
+    pub fn is_empty(&self) -> bool {
+        self.overtook.is_empty() && self.overtaken_by.is_empty()
+    }
+}
+
+impl Release {
+    /// Whether `other`, which changes one of the same functions, begins after this one.
+    pub fn is_before(&self, other: ReleaseKey) -> bool {
+        if other > self.key {
+            !self.overtakes.overtaken_by.contains(&other)
+        } else {
+            self.overtakes.overtook.contains(&other)
+        }
+    }
+
+    pub(super) fn insists(&self) -> bool {
+        self.overtakes.overtaken_by.len() >= MAX_OVERTAKEN
+    }
+}
+
+impl State {
+    /// Other releases that are not over and change one of the functions of `strategy`.
+    pub fn conflicts<'a>(
+        &'a self,
+        strategy: &'a Strategy,
+        key: ReleaseKey,
+    ) -> impl Iterator<Item = &'a Release> {
+        let others = self.sharing(strategy).into_iter().filter(move |other| *other != key);
+        others.filter_map(|other| self.release(other))
+    }
+
+    /// Those of them for which a release has to wait.
+    pub fn goes_before<'a>(
+        &'a self,
+        strategy: &'a Strategy,
+        key: ReleaseKey,
+        now: Now,
+    ) -> impl Iterator<Item = &'a Release> {
+        self.conflicts(strategy, key).filter(move |other| match other.state {
+            ReleaseState::Planned => other.key < key && schedule::lets_no_other_pass(other, now.wall_ms),
+            _ => true,
+        })
+    }
+
+    /// Takes note of whom a release overtakes that begins.
+    pub(super) fn overtake(&mut self, key: ReleaseKey) {
+        let Some(strategy) = self.release(key).map(|release| std::sync::Arc::clone(&release.strategy)) else {
+            return;
+        };
+        let overtook = self.planned_before(&strategy, key);
+        for earlier in &overtook {
+            if let Some(other) = self.releases.get_mut(earlier) {
+                other.overtakes.overtaken_by.push(key);
+            }
+            self.reschedule(*earlier);
+        }
+        if let Some(release) = self.releases.get_mut(&key) {
+            release.overtakes.overtook = overtook;
+        }
+    }
+}

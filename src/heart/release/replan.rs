@@ -1,0 +1,168 @@
+//! What becomes of releases when a child is no longer what it was: it moved, or has other runtimes or labels.
+//!
+//! What a child has begun goes on, for what was handed out can't be recalled. Where it has not begun it is planned anew:
+//! one that doesn't fit any more is taken out with the reason, which is no failure; one that fits now joins where the
+//! release takes late joiners, and one that was taken out comes back there with another attempt. A release that has
+//! not started asks who takes part when it does.
+//!
+//! Deliberately not here: a child that is cordoned keeps what it was given; draining takes it away (`decide::children`).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    assignment::{Assignment, FunctionSet, Step},
+    change::{Arrival, Change},
+    decide::{lacks_of, take_out},
+    offer::{MAX_ATTEMPT, Piece},
+    state::{Release, State},
+};
+use crate::{
+    plan,
+    plan::{Cover, Entry},
+};
+use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome};
+
+impl Release {
+    /// The area of its target, prepared for looking many children up.
+    fn cover(&self, state: &State) -> Option<Cover> {
+        let area = self.strategy.target.as_ref()?.area.as_ref()?;
+        Some(state.areas.cover(&area.polygons()))
+    }
+
+    /// The same for one child. What a call costs must not grow with the number of children.
+    fn cover_for(&self, state: &State, child: ChildKey) -> Option<Arc<Cover>> {
+        let area = self.strategy.target.as_ref()?.area.as_ref()?;
+        let bounds = state.areas.get(child).and_then(Entry::bounds);
+        Some(self.cover.for_child(|| area.polygons(), bounds))
+    }
+
+    /// Why the child could not be planned for it now; that it is cordoned is no reason.
+    pub(super) fn unfit(&self, state: &State, child: ChildKey) -> Option<Exclusion> {
+        unfit(self, state, self.cover_for(state, child).as_deref(), child)
+    }
+}
+
+fn unfit(release: &Release, state: &State, cover: Option<&Cover>, child: ChildKey) -> Option<Exclusion> {
+    plan::fit(&release.strategy, state, cover, child)?.err().map(plan::Why::exclusion)
+}
+
+/// What follows from `changes`, which are applied already.
+pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
+    let mut follow = Vec::new();
+    let (mut changed, mut came) = (BTreeSet::new(), BTreeSet::new());
+    for change in changes {
+        match change {
+            Change::ChildMoved { child, .. }
+            | Change::ChildReported { child, .. }
+            | Change::ChildLabelled { child, .. } => {
+                changed.insert(*child);
+                came.insert(*child);
+            }
+            Change::ChildCalledAgain { child }
+            | Change::ChildBack { child }
+            | Change::ChildArrived { child, arrival: Arrival::Adopted, .. }
+            | Change::ChildCordoned { child, cordon: Cordon::Open } => {
+                came.insert(*child);
+            }
+            // Those who get another attempt may have moved since the last one.
+            Change::ReleaseRetried { release, .. } => {
+                follow.extend(state.release(*release).into_iter().flat_map(|release| {
+                    let cover = release.cover(state);
+                    let all = release.assignments.iter().filter(|(_, assignment)| assignment.attempt > 1);
+                    all.flat_map(move |(child, _)| expel(state, release, cover.as_ref(), *child, now))
+                }));
+            }
+            _ => {}
+        }
+    }
+    for child in changed {
+        // A target of many vertices takes a while to prepare: only where that decides something.
+        for release in open(state, child).filter(|release| is_to_begin(release, child)) {
+            follow.extend(expel(state, release, release.cover_for(state, child).as_deref(), child, now));
+        }
+    }
+    for child in came {
+        follow.extend(take_in(state, child, now));
+    }
+    follow
+}
+
+fn open(state: &State, child: ChildKey) -> impl Iterator<Item = &Release> {
+    let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
+    open.iter().filter_map(|release| state.release(*release))
+}
+
+/// Whether a child has a part in a release that is under way, and has not begun it.
+fn is_to_begin(release: &Release, child: ChildKey) -> bool {
+    let waits = |assignment: &Assignment| assignment.status == ChildStatus::Todo;
+    release.is_under_way() && release.assignments.get(&child).is_some_and(waits)
+}
+
+/// Takes a child out of a release that it has not begun and does not fit any more.
+fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKey, now: Now) -> Vec<Change> {
+    if !is_to_begin(release, child) {
+        return Vec::new();
+    }
+    match plan::fit(&release.strategy, state, cover, child) {
+        None => Vec::new(),
+        Some(Err(why)) => take_out(state, release, child, why.exclusion(), now),
+        // What it can run may be more now, or less.
+        Some(Ok(_)) => {
+            let functions = lacks_of(state, release, child);
+            lacks_otherwise(release, child, functions, now).into_iter().collect()
+        }
+    }
+}
+
+/// Notes what it does not run, if that is not what was noted. Where its first offer is a roll-out it stays with that: it may
+/// have been shown.
+fn lacks_otherwise(release: &Release, child: ChildKey, functions: FunctionSet, now: Now) -> Option<Change> {
+    let part = release.assignments.get(&child)?;
+    let changes = part.rare.lacks != functions && !matches!(part.piece, Piece::Rollout(_));
+    let (step, at) = (Step::Lacks { functions }, release.at(now));
+    changes.then_some(Change::Child { release: release.key, child, step, at, summary: None })
+}
+
+/// Lets a child take part where the strategy wants late joiners, unless it is a ghost still.
+fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
+    if state.children.get(child).is_none_or(|record| !record.called_again) {
+        return Vec::new();
+    }
+    let wants = |release: &&Release| release.assignments.get(&child).is_none_or(may_come_back);
+    let is_able = |release: &&Release| {
+        let cover = release.cover_for(state, child);
+        matches!(plan::why_not(&release.strategy, state, cover.as_deref(), child), Some(Ok(_)))
+    };
+    let join = |release: &Release| {
+        let key = release.key;
+        if release.assignments.contains_key(&child) {
+            let at = release.at(now);
+            let again = Change::Child { release: key, child, step: Step::Retried, at, summary: None };
+            let otherwise = lacks_otherwise(release, child, lacks_of(state, release, child), now);
+            return std::iter::once(again).chain(otherwise).collect::<Vec<_>>();
+        }
+        let lacks = lacks_of(state, release, child);
+        vec![Change::ChildJoined { release: key, child, instead_of: None, now, lacks }]
+    };
+    state.joinable().filter(wants).filter(is_able).flat_map(join).collect()
+}
+
+/// Whether it was taken out for what it was, and not for what it did or somebody wanted.
+fn may_come_back(assignment: &Assignment) -> bool {
+    assignment.attempt < MAX_ATTEMPT && assignment.outcome.is_some_and(was_unfit)
+}
+
+/// Whether an outcome says that the child did not fit, and may fit again.
+pub(super) const fn was_unfit(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Excluded(
+            Exclusion::Outside
+                | Exclusion::NoArea
+                | Exclusion::Label
+                | Exclusion::Runtime
+                | Exclusion::Owes
+                | Exclusion::Drained
+        )
+    )
+}

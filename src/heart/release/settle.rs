@@ -1,0 +1,157 @@
+//! The consequences of changes: limits are judged, gates open, releases end when nobody is awaited any more, the next
+//! in the queue starts, a child that became free is offered what comes next, and one that is not what it was is planned
+//! anew.
+
+use super::{
+    analysis,
+    assignment::Step,
+    change::Change,
+    command::Seen,
+    decide::{membership, skip_again},
+    ending, lead, precedent, replan,
+    state::{End, Release, ReleaseState, State},
+    turn::{Turn, turn},
+    turnout::Turnouts,
+    upstream,
+};
+use model::{ChildKey, ChildStatus, Now, steps};
+
+/// What follows from `changes`, which are applied already. Empty when nothing does.
+pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
+    let mut follow = Vec::new();
+    // By release: none looks through what is of others.
+    let mut touching: Vec<&Change> = changes.iter().filter(|change| change.release().is_some()).collect();
+    touching.sort_by_key(|change| change.release());
+    for changes in touching.chunk_by(|one, other| one.release() == other.release()) {
+        steps::take(changes.len());
+        let key = changes.first().and_then(|change| change.release());
+        let Some(release) = key.and_then(|key| state.release(key)) else { continue };
+        follow.extend(precedent::note(release, changes, now));
+        follow.extend(ending::noted(state, release, changes));
+        let mut judged = lead::judge(state, release, changes, now);
+        if judged.is_empty() {
+            judged = analysis::judge(state, release, now);
+        }
+        if judged.is_empty() {
+            // No gate is looked at before what it waits for has begun.
+            judged = analysis::begin(release, changes, now);
+        }
+        if judged.is_empty() {
+            let ends = end(state, release, now);
+            if ends.is_empty() {
+                follow.extend(lead::lead(state, seen, release, now));
+            }
+            follow.extend(ends);
+            follow.extend(upstream::due(release, now));
+            follow.extend(upstream::undone(state, release));
+        } else {
+            follow.extend(judged);
+        }
+    }
+    let queue_may_move = changes.iter().any(|change| {
+        matches!(
+            change,
+            Change::ReleaseSubmitted { .. }
+                | Change::ReleaseResumed { .. }
+                | Change::ReleaseEnded { .. }
+                | Change::ReleaseReplanned { .. }
+                | Change::HeldAbove { .. }
+        )
+    });
+    if queue_may_move {
+        follow.extend(start_next(state, seen, now));
+    }
+    follow.extend(offer_to_freed(state, changes, now));
+    follow.extend(replan::follow(state, changes, now));
+    follow.extend(skip_again(state, changes, now));
+    follow
+}
+
+fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
+    if release.counts.awaited > 0 {
+        return Vec::new();
+    }
+    let end = match release.state {
+        ReleaseState::Running if release.awaits_last_verdict() => return Vec::new(),
+        ReleaseState::Running if release.rolls_out_untested() => {
+            return vec![Change::UntestedRolledOut { release: release.key, now }];
+        }
+        ReleaseState::Running if release.counts.failures() > 0 || release.was_aborted_below() => {
+            End::DoneWithFailures
+        }
+        ReleaseState::Running if release.is_without_participants() => End::NoParticipants,
+        ReleaseState::Running if release.counts.agents.are_untested() => End::Untested,
+        ReleaseState::Running => End::Done,
+        ReleaseState::RollingBack { end, .. } => end,
+        _ => return Vec::new(),
+    };
+    // Whoever was noted first may have succeeded since.
+    let fault = (end == End::DoneWithFailures && release.ending.is_none())
+        .then(|| ending::noted_at_the_end(state, release))
+        .flatten();
+    let unconfirmed = release.counts.agents.unconfirmed;
+    fault.into_iter().chain([Change::ReleaseEnded { release: release.key, end, unconfirmed, now }]).collect()
+}
+
+/// Starts every planned release whose time has come and that nothing earlier stands in the way of.
+pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change> {
+    let ready = state.schedule.ready(now.served_ms).into_iter();
+    ready
+        .filter_map(|key| state.release(key))
+        .filter_map(|release| start(state, seen, release, now))
+        .collect()
+}
+
+/// Starts a release with who can take part, or asks managers below who can.
+fn start(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Option<Change> {
+    let key = release.key;
+    match release.asking {
+        Some(until) if now.served_ms < until => return None,
+        Some(_) => {}
+        None if release.managers_to_plan(state).is_empty() => {}
+        None => return Some(Change::TurnoutAsked { release: key, now }),
+    }
+    let membership = membership(state, seen, &release.strategy, &Turnouts::new(), now);
+    Some(Change::ReleaseStarted { release: key, membership, now })
+}
+
+/// The offer deadline of a release that had to wait begins when the child is free.
+fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
+    let mut freed: Vec<ChildKey> = Vec::new();
+    for change in changes {
+        match change {
+            Change::Child { child, step, .. } if frees(step) => freed.push(*child),
+            Change::ReleaseAborted { release, .. } | Change::ReleasePaused { release, .. } => {
+                if let Some(release) = state.release(*release) {
+                    freed.extend(release.assignments.keys());
+                }
+            }
+            _ => {}
+        }
+    }
+    freed.sort_unstable();
+    freed.dedup();
+    freed.into_iter().filter_map(|child| offered(state, child, now)).collect()
+}
+
+/// Gives a child that polls a place, if there is one and it waits for one.
+pub(super) fn admit(state: &State, child: ChildKey, now: Now) -> Option<Change> {
+    let Turn::Queued { release } = turn(state, child) else { return None };
+    let release = state.release(release).filter(|release| release.has_place())?;
+    let at = release.at(now);
+    Some(Change::Child { release: release.key, child, step: Step::Admitted, at, summary: None })
+}
+
+fn frees(step: &Step) -> bool {
+    matches!(step, Step::Ended { .. } | Step::UndoConfirmed { .. } | Step::UndoDropped)
+}
+
+fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {
+    let Turn::Offer { release, .. } = turn(state, child) else { return None };
+    let release = state.release(release)?;
+    let assignment = release.assignments.get(&child)?;
+    let at = release.at(now);
+    let waits = matches!(assignment.status, ChildStatus::Todo | ChildStatus::Doing) && !assignment.fetched;
+    let waited = waits && assignment.pending_undo().is_none() && assignment.since < at;
+    waited.then_some(Change::Child { release: release.key, child, step: Step::Offered, at, summary: None })
+}

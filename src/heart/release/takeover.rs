@@ -1,0 +1,65 @@
+//! An offer of the parent as a submission here.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    change::Submitted,
+    offer::{MAX_ATTEMPT, OfferName, Piece},
+    upstream::{Upstream, led},
+};
+use language::Strategy;
+use model::ReleaseId;
+
+/// An offer that is refused or can't be right is fetched so often before that is believed.
+pub const BELIEVED_AFTER: u32 = 5;
+
+/// Starts the ids of releases from above whose own id is taken here.
+const OWN_ID: &str = "up-";
+
+/// The release that an offer becomes.
+pub fn submission(offer: &str, text: &[u8], strategy: Strategy, archive: [u8; 32]) -> Submitted {
+    Submitted {
+        id: strategy.id.clone(),
+        digest: digest(offer, &strategy, archive),
+        archive,
+        strategy: Arc::new(led(strategy)),
+        text: String::from_utf8_lossy(text).into(),
+        upstream: Some(Upstream::new(offer.to_owned())),
+        deferred: false,
+    }
+}
+
+/// What it may be called here: as the parent calls it, or by an id of this manager's own where that is taken. The same
+/// for the same offer, whenever it is asked.
+pub fn ids(offer: &str) -> impl Iterator<Item = ReleaseId> {
+    [ReleaseId::parse(offer).ok(), ReleaseId::parse(&own_id(offer)).ok()].into_iter().flatten()
+}
+
+/// What the offers of a release of the parent may be called here.
+pub fn all_ids(release: &str) -> impl Iterator<Item = String> {
+    let offers = (1..=MAX_ATTEMPT).map(|attempt| OfferName::of(Piece::Whole, attempt).id(release));
+    offers.flat_map(|offer| [own_id(&offer), offer])
+}
+
+fn own_id(offer: &str) -> String {
+    let hash = Sha256::digest(offer.as_bytes());
+    hash.iter().take(8).fold(OWN_ID.to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}
+
+/// Never that of a release which a developer submitted.
+///
+/// What the parent makes of it for this manager is not in it: that changes with the children of both, and the parent may be
+/// asked again for what was taken over already.
+fn digest(offer: &str, strategy: &Strategy, archive: [u8; 32]) -> [u8; 32] {
+    let plain = Strategy { target: None, rollout: None, from_above: None, ..strategy.clone() };
+    let form = serde_json::to_vec(&plain).unwrap_or_default();
+    let offer = format!("from above: {offer}\n");
+    Sha256::new().chain_update(offer).chain_update(form).chain_update(archive).finalize().into()
+}
+
+/// An offer of nothing, as a manager answers for one that it showed and took back.
+pub fn is_withdrawn(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).lines().any(|line| line.trim_end() == "stages: []")
+}

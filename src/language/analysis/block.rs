@@ -1,0 +1,438 @@
+//! The block itself: when it looks, and what a verdict does.
+
+use std::time::Duration;
+
+use super::{
+    Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS,
+    MIN_INTERVAL, Metric, Reference, Rule, Source, amount,
+    metric::{self, Around, Values},
+    providers::{ProviderKind, Providers},
+    unclear,
+};
+use crate::{
+    Condition, Metric as Judged,
+    diagnostic::{Findings, nearest, quoted},
+    fields::{Entry, Fields, Located},
+    parse,
+    raw::{At, Kind, Node},
+    scalar,
+};
+
+const KEYS: [&str; 11] = [
+    "duration",
+    "interval",
+    "initialDelay",
+    "failureLimit",
+    "consecutiveErrorLimit",
+    "noData",
+    "inconclusive",
+    "earlyPass",
+    "dryRun",
+    "alpha",
+    "metrics",
+];
+
+/// What a block judges.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// A stage; the new version's share of traffic, if it could be read.
+    Stage { new_traffic: Option<u8> },
+    /// The whole release.
+    Rollout,
+}
+
+/// A block, and what others must know of it.
+pub(crate) struct Draft {
+    /// `None` where something was missing, which was reported.
+    pub analysis: Option<Analysis>,
+    /// Where alpha is given, if it is.
+    pub alpha: Option<At>,
+    /// For what is judged without being named.
+    failure_limit: u32,
+    dry_run: bool,
+    /// Who is asked by its metrics.
+    providers: Vec<Asking>,
+}
+
+/// What must be known of a metric where its provider is known.
+struct Asking {
+    provider: Located<String>,
+    has_path: bool,
+    /// It asks about the past without saying of when.
+    is_timeless: bool,
+}
+
+/// When it looks.
+pub(super) struct Schedule {
+    duration: Option<Duration>,
+    /// At any of its metrics.
+    interval: Option<Duration>,
+    /// At those that don't say.
+    common: Option<Duration>,
+    /// It has no end by intention.
+    pub is_open: bool,
+}
+
+impl Schedule {
+    /// How many looks there are, if that is known.
+    pub fn looks(&self) -> Option<u64> {
+        self.looks_every(self.interval)
+    }
+
+    /// At a metric with an interval of its own, or without.
+    pub fn looks_at(&self, own: Option<Duration>) -> Option<u64> {
+        self.looks_every(own.or(self.common))
+    }
+
+    /// The interval of a metric, where it isn't that of the looks.
+    pub fn unlike(&self, own: Option<Duration>) -> Option<Duration> {
+        own.or(self.common).filter(|interval| Some(*interval) != self.interval)
+    }
+
+    fn looks_every(&self, interval: Option<Duration>) -> Option<u64> {
+        let (duration, interval) = (self.duration?.as_millis(), interval?.as_millis());
+        let looks = u64::try_from(duration.div_ceil(interval.max(1))).ok()?;
+        (looks > 0).then_some(looks)
+    }
+}
+
+pub(crate) fn read(entry: Entry<'_>, place: Place, findings: &mut Findings<'_>) -> Option<Draft> {
+    let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, findings)?;
+    let schedule = schedule(&fields, place, findings);
+    let limit = |key: &str, findings: &mut Findings<'_>| {
+        let entry = fields.filled(key, "2", findings)?;
+        let limit = parse::read(entry, "bad-analysis-value", amount::limit, findings)?;
+        if let Some(looks) = schedule.looks().filter(|looks| u64::from(limit) >= *looks) {
+            metric::never_passed(key, limit, looks, entry.at, findings);
+        }
+        Some(limit)
+    };
+    let failure_limit = limit("failureLimit", findings).unwrap_or(0);
+    let consecutive = limit("consecutiveErrorLimit", findings).unwrap_or(DEFAULT_CONSECUTIVE_ERRORS);
+    let no_data = fields.filled("noData", "pause", findings);
+    let no_data = no_data.and_then(|entry| unclear::word(entry, findings));
+    let inconclusive = unclear::inconclusive(&fields, schedule.is_open, findings);
+    let early_pass = fields.filled("earlyPass", "true", findings);
+    let early_pass_at = early_pass.map(|e| e.at);
+    let early_pass = early_pass.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
+    let dry_run = fields.filled("dryRun", "true", findings);
+    let dry_run = dry_run.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
+    let alpha_entry = fields.filled("alpha", "0.05", findings);
+    let alpha = alpha_entry.and_then(|e| parse::read(e, "bad-analysis-value", amount::alpha, findings));
+    let (dry, names) = (dry_run.unwrap_or(false), names_of(&fields));
+    let around = Shared { place, schedule: &schedule, failure_limit, dry_run: dry, names };
+    let (metrics, providers) = metrics(&fields, &around, findings);
+    let initial_delay = fields.filled("initialDelay", "1m", findings);
+    let initial_delay = initial_delay
+        .and_then(|e| parse::read(e, "bad-duration", scalar::duration, findings))
+        .unwrap_or_default();
+    let analysis = schedule.interval.zip(metrics).map(|(interval, metrics)| Analysis {
+        duration: schedule.duration,
+        interval,
+        initial_delay,
+        consecutive_error_limit: consecutive,
+        no_data: no_data.unwrap_or_default(),
+        inconclusive: inconclusive.then.unwrap_or_default(),
+        extend: inconclusive.extend,
+        early_pass: early_pass.unwrap_or(false),
+        alpha,
+        metrics,
+    });
+    if let Some(analysis) = &analysis {
+        unclear::doubt(analysis, early_pass_at, inconclusive.at, findings);
+    }
+    let alpha = alpha_entry.map(|e| e.at);
+    let dry_run = dry_run.unwrap_or(false);
+    Some(Draft { analysis, alpha, failure_limit, dry_run, providers })
+}
+
+fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> Schedule {
+    let read = |entry: Entry<'_>, findings: &mut Findings<'_>| {
+        parse::read(entry, "bad-duration", scalar::duration, findings)
+    };
+    let duration_entry = match place {
+        Place::Stage { .. } => fields.required("duration", "30m", findings),
+        Place::Rollout => fields.filled("duration", "30m", findings),
+    };
+    let own = own_intervals(fields);
+    let interval_entry = if own.all {
+        fields.filled("interval", "5m", findings)
+    } else {
+        fields.required("interval", "5m", findings)
+    };
+    let duration = duration_entry.and_then(|e| read(e, findings));
+    let common = interval_entry
+        .and_then(|e| Some((read(e, findings)?, e.at)))
+        .and_then(|(interval, at)| long_enough(interval, at, findings));
+    let interval = own.least.into_iter().chain(common).min();
+    let is_open = matches!(place, Place::Rollout) && fields.place("duration").is_none();
+    let found = Schedule { duration, interval, common, is_open };
+    if let (Some(duration), Some(longest)) = (duration, own.longest.filter(|_| interval_entry.is_none()))
+        && longest > duration
+    {
+        findings
+            .error(
+                fields.at(),
+                "contradiction",
+                "an interval is longer than duration: there would be no look",
+            )
+            .fix("write a shorter interval or a longer duration");
+        return found;
+    }
+    if let (Some(looks), None) = (found.looks().filter(|looks| *looks > MAX_LOOKS), interval_entry) {
+        let message = format!("that makes {looks} looks, at most {MAX_LOOKS} are possible");
+        findings.error(fields.at(), "contradiction", message).fix("write longer intervals");
+        return found;
+    }
+    if let (Some(duration), Some(interval), Some(entry)) = (duration, interval, interval_entry) {
+        if interval > duration {
+            findings
+                .error(entry.at, "contradiction", "interval is longer than duration: there would be no look")
+                .fix("write a shorter interval or a longer duration");
+        } else if let Some(looks) = found.looks().filter(|looks| *looks > MAX_LOOKS) {
+            findings
+                .error(
+                    entry.at,
+                    "contradiction",
+                    format!("that makes {looks} looks, at most {MAX_LOOKS} are possible"),
+                )
+                .fix("write a longer interval");
+        }
+    }
+    found
+}
+
+/// An interval that shows something new.
+pub(super) fn long_enough(interval: Duration, at: At, findings: &mut Findings<'_>) -> Option<Duration> {
+    if interval < MIN_INTERVAL {
+        let least = MIN_INTERVAL.as_secs();
+        findings
+            .error(at, "bad-duration", format!("looks that are less than {least}s apart see nothing new"))
+            .fix("write how often to look, as in interval: 5m");
+        return None;
+    }
+    Some(interval)
+}
+
+/// What metrics say of how often they are looked at.
+#[derive(Default)]
+struct OwnIntervals {
+    /// Each says it.
+    all: bool,
+    least: Option<Duration>,
+    longest: Option<Duration>,
+}
+
+/// Faults are reported where a metric is read.
+fn own_intervals(fields: &Fields<'_>) -> OwnIntervals {
+    let Some(Kind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
+        return OwnIntervals::default();
+    };
+    let texts: Vec<Option<&str>> = items.iter().map(|metric| word(metric, "interval")).collect();
+    // A template that is not at hand here may say it.
+    let says = |metric: &Node| word(metric, "interval").is_some() || has(metric, "template");
+    let read = |text: &&str| scalar::duration(text).ok().filter(|interval| *interval >= MIN_INTERVAL);
+    let known: Vec<Duration> = texts.iter().flatten().filter_map(read).collect();
+    OwnIntervals {
+        all: !items.is_empty() && items.iter().all(says),
+        least: known.iter().min().copied(),
+        longest: known.iter().max().copied(),
+    }
+}
+
+/// What all metrics of a block share.
+struct Shared<'a> {
+    place: Place,
+    schedule: &'a Schedule,
+    failure_limit: u32,
+    dry_run: bool,
+    /// That metrics have given themselves.
+    names: Vec<String>,
+}
+
+/// What a metric says under a key, if that is a single value.
+fn word<'n>(metric: &'n Node, wanted: &str) -> Option<&'n str> {
+    let Kind::Mapping(pairs) = &metric.kind else { return None };
+    pairs.iter().find_map(|(key, value)| match (&key.kind, &value.kind) {
+        (Kind::Scalar(key), Kind::Scalar(text)) if key == wanted => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+fn has(metric: &Node, wanted: &str) -> bool {
+    let Kind::Mapping(pairs) = &metric.kind else { return false };
+    pairs.iter().any(|(key, _)| matches!(&key.kind, Kind::Scalar(key) if key == wanted))
+}
+
+/// Those that metrics give themselves, wherever they stand.
+fn names_of(fields: &Fields<'_>) -> Vec<String> {
+    let Some(Kind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
+        return Vec::new();
+    };
+    let name = |metric: &Node| word(metric, "name").map(str::to_owned);
+    items.iter().take(MAX_METRICS).filter_map(name).collect()
+}
+
+type Metrics = (Option<Vec<Metric>>, Vec<Asking>);
+
+fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>) -> Metrics {
+    let example = "and a list below it";
+    let Some(entry) = fields.required("metrics", example, findings) else { return (None, Vec::new()) };
+    if matches!(&entry.node.kind, Kind::Sequence(items) if items.is_empty()) {
+        findings.error(entry.at, "missing-value", "metrics is empty").fix("name at least one");
+    }
+    let (mut whole, mut metrics, mut providers) = (true, Vec::new(), Vec::new());
+    let mut names: Vec<Located<String>> = Vec::new();
+    for (index, node) in entry.items(MAX_METRICS, findings).iter().enumerate() {
+        match one(node, index, shared, &mut names, findings) {
+            Some(metric) => {
+                if let Source::Query(asked) = &metric.source {
+                    let at = provider_at(node);
+                    let looks_back = matches!(
+                        metric.rule,
+                        Rule::Compare(Comparison { with: Reference::Previous { .. }, .. })
+                    );
+                    providers.push(Asking {
+                        provider: Located { value: asked.provider.clone(), at },
+                        has_path: asked.json_path.is_some(),
+                        is_timeless: looks_back && !asked.names_window(),
+                    });
+                }
+                metrics.push(metric);
+            }
+            None => whole = false,
+        }
+    }
+    (whole.then_some(metrics), providers)
+}
+
+/// Where the provider of a metric is named.
+fn provider_at(node: &Node) -> At {
+    let Kind::Mapping(pairs) = &node.kind else { return node.at };
+    let is_provider = |key: &Node| matches!(&key.kind, Kind::Scalar(key) if key == "provider");
+    pairs.iter().find(|(key, _)| is_provider(key)).map_or(node.at, |(_, value)| value.at)
+}
+
+fn one(
+    node: &Node,
+    index: usize,
+    shared: &Shared<'_>,
+    names: &mut Vec<Located<String>>,
+    findings: &mut Findings<'_>,
+) -> Option<Metric> {
+    let what = parse::title("metric", node, index);
+    let fields = Fields::open(node, what, &metric::KEYS, findings)?;
+    // A template that couldn't be put in was reported, and without it nothing can be said.
+    if fields.place("template").is_some() {
+        return None;
+    }
+    let name = match fields.place("name") {
+        Some(_) => fields.required("name", "latency", findings).and_then(|e| parse::name(e, findings)),
+        None => Some(Located { value: shared.unnamed(node, names), at: fields.at() }),
+    };
+    if let Some(name) = &name {
+        if let Some(first) = names.iter().find(|first| first.value == name.value) {
+            let (name_shown, line) = (quoted(&name.value), first.at.line);
+            let message = format!("there are two metrics {name_shown}, the first in line {line}");
+            findings.error(name.at, "duplicate-name", message).fix("rename one of them");
+        }
+        names.push(name.clone());
+    }
+    let values = Values::read(&fields, findings);
+    let Shared { place, schedule, failure_limit, dry_run, .. } = *shared;
+    let around = Around { what: fields.what(), at: fields.at(), place, schedule, failure_limit, dry_run };
+    metric::finish(name.map(|name| name.value), &values, &around, findings)
+}
+
+impl Shared<'_> {
+    /// The name of a metric that has none: its strategy and its provider, numbered where there are several.
+    fn unnamed(&self, node: &Node, names: &[Located<String>]) -> String {
+        let (strategy, provider) = (word(node, "strategy").unwrap_or("THRESHOLD"), word(node, "provider"));
+        let whole = provider.map_or_else(|| strategy.to_owned(), |provider| format!("{strategy} {provider}"));
+        // Room for the number.
+        let mut cut = whole.len().min(parse::MAX_NAME_BYTES - 4);
+        while !whole.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        let base: String = whole[..cut].chars().filter(|c| !c.is_control()).collect();
+        let taken = |name: &str| {
+            self.names.iter().any(|known| known == name) || names.iter().any(|known| known.value == name)
+        };
+        if !taken(&base) {
+            return base;
+        }
+        // There are fewer metrics than numbers.
+        (2..=MAX_METRICS + 1)
+            .map(|number| format!("{base} {number}"))
+            .find(|name| !taken(name))
+            .unwrap_or(base)
+    }
+}
+
+impl Draft {
+    /// The analysis of a stage, which judges its `metrics_conditions` too.
+    pub fn with(self, conditions: &[Condition]) -> Option<Analysis> {
+        let mut analysis = self.analysis?;
+        for condition in conditions {
+            let mut name = format!("metrics_conditions: {condition}");
+            while analysis.metrics.iter().any(|metric| metric.name == name) {
+                name.push_str(", again");
+            }
+            analysis.metrics.push(Metric {
+                name,
+                source: Source::Children(match condition.metric {
+                    Judged::ErrorRate => ChildMetric::ErrorRate,
+                    Judged::ResponseTime(_) => ChildMetric::ResponseTime,
+                }),
+                rule: Rule::Condition(condition.clone()),
+                failure_limit: self.failure_limit,
+                dry_run: self.dry_run,
+                interval: None,
+            });
+        }
+        Some(analysis)
+    }
+
+    /// Warns of names that are almost that of a kind of provider, where it is not known which there are.
+    pub fn doubt_providers(&self, findings: &mut Findings<'_>) {
+        for Asking { provider: name, .. } in &self.providers {
+            let kinds = [CHILDREN, "prometheus"];
+            let near = nearest(&name.value, kinds).filter(|near| *near != name.value);
+            if let Some(near) = near {
+                let message =
+                    format!("a provider called {} would have to be configured", quoted(&name.value));
+                findings.warning(name.at, "unknown-provider", message).fix(format!("did you mean {near}?"));
+            }
+        }
+    }
+
+    /// Reports providers that there are not, and paths for those that have no use for one.
+    pub fn check_providers(&self, known: &Providers, findings: &mut Findings<'_>) {
+        for Asking { provider: name, has_path, is_timeless } in &self.providers {
+            match known.get(&name.value).map(|provider| provider.kind) {
+                None => {
+                    let message = format!("there is no provider {}", quoted(&name.value));
+                    let names = known.names().chain([CHILDREN]);
+                    let near = nearest(&name.value, names.clone());
+                    let found = findings.error(name.at, "unknown-provider", message);
+                    let all = || format!("this manager has {}", names.collect::<Vec<_>>().join(", "));
+                    found.fix(near.map_or_else(all, |near| format!("did you mean {near}?")));
+                }
+                Some(ProviderKind::Prometheus) if *has_path => {
+                    let message = "jsonPath has a meaning only with a provider of the type web";
+                    findings.error(name.at, "no-effect", message).fix("leave jsonPath out");
+                }
+                Some(ProviderKind::Web) if *is_timeless => {
+                    let message = format!(
+                        "{} tells what is now, and the query asks about an earlier time without saying which",
+                        quoted(&name.value)
+                    );
+                    findings.error(name.at, "missing-variable", message).fix(
+                        "write {{ .BuiltInArgs.Window.Start }} and {{ .BuiltInArgs.Window.End }} into the query",
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}

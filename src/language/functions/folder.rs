@@ -1,0 +1,118 @@
+//! From folders on a disk to the canonical zip.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use crate::{Strategy, Version};
+
+use super::{
+    Archive, ArchiveError, Files, Limits, finish, folders,
+    name::{clean, is_litter},
+};
+
+/// Packs the folders that the strategy names, relative to `root`: for `fns/sample_f1` the folder that holds `fns`.
+/// Symbolic links below `root` are refused, so that nothing from outside gets in.
+pub fn from_folder(root: &Path, strategy: &Strategy, limits: &Limits) -> Result<Archive, ArchiveError> {
+    let mut walk = Walk { root, limits, files: Files::new(), entries: 0, bytes: 0, seen: HashMap::new() };
+    for (function, version, Version { path, .. }) in folders(strategy) {
+        if !walk.is_folder(path)? {
+            let (function, path) = (function.name.clone(), path.clone());
+            return Err(ArchiveError::Missing { function, version, path });
+        }
+        walk.take(path)?;
+    }
+    finish(&walk.files, strategy, |_| true)
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    limits: &'a Limits,
+    files: Files,
+    entries: usize,
+    bytes: u64,
+    /// Paths of files by their lower-case form.
+    seen: HashMap<String, String>,
+}
+
+impl Walk<'_> {
+    /// Whether a named folder is there, reached without a link.
+    fn is_folder(&self, path: &str) -> Result<bool, ArchiveError> {
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        for end in ends {
+            let part = &path[..end];
+            match fs::symlink_metadata(self.root.join(part)) {
+                Ok(found) if found.is_symlink() => return Err(ArchiveError::Link { path: part.to_owned() }),
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => return Ok(false),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                Err(source) => return Err(ArchiveError::Io { path: part.to_owned(), source }),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes everything below a folder; a stack instead of recursion, as depth is the disk's choice.
+    fn take(&mut self, folder: &str) -> Result<(), ArchiveError> {
+        let mut open = vec![folder.to_owned()];
+        while let Some(folder) = open.pop() {
+            let failed = |source| ArchiveError::Io { path: folder.clone(), source };
+            for entry in fs::read_dir(self.root.join(&folder)).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let name = entry.file_name();
+                let joined = [folder.as_bytes(), b"/", name.as_encoded_bytes()].concat();
+                let path = clean(&joined)?;
+                if is_litter(&path) {
+                    continue;
+                }
+                self.entries += 1;
+                if self.entries > self.limits.entries {
+                    let (count, max) = (self.entries, self.limits.entries);
+                    return Err(ArchiveError::TooManyEntries { count, max });
+                }
+                let kind = entry.file_type().map_err(failed)?;
+                if kind.is_symlink() {
+                    return Err(ArchiveError::Link { path });
+                } else if kind.is_dir() {
+                    open.push(path);
+                } else if kind.is_file() {
+                    self.read(&path, &entry.path())?;
+                } else {
+                    return Err(ArchiveError::Special { path });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, path: &str, place: &PathBuf) -> Result<(), ArchiveError> {
+        // Functions may share a folder.
+        if self.files.contains_key(path) {
+            return Ok(());
+        }
+        if let Some(other) = self.seen.insert(path.to_lowercase(), path.to_owned()) {
+            return Err(ArchiveError::Case { path: path.to_owned(), other });
+        }
+        let failed = |source| ArchiveError::Io { path: path.to_owned(), source };
+        let rest = self.limits.unpacked_bytes.saturating_sub(self.bytes);
+        let most = self.limits.file_bytes.min(rest);
+        let mut content = Vec::new();
+        // The size of a file may change while it is read: count what comes.
+        fs::File::open(place)
+            .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut content))
+            .map_err(failed)?;
+        if content.len() as u64 > most {
+            return Err(if most == self.limits.file_bytes {
+                ArchiveError::FileTooLarge { path: path.to_owned(), max: most }
+            } else {
+                ArchiveError::TooLarge { max: self.limits.unpacked_bytes }
+            });
+        }
+        self.bytes += content.len() as u64;
+        self.files.insert(path.to_owned(), content);
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! `fns.zip`: the folders that a strategy names, packed so that a deployed agent can unpack them.
+//!
+//! Whatever the source (a folder, an upload), the archive is canonical: every folder has its own entry before
+//! what it holds, files are sorted, have mode 0644 and one fixed time, and equal content gives equal bytes. Only
+//! what lies under the named folders is kept; anything else is dropped, and so are `__MACOSX`, `.DS_Store` and
+//! their like. An executable bit is not kept and makes no difference: agents need 0644.
+//!
+//! Nothing an upload says about itself is believed: bytes are counted while they are unpacked. Nothing is
+//! unpacked to a disk. Not here: where archives are stored, and who may send one.
+
+mod digest;
+mod folder;
+mod missing;
+mod name;
+mod pack;
+mod upload;
+
+use std::{collections::BTreeMap, fmt::Write as _, io};
+
+use bytes::Bytes;
+
+use crate::{Function, Strategy, Version};
+
+pub use folder::from_folder;
+pub use missing::{missing_in_folder, missing_in_zip};
+pub use upload::{from_upload, holds_some_of};
+
+/// Largest upload, in bytes: 32 MiB.
+pub const MAX_UPLOAD_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Most entries of an upload, or files of the folders.
+pub const MAX_ENTRIES: usize = 5_000;
+
+/// Largest file, in bytes: 32 MiB.
+pub const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Largest sum of all files, in bytes: 64 MiB.
+pub const MAX_UNPACKED_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Most bytes that one compressed byte may become. Deflate can't do more than 1,032; text is around 5.
+pub const MAX_RATIO: u64 = 200;
+
+/// Files up to this many bytes may have any ratio: 1 MiB.
+pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
+
+/// Longest path of an entry, in bytes.
+pub const MAX_ENTRY_PATH_BYTES: usize = 400;
+
+/// Deepest nesting of an entry, in folders.
+pub const MAX_ENTRY_DEPTH: usize = 32;
+
+/// What an archive may hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    pub upload_bytes: u64,
+    pub entries: usize,
+    pub file_bytes: u64,
+    pub unpacked_bytes: u64,
+    pub ratio: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            upload_bytes: MAX_UPLOAD_BYTES,
+            entries: MAX_ENTRIES,
+            file_bytes: MAX_FILE_BYTES,
+            unpacked_bytes: MAX_UNPACKED_BYTES,
+            ratio: MAX_RATIO,
+        }
+    }
+}
+
+/// A canonical `fns.zip`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archive {
+    pub bytes: Bytes,
+    /// SHA-256 over path, mode and content of each file in order; how they were compressed plays no part.
+    pub digest: [u8; 32],
+}
+
+impl Archive {
+    /// The digest as text.
+    pub fn digest_text(&self) -> String {
+        self.digest.iter().fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+/// Why there is no archive. All but [`ArchiveError::Io`] and [`ArchiveError::Pack`] are the developer's to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    #[error("the upload has {len} bytes, at most {max} are accepted")]
+    UploadTooLarge { len: u64, max: u64 },
+    #[error("this is not a readable zip file: {0}")]
+    NotAZip(String),
+    #[error("{path:?} can't be unpacked: {reason}")]
+    Damaged { path: String, reason: String },
+    #[error("the name {path:?} {reason}: use relative names with forward slashes")]
+    Name { path: String, reason: &'static str },
+    #[error("{path:?} is there twice: remove one")]
+    Duplicate { path: String },
+    #[error(
+        "{path:?} and {other:?} differ only in upper and lower case, which some systems can't keep apart"
+    )]
+    Case { path: String, other: String },
+    #[error("two entries have the same name: remove one")]
+    DuplicateNames,
+    #[error("{path:?} is a file and also a folder")]
+    FileAndFolder { path: String },
+    #[error("{path:?} is a symbolic link: put the file itself there")]
+    Link { path: String },
+    #[error("{path:?} is neither a file nor a folder")]
+    Special { path: String },
+    #[error("{path:?} is encrypted: send it without a password")]
+    Encrypted { path: String },
+    #[error("{path:?} is compressed by {method}: use deflate, or store it")]
+    Compression { path: String, method: String },
+    #[error("there are {count} entries, at most {max} are accepted")]
+    TooManyEntries { count: usize, max: usize },
+    #[error("{path:?} has more than {max} bytes")]
+    FileTooLarge { path: String, max: u64 },
+    #[error("the files have more than {max} bytes together")]
+    TooLarge { max: u64 },
+    #[error("{path:?} unpacks to more than {max} times its size")]
+    Ratio { path: String, max: u64 },
+    #[error("the folder {path:?}, the {version} of function {function:?}, is nowhere to be found")]
+    Missing { function: String, version: &'static str, path: String },
+    #[error("the folder {path:?}, the {version} of function {function:?}, is empty")]
+    Empty { function: String, version: &'static str, path: String },
+    #[error("can't read {path:?}: {source}")]
+    Io { path: String, source: io::Error },
+    #[error("can't write the archive: {0}")]
+    Pack(String),
+}
+
+/// The files to pack, by path.
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// The folders that a strategy names: function, version, path.
+fn folders(strategy: &Strategy) -> impl Iterator<Item = (&Function, &'static str, &Version)> {
+    let versions = |f| [(f, "base_version", version(f, true)), (f, "new_version", version(f, false))];
+    strategy.functions.iter().flat_map(versions)
+}
+
+/// The folders that a strategy names.
+pub fn paths(strategy: &Strategy) -> impl Iterator<Item = &str> {
+    folders(strategy).map(|(_, _, version)| version.path.as_str())
+}
+
+fn version(function: &Function, base: bool) -> &Version {
+    if base { &function.base } else { &function.new }
+}
+
+fn is_under(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Checks that every named folder has a file, then packs.
+fn finish(files: &Files, strategy: &Strategy, seen: impl Fn(&str) -> bool) -> Result<Archive, ArchiveError> {
+    for (function, version, Version { path, .. }) in folders(strategy) {
+        if !files.keys().any(|file| is_under(file, path)) {
+            let (function, path) = (function.name.clone(), path.clone());
+            return Err(if seen(&path) {
+                ArchiveError::Empty { function, version, path }
+            } else {
+                ArchiveError::Missing { function, version, path }
+            });
+        }
+    }
+    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files) })
+}

@@ -1,0 +1,3 @@
+//! What lies outside and is asked or told: providers of measurements, and webhooks.
+
+pub mod provider;

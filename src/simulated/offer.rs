@@ -1,0 +1,372 @@
+//! The YAML reader of a deployed agent, which is a narrow one.
+//!
+//! It knows the keys of the reference document and ignores others. Thresholds have to be strings and percentages
+//! whole numbers; `compareWith` is Median, Minimum or Maximum; operators stand before a number without a space;
+//! on the first stage `onFailure` can't name a stage. What it can't read makes the agent exit ([`OfferError`]).
+//! Minimum durations and calls are read only when a stage begins ([`Stage::minima`]), and there a failure makes
+//! the stage do nothing.
+
+use std::{fmt, time::Duration};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, Visitor},
+};
+
+/// Shortest time between two reports of a stage that goes on.
+const SHORTEST_INTERIM: Duration = Duration::from_millis(10);
+
+/// Why an agent can't read an offer. It exits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OfferError(String);
+
+/// What an agent understands of an offer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub id: String,
+    pub functions: Vec<Function>,
+    pub stages: Vec<Stage>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Function {
+    pub name: String,
+    pub base_version: Version,
+    pub new_version: Version,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Version {
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    pub name: String,
+    /// As written; see [`Stage::kind`].
+    pub kind: String,
+    pub function: String,
+    /// 0 to 100.
+    pub new_traffic: i64,
+    pub conditions: Vec<Condition>,
+    min_duration: String,
+    min_calls: String,
+    pub on_success: Then,
+    pub on_failure: Then,
+    /// A deployed agent doesn't look at it.
+    pub interim: Option<Interim>,
+}
+
+/// How a stage is reported while it goes on, by the manager's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interim {
+    pub every: Duration,
+    /// How long the intervals are in which calls are counted apart.
+    pub cut: Duration,
+}
+
+/// The two types of stage an agent knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageKind {
+    AB,
+    WaitForSignal,
+}
+
+/// What a stage has to reach before it is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Minima {
+    pub duration: Duration,
+    pub calls: u64,
+}
+
+/// What follows a stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Then {
+    Rollout,
+    Rollback,
+    Stage(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Condition {
+    /// `None`: the error rate.
+    pub response_time: Option<Statistic>,
+    pub operator: Operator,
+    pub threshold: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistic {
+    Median,
+    Minimum,
+    Maximum,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+}
+
+impl Offer {
+    pub fn read(yaml: &str) -> Result<Self, OfferError> {
+        let raw: RawOffer =
+            serde_saphyr::from_str(yaml).map_err(|error| OfferError(first_line(&error.to_string())))?;
+        let stages = raw
+            .stages
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+            .map(|(position, stage)| stage.read(position == 0))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { id: raw.id, functions: raw.functions.unwrap_or_default(), stages })
+    }
+}
+
+impl Stage {
+    /// `None` for a type the agent doesn't know.
+    pub fn kind(&self) -> Option<StageKind> {
+        match self.kind.as_str() {
+            "A/B" => Some(StageKind::AB),
+            "WaitForSignal" => Some(StageKind::WaitForSignal),
+            _ => None,
+        }
+    }
+
+    /// `None` where the agent can't read them: a duration in days, a number of calls with a fraction.
+    pub fn minima(&self) -> Option<Minima> {
+        Some(Minima { duration: go_duration(&self.min_duration)?, calls: self.min_calls.parse().ok()? })
+    }
+}
+
+impl Condition {
+    /// -1, no call, is compared like any other number, and 0 errors of 0 calls are a rate of 0.
+    pub fn holds(&self, times: &wire::Times, error_rate: f64) -> bool {
+        let value = match self.response_time {
+            None => error_rate,
+            Some(Statistic::Median) => times.median,
+            Some(Statistic::Minimum) => times.minimum,
+            Some(Statistic::Maximum) => times.maximum,
+        };
+        match self.operator {
+            Operator::Less => value < self.threshold,
+            Operator::LessOrEqual => value <= self.threshold,
+            Operator::Greater => value > self.threshold,
+            Operator::GreaterOrEqual => value >= self.threshold,
+            Operator::Equal => (value - self.threshold).abs() < f64::EPSILON,
+        }
+    }
+}
+
+impl Then {
+    fn read(text: &str) -> Self {
+        match text {
+            "rollout" => Self::Rollout,
+            "rollback" => Self::Rollback,
+            stage => Self::Stage(stage.into()),
+        }
+    }
+
+    /// As it stands in the YAML.
+    pub fn as_written(&self) -> &str {
+        match self {
+            Self::Rollout => "rollout",
+            Self::Rollback => "rollback",
+            Self::Stage(name) => name,
+        }
+    }
+}
+
+/// A duration as Go reads it, of hours, minutes, seconds and milliseconds: `1h30m`, `1.5s`, `0`. No days.
+pub fn go_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() || text.is_empty() {
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let (number, after) = rest.split_at(digits);
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let seconds = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 0.001,
+            _ => return None,
+        };
+        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        total = total.checked_add(part)?;
+        rest = after;
+    }
+    Some(total)
+}
+
+/// The reader's own errors go on with an extract of the text.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().into()
+}
+
+// What the YAML says.
+
+#[derive(Deserialize)]
+struct RawOffer {
+    /// A number is taken as it is written.
+    id: String,
+    #[serde(default)]
+    functions: Option<Vec<Function>>,
+    #[serde(default)]
+    stages: Option<Vec<RawStage>>,
+}
+
+#[derive(Deserialize)]
+struct RawStage {
+    name: String,
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    func_name: String,
+    #[serde(default)]
+    variants: Vec<RawVariant>,
+    #[serde(default)]
+    metrics_conditions: Option<Vec<RawCondition>>,
+    #[serde(default)]
+    end_conditions: Option<Vec<RawCondition>>,
+    end_action: RawEnd,
+    #[serde(default)]
+    interim: Option<RawInterim>,
+}
+
+#[derive(Deserialize)]
+struct RawInterim {
+    every: String,
+    cut: String,
+}
+
+impl RawInterim {
+    /// `None`: it can't be read, and then it isn't there.
+    fn read(self) -> Option<Interim> {
+        let of = |text: &str| go_duration(text).filter(|time| *time >= SHORTEST_INTERIM);
+        Some(Interim { every: of(&self.every)?, cut: of(&self.cut)? })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawVariant {
+    name: String,
+    #[serde(rename = "trafficPercentage", deserialize_with = "whole_number")]
+    traffic: i64,
+}
+
+#[derive(Deserialize)]
+struct RawCondition {
+    name: String,
+    #[serde(deserialize_with = "only_text")]
+    threshold: String,
+    #[serde(rename = "compareWith", default)]
+    compare_with: String,
+}
+
+#[derive(Deserialize)]
+struct RawEnd {
+    #[serde(rename = "onSuccess")]
+    on_success: String,
+    #[serde(rename = "onFailure")]
+    on_failure: String,
+}
+
+impl RawStage {
+    fn read(self, first: bool) -> Result<Stage, OfferError> {
+        let end = |name: &str| {
+            let found = self.end_conditions.iter().flatten().find(|condition| condition.name == name);
+            found.map_or_else(|| "0".into(), |condition| condition.threshold.clone())
+        };
+        let on_failure = Then::read(&self.end_action.on_failure);
+        if first && let Then::Stage(name) = &on_failure {
+            return Err(OfferError(format!("the first stage can't go to {name:?} on failure")));
+        }
+        Ok(Stage {
+            new_traffic: self.variants.iter().find(|v| v.name == "new_version").map_or(0, |v| v.traffic),
+            min_duration: end("minDuration"),
+            min_calls: end("minCalls"),
+            conditions: self
+                .metrics_conditions
+                .unwrap_or_default()
+                .into_iter()
+                .map(RawCondition::read)
+                .collect::<Result<_, _>>()?,
+            on_success: Then::read(&self.end_action.on_success),
+            on_failure,
+            interim: self.interim.and_then(RawInterim::read),
+            name: self.name,
+            kind: self.kind,
+            function: self.func_name,
+        })
+    }
+}
+
+impl RawCondition {
+    fn read(self) -> Result<Condition, OfferError> {
+        let response_time = match (self.name.as_str(), self.compare_with.as_str()) {
+            ("errorRate", _) => None,
+            ("responseTime", "Median") => Some(Statistic::Median),
+            ("responseTime", "Minimum") => Some(Statistic::Minimum),
+            ("responseTime", "Maximum") => Some(Statistic::Maximum),
+            (name, with) => return Err(OfferError(format!("no condition {name:?} compared with {with:?}"))),
+        };
+        let number = self.threshold.trim_start_matches(['<', '>', '=']);
+        let operator = match &self.threshold[..self.threshold.len() - number.len()] {
+            "<" => Operator::Less,
+            "<=" => Operator::LessOrEqual,
+            ">" => Operator::Greater,
+            ">=" => Operator::GreaterOrEqual,
+            "=" | "==" => Operator::Equal,
+            _ => return Err(OfferError(format!("no operator in {:?}", self.threshold))),
+        };
+        let threshold =
+            number.parse().map_err(|_| OfferError(format!("no number in {:?}", self.threshold)))?;
+        Ok(Condition { response_time, operator, threshold })
+    }
+}
+
+/// Go decodes an unquoted `100` to a number and then can't put it into a string.
+fn only_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a threshold as a string")
+        }
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.into())
+        }
+    }
+    d.deserialize_any(Text)
+}
+
+fn whole_number<'de, D: Deserializer<'de>>(d: D) -> Result<i64, D::Error> {
+    struct Whole;
+    impl Visitor<'_> for Whole {
+        type Value = i64;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a percentage as a whole number")
+        }
+        fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<i64, E> {
+            Ok(number)
+        }
+        fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<i64, E> {
+            i64::try_from(number).map_err(E::custom)
+        }
+    }
+    let percentage = d.deserialize_any(Whole)?;
+    if (0..=100).contains(&percentage) {
+        Ok(percentage)
+    } else {
+        Err(D::Error::custom("a percentage is from 0 to 100"))
+    }
+}
