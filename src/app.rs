@@ -12,12 +12,9 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    http,
-    http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea},
-};
 use engine::{Engine, Started, TaskSettings, forward::Above, judging, notify, questions, retention, uplink};
 use heart::release::settings::Settings as Rules;
+use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
 use ports::provider::Registry;
 use store::{StoreError, options::OpenOptions, url};

@@ -5,5 +5,3 @@
 pub mod app;
 pub mod cli;
 pub mod config;
-pub mod http;
-pub mod simulated;

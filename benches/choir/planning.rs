@@ -5,7 +5,6 @@
 use std::hint::black_box;
 
 use anyhow::{Context as _, ensure};
-use choirmaster::simulated::{Bounds, area_of};
 use heart::{
     plan::{ENTRY_BYTES, Fleet as _, Place, plan},
     release::{
@@ -17,6 +16,7 @@ use heart::{
 };
 use language::{Strategy, Target, TargetArea};
 use model::{ChildId, ChildKey, Now};
+use simulated::{Bounds, area_of};
 use tokio::time::Instant;
 
 use crate::{

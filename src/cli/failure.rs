@@ -2,11 +2,9 @@
 
 use std::{io, process::ExitCode};
 
-use crate::{
-    config::{ConfigError, Fault},
-    simulated::FleetError,
-};
+use crate::config::{ConfigError, Fault};
 use model::text;
+use simulated::FleetError;
 use store::StoreError;
 
 /// Exit code where the caller can mend it.

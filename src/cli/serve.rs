@@ -14,10 +14,6 @@ use super::{
 use crate::{
     app,
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
-    http::{
-        address::Proxies,
-        auth::{self, ChildTokens, Token},
-    },
 };
 use engine::{
     TaskSettings, forward,
@@ -25,6 +21,10 @@ use engine::{
     uplink,
 };
 use heart::release::settings::Settings as Rules;
+use http::{
+    address::Proxies,
+    auth::{self, ChildTokens, Token},
+};
 use language::Site;
 use ports::provider::Registry;
 use store::options::OpenOptions;

@@ -48,7 +48,7 @@ pub use store::Store;
 pub use tls::Tls;
 pub use value::{Bytes, LogFormat, Names, Networks, Secret, Setting, Url, Urls};
 
-use crate::http::serve::Timeouts;
+use ::http::serve::Timeouts;
 
 /// Where the file is looked for, below the working directory, when none is named.
 pub const DEFAULT_FILE: &str = "config/choirmaster.yml";

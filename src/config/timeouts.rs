@@ -1,7 +1,7 @@
 //! How long slow callers are borne with.
 
 use super::section::{Field, Section};
-use crate::http::serve::Timeouts;
+use http::serve::Timeouts;
 
 /// Shortest and longest timeout that can be set, in milliseconds.
 const MIN_TIMEOUT_MS: u64 = 100;

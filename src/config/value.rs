@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::http::address::Network;
+use http::address::Network;
 use model::duration;
 
 /// Longest duration that can be set, in milliseconds: ten years.

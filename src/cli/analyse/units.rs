@@ -2,8 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::simulated::go_duration;
 use analysis::Tolerance;
+use simulated::go_duration;
 
 /// Units of time by name, in nanoseconds.
 const TIMES: [(&str, f64); 7] =

@@ -27,9 +27,8 @@ use super::{
 use crate::{
     app,
     app::{Manager, Options},
-    simulated,
-    simulated::{Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic},
 };
+use simulated::{Behaviour, Faults, FleetConfig, FleetError, FleetReport, Latency, Progress, Traffic};
 
 /// Children of the demo.
 pub const AGENTS: usize = 20;

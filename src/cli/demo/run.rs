@@ -12,11 +12,9 @@ use super::{
     samples::{Expected, SAMPLES, Sample},
     screen::{Ended, LOOK_EVERY, Screen},
 };
-use crate::{
-    cli::{client::Client, failure::Failure},
-    simulated::Progress,
-};
+use crate::cli::{client::Client, failure::Failure};
 use language::Strategy;
+use simulated::Progress;
 use wire::api::{Child, Deployment, Release};
 
 /// Children that call for the first time have this long.

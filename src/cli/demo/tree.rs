@@ -15,15 +15,13 @@ use super::{
     screen::{Ended, LOOK_EVERY, Screen},
     unless_ended,
 };
-use crate::{
-    cli::{
-        client::{Client, Connection},
-        failure::Failure,
-        show,
-        tree::{Tree, TreeConfig},
-    },
-    simulated::{Bounds, FleetConfig, Traffic, tree::TreeSpec},
+use crate::cli::{
+    client::{Client, Connection},
+    failure::Failure,
+    show,
+    tree::{Tree, TreeConfig},
 };
+use simulated::{Bounds, FleetConfig, Traffic, tree::TreeSpec};
 
 /// The tree of the demo.
 const TREE: &str = "2x2x3";

@@ -12,12 +12,9 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{failure::Failure, show};
-use crate::{
-    simulated,
-    simulated::{
-        AgentReport, Behaviour, Bounds, CallClock, Faults, FleetConfig, FleetReport, Kind, Latency, Progress,
-        Traffic, go_duration,
-    },
+use simulated::{
+    AgentReport, Behaviour, Bounds, CallClock, Faults, FleetConfig, FleetReport, Kind, Latency, Progress,
+    Traffic, go_duration,
 };
 
 /// Exit code when the manager answered nothing at all.

@@ -11,15 +11,13 @@ use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{FleetArgs, exits, line};
-use crate::{
-    cli::{
-        failure::Failure,
-        serve::Signals,
-        show,
-        tree::{Below, Member, Standing, Tree, TreeConfig},
-    },
-    simulated::{EndOfRun, Progress, tree::TreeSpec},
+use crate::cli::{
+    failure::Failure,
+    serve::Signals,
+    show,
+    tree::{Below, Member, Standing, Tree, TreeConfig},
 };
+use simulated::{EndOfRun, Progress, tree::TreeSpec};
 
 /// How often the tree is looked at, and progress shown.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -4,7 +4,7 @@
 //! They live in this process or each in one of its own. Managers are started from the root down, since each has to
 //! know the address above, and ended from the leaves up; their stores lie in one temporary folder.
 //!
-//! Deliberately not here: what is printed, and what the agents do ([`crate::simulated`]).
+//! Deliberately not here: what is printed, and what the agents do ([`simulated`]).
 
 mod process;
 
@@ -21,17 +21,13 @@ use super::{
     client::{Client, Connection},
     failure::Failure,
 };
-use crate::{
-    app,
-    app::Options,
-    simulated,
-    simulated::{
-        FleetConfig, FleetError, FleetReport, Progress,
-        tree::{MAX_MANAGERS, Place, TreeSpec},
-    },
-};
+use crate::{app, app::Options};
 use engine::uplink;
 use language::functions;
+use simulated::{
+    FleetConfig, FleetError, FleetReport, Progress,
+    tree::{MAX_MANAGERS, Place, TreeSpec},
+};
 use wire::api::Child;
 
 /// Shortest time between two polls of a manager at the one above it.

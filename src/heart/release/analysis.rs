@@ -39,9 +39,7 @@ use analysis::{
 };
 use language::{
     OnLimit, Order,
-    analysis::{
-        self as spec, Analysis, ChildMetric, Comparison, Metric, Reference, Rule, Source, Unclear,
-    },
+    analysis::{self as spec, Analysis, ChildMetric, Comparison, Metric, Reference, Rule, Source, Unclear},
 };
 use model::{Now, ReleaseKey};
 
@@ -397,8 +395,7 @@ pub(super) fn brief(reason: &str) -> &str {
 /// The share of a metric in the release's alpha, over all runs. What has no consequence is judged as if it were alone.
 pub(super) fn alpha_of(strategy: &language::Strategy, stage: Option<usize>, metric: &Metric) -> f64 {
     let shares = strategy.alpha_shares();
-    let is_own =
-        |share: &&spec::AlphaShare<'_>| share.stage == stage && std::ptr::eq(share.metric, metric);
+    let is_own = |share: &&spec::AlphaShare<'_>| share.stage == stage && std::ptr::eq(share.metric, metric);
     shares.iter().find(is_own).map_or_else(|| strategy.alpha(), |share| share.alpha)
 }
 

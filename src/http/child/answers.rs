@@ -7,7 +7,7 @@ use axum::{
 };
 
 use super::{Refused, body::ChildBody, check_token, expect_json};
-use crate::http::Context;
+use crate::Context;
 use wire::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES};
 
 /// What a manager says to the questions that it was asked with the answers to its polls.

@@ -14,7 +14,7 @@ use axum::{
 use http_body_util::LengthLimitError;
 
 use super::Refused;
-use crate::http::{
+use crate::{
     Context,
     charged::{Account, Charged, FREE_BYTES},
 };

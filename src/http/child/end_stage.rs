@@ -10,7 +10,7 @@ use super::{
     check_token, heard_now, json, note_unknown,
     wait::{Wait, Waiting},
 };
-use crate::http::{Context, context::PATIENCE};
+use crate::{Context, context::PATIENCE};
 use engine::{
     By, EngineError,
     stats::Stats,

@@ -16,7 +16,7 @@ use axum::{
 use serde::Deserialize;
 
 use super::{Refused, check_token};
-use crate::http::{
+use crate::{
     Context,
     context::{OFFER_PATIENCE, PATIENCE},
 };

@@ -16,7 +16,7 @@ use super::{
     check_token, expect_json, json, survey,
     wait::{Wait, Waiting},
 };
-use crate::http::{Context, address::Caller, context::PATIENCE};
+use crate::{Context, address::Caller, context::PATIENCE};
 use engine::{
     By, EngineError,
     open_questions::{Handed, Next},

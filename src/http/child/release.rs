@@ -13,7 +13,7 @@ use axum::{
 use serde::Deserialize;
 
 use super::{Credentials, Refused, check_token, heard_now, note_unknown};
-use crate::http::{
+use crate::{
     Context,
     context::{OFFER_PATIENCE, PATIENCE},
 };

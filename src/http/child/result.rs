@@ -8,7 +8,7 @@ use axum::{
 };
 
 use super::{JsonCall, Refused, body::ChildBody, check_token, note_unknown};
-use crate::http::{Context, context::PATIENCE};
+use crate::{Context, context::PATIENCE};
 use engine::{By, stats::Stats};
 use heart::release::{
     command::Command,

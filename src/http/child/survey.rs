@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::Refused;
-use crate::http::{Context, context::PATIENCE};
+use crate::{Context, context::PATIENCE};
 use model::area::{self, AreaError};
 
 /// Longest area that is checked at once, in bytes: some 60 vertices, which take some microseconds.

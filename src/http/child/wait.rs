@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::Refused;
-use crate::http::Context;
+use crate::Context;
 use engine::waiters::Waiter;
 use model::duration;
 

@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, time::Duration};
 
-use crate::http::Context;
+use crate::Context;
 use engine::EngineError;
 use heart::release::{
     assignment::Assignment,

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::{
+use crate::{
     extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
     v1::{MAX_LIMIT, OUTCOMES},
 };

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::http::StatusCode;
 
-use crate::http::{Context, problem::Problem};
+use crate::{Context, problem::Problem};
 use engine::questions::children::MAX_PATH;
 
 /// Items of a page, unless asked otherwise.

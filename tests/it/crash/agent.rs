@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use choirmaster::simulated::{NextAction, Offer, Stage};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
+use simulated::{NextAction, Offer, Stage};
 
 use super::{
     ledger::{Fact, Runs},

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use choirmaster::simulated::Offer;
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
+use simulated::Offer;
 
 use super::{
     ledger::{Fact, Runs},

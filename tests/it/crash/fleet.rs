@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use choirmaster::simulated::{FleetConfig, FleetReport, Live, run};
+use simulated::{FleetConfig, FleetReport, Live, run};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster::http::{
+use http::{
     context::{MAX_REPORTING_KIB, MAX_SUBMISSIONS},
     serve::Timeouts,
 };

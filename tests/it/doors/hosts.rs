@@ -1,6 +1,6 @@
 //! Names that lead here: a page of any site can have its own name resolved to this machine.
 
-use choirmaster::http::auth::{self, Token};
+use http::auth::{self, Token};
 use serde_json::json;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use choirmaster::http::auth::{ChildTokens, Settings, Token};
+use http::auth::{ChildTokens, Settings, Token};
 use language::render::ROLLOUT_STAGE;
 use serde_json::{Value, json};
 

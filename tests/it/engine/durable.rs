@@ -5,7 +5,6 @@ use std::{path::Path, sync::Arc};
 use choirmaster::{
     app,
     app::{Manager, Options},
-    http::context::PATIENCE,
 };
 use engine::{By, audit::Actor};
 use heart::release::{
@@ -13,6 +12,7 @@ use heart::release::{
     command::{Command, Reply},
     state::Release,
 };
+use http::context::PATIENCE;
 use language::functions;
 use model::ReleaseId;
 use serde_json::{Value, json};

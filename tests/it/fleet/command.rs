@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    cli::fleet::{FleetArgs, run},
-    simulated::{FleetConfig, Kind, Latency},
-};
+use choirmaster::cli::fleet::{FleetArgs, run};
 use clap::Parser;
+use simulated::{FleetConfig, Kind, Latency};
 
 #[derive(Debug, Parser)]
 struct Command {

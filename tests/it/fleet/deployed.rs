@@ -2,8 +2,8 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use choirmaster::simulated::{AgentReport, Behaviour, Exit, FleetConfig, Latency, Live};
 use serde_json::json;
+use simulated::{AgentReport, Behaviour, Exit, FleetConfig, Latency, Live};
 
 use super::manager::{
     CLOSE, Call, Manager, PACE, Script, count, functions_zip, offer, results, stage, work, zip_of,

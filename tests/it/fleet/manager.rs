@@ -17,8 +17,8 @@ use axum::{
     http::{Request, Response, StatusCode},
     serve::ListenerExt,
 };
-use choirmaster::simulated::{Faults, FleetConfig, FleetReport, run};
 use serde_json::{Value, json};
+use simulated::{Faults, FleetConfig, FleetReport, run};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zip::{ZipWriter, write::SimpleFileOptions};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use analysis::{Histogram, Rounding, Values};
-use choirmaster::simulated::{CallClock, FleetConfig, Kind, Live, MAX_SESSION_CALLS};
+use simulated::{CallClock, FleetConfig, Kind, Live, MAX_SESSION_CALLS};
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
 

@@ -3,10 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use analysis::{Clock, Rounding};
-use choirmaster::simulated::{
-    Behaviour, Bounds, CallClock, Latency, Offer, StageCalls, area_of, go_duration,
-};
 use rand::{SeedableRng, rngs::StdRng};
+use simulated::{Behaviour, Bounds, CallClock, Latency, Offer, StageCalls, area_of, go_duration};
 use wire::Histogram;
 
 const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };

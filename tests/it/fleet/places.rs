@@ -1,10 +1,10 @@
 //! Which managers a tree has, and where they lie.
 
-use choirmaster::simulated::{
+use proptest::prelude::*;
+use simulated::{
     Bounds, area_of,
     tree::{MAX_MANAGERS, Place, TreeSpec},
 };
-use proptest::prelude::*;
 
 const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 

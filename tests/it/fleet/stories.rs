@@ -3,11 +3,8 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use choirmaster::{
-    simulated,
-    simulated::{AgentReport, FleetConfig, FleetReport, Live},
-};
 use serde_json::Value;
+use simulated::{AgentReport, FleetConfig, FleetReport, Live};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},

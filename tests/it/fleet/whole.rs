@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::{
-    cli::fleet::summary,
-    simulated::{FleetConfig, FleetError, Kind, Live, Progress, run},
-};
+use choirmaster::cli::fleet::summary;
+use simulated::{FleetConfig, FleetError, Kind, Live, Progress, run};
 use tokio_util::sync::CancellationToken;
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};

@@ -1,7 +1,7 @@
 //! A child as deployed agents are, with in its hands what the earlier build gave it.
 
-use choirmaster::simulated::Offer;
 use serde_json::{Map, Value, json};
+use simulated::Offer;
 
 use crate::world::{World, summary};
 

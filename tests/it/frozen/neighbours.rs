@@ -7,11 +7,8 @@ use std::{
     time::Duration,
 };
 
-use choirmaster::{
-    simulated,
-    simulated::{FleetConfig, FleetReport},
-};
 use serde_json::Value;
+use simulated::{FleetConfig, FleetReport};
 use tempfile::TempDir;
 use tokio::{
     task::JoinHandle,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use choirmaster::{simulated, simulated::FleetConfig};
 use serde_json::Value;
+use simulated::FleetConfig;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use choirmaster::http::serve::Timeouts;
+use http::serve::Timeouts;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    simulated,
-    simulated::{FleetConfig, Kind},
-};
 use serde_json::{Value, json};
+use simulated::{FleetConfig, Kind};
 use sqlx::Connection as _;
 use tokio::{
     io::AsyncWriteExt as _,

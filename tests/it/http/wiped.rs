@@ -1,7 +1,7 @@
 //! A manager that lost its data in the middle of a release: its agents come back by themselves.
 
-use choirmaster::{simulated, simulated::FleetConfig};
 use serde_json::Value;
+use simulated::FleetConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! A stage that is judged by what children report of it.
 
-use choirmaster::simulated::{FleetConfig, Kind};
+use simulated::{FleetConfig, Kind};
 
 use super::{Agents, in_state, judged, registered};
 use crate::world::World;

@@ -21,9 +21,9 @@ use std::{
 };
 
 use analysis::dist::binomial_sf;
-use choirmaster::simulated::{FleetConfig, Kind, Latency};
 use engine::clock::Source;
 use serde_json::Value;
+use simulated::{FleetConfig, Kind, Latency};
 use tokio::{
     runtime,
     task::{JoinHandle, spawn_blocking},

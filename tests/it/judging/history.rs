@@ -1,8 +1,8 @@
 //! Fleets whose children differ in speed: what the release before measured of each of them makes the next one decide with the
 //! calls that the first one found too few.
 
-use choirmaster::simulated::{FleetConfig, Kind};
 use serde_json::Value;
+use simulated::{FleetConfig, Kind};
 
 use super::{Agents, judged, look_until, registered};
 use crate::{tree::levels, world::World};

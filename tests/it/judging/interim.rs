@@ -1,8 +1,8 @@
 //! Looks while a stage goes on, at what children report of it before its end.
 
 use analysis::Histogram;
-use choirmaster::simulated::{FleetConfig, Kind};
 use serde_json::{Value, json};
+use simulated::{FleetConfig, Kind};
 
 use super::{Agents, events, in_state, judged, look_until, registered};
 use crate::{

@@ -19,13 +19,10 @@ use std::{
 };
 
 use axum::{Router, extract::Query, http::StatusCode, routing::get};
-use choirmaster::{
-    app::Options,
-    simulated,
-    simulated::{FleetConfig, FleetReport},
-};
+use choirmaster::app::Options;
 use language::analysis::providers::Providers;
 use serde_json::Value;
+use simulated::{FleetConfig, FleetReport};
 use tokio::{
     net::TcpListener,
     task::JoinHandle,

@@ -1,8 +1,8 @@
 //! Calls of sessions, all of which go to one version: judged by the groups that children tell apart, and no evidence without.
 
 use analysis::{Clock, Rounding, Values, Verdict};
-use choirmaster::simulated::Kind;
 use serde_json::{Value, json};
+use simulated::Kind;
 
 use super::{Agents, in_state, judged, look_until, registered};
 use crate::{

@@ -8,13 +8,11 @@ use std::time::Duration;
 use analysis::{
     Design, End, Judgement, Occasion, RunVariation, Sample, Sampling, Spending, Stratum, Tolerance, Verdict,
 };
-use choirmaster::{
-    app::Options,
-    simulated::{AgentReport, FleetReport, Live},
-};
+use choirmaster::app::Options;
 use futures_util::future::join_all;
 use language::analysis::providers::Providers;
 use serde_json::Value;
+use simulated::{AgentReport, FleetReport, Live};
 use tokio::time::{sleep, timeout};
 
 use super::{Agents, PATIENCE, events, in_state, judged};

@@ -1,8 +1,8 @@
 //! Releases over a tree, judged where they were planned by what the agents two levels below report.
 
 use analysis::Histogram;
-use choirmaster::simulated::{Behaviour, FleetConfig, Kind};
 use serde_json::{Value, json};
+use simulated::{Behaviour, FleetConfig, Kind};
 
 use super::{
     Agents,

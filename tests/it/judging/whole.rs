@@ -1,6 +1,6 @@
 //! The analysis of a whole release: between its waves, and in the background.
 
-use choirmaster::simulated::Kind;
+use simulated::Kind;
 
 use super::{Agents, Meter, events, in_state, registered};
 use crate::world::{World, strategy};

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use engine::rows::{UPWARD, Upward, recount, upward};
 use ::heart::{
     link::Row,
     release::{
@@ -22,6 +21,7 @@ use ::heart::{
         turn, waiting_offer,
     },
 };
+use engine::rows::{UPWARD, Upward, recount, upward};
 use model::{ChildId, ChildKey, Now, ReleaseKey};
 
 use super::{

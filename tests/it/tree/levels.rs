@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use choirmaster::{
-    simulated,
-    simulated::{FleetConfig, FleetReport},
-};
 use engine::uplink;
 use serde_json::{Value, json};
+use simulated::{FleetConfig, FleetReport};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},

@@ -2,11 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use choirmaster::{
-    simulated,
-    simulated::{FleetConfig, FleetReport},
-};
 use serde_json::Value;
+use simulated::{FleetConfig, FleetReport};
 use tempfile::TempDir;
 use tokio::{
     task::JoinHandle,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::http::v1::time::rfc3339;
+use crate::v1::time::rfc3339;
 use store::rows::AuditRow;
 use wire::api::AuditEntry;
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form::{self, Place};
-use crate::http::{Context, extract::Query, problem::Problem, v1::page};
+use crate::{Context, extract::Query, problem::Problem, v1::page};
 use store::AuditFilter;
 use wire::api::{AuditEntry, Page};
 

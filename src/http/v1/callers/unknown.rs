@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::http::{
+use crate::{
     Context,
     extract::Query,
     problem::Problem,

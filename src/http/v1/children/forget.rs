@@ -4,7 +4,7 @@ use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::http::{
+use crate::{
     Context,
     context::PATIENCE,
     extract::{Acting, Path, Query},

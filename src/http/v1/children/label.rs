@@ -3,7 +3,7 @@
 use axum::{Extension, Json, extract::State};
 
 use super::act::act;
-use crate::http::{
+use crate::{
     Context,
     auth::Operator,
     context::PATIENCE,

@@ -13,7 +13,7 @@ mod unlabel;
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::http::{Context, extract::MAX_ACTION_BODY_BYTES};
+use crate::{Context, extract::MAX_ACTION_BODY_BYTES};
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()

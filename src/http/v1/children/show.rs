@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 
-use crate::http::{Context, context::PATIENCE, extract::Path, problem::Problem};
+use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
 use engine::questions;
 use heart::release::waits::Look;
 use wire::api::Child;

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 
 use super::act::act;
-use crate::http::{
+use crate::{
     Context,
     extract::{Acting, Path},
     problem::Problem,

@@ -4,7 +4,7 @@ mod list;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::http::Context;
+use crate::Context;
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(list::handle))

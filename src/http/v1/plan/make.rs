@@ -13,7 +13,7 @@ use super::{
     form::{self, Asked, Children},
     history::{self, History},
 };
-use crate::http::{
+use crate::{
     Context,
     context::PATIENCE,
     extract::Query,

@@ -10,7 +10,7 @@ use utoipa_axum::{
     routes,
 };
 
-use crate::http::{Context, v1::releases::upload::MAX_BODY_BYTES};
+use crate::{Context, v1::releases::upload::MAX_BODY_BYTES};
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(make::handle).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))

@@ -3,7 +3,7 @@
 use axum::Json;
 
 use super::show;
-use crate::http::{Context, context::PATIENCE, problem::Problem};
+use crate::{Context, context::PATIENCE, problem::Problem};
 use engine::By;
 use heart::release::command::Command;
 use wire::api::Release;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::http::{Context, context::PATIENCE};
+use crate::{Context, context::PATIENCE};
 use engine::EngineError;
 use heart::{plan, plan::Advice};
 use language::{Diagnostic, Places, Severity, Strategy, nearest};

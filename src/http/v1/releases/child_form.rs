@@ -1,7 +1,7 @@
 //! Children of a release as the API shows them.
 
 use super::form;
-use crate::http::v1::time::{of_served, rfc3339};
+use crate::v1::time::{of_served, rfc3339};
 use engine::questions::children::place;
 use heart::release::{
     assignment::{Assignment, Slot},

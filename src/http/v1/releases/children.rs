@@ -7,7 +7,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::child_form::{self, Found};
-use crate::http::{
+use crate::{
     Context,
     context::PATIENCE,
     extract::{Path, Query},
@@ -80,7 +80,7 @@ impl Filter {
 }
 
 /// As in [`model::Outcome::name`].
-pub(in crate::http) const OUTCOMES: [&str; 8] =
+pub(crate) const OUTCOMES: [&str; 8] =
     ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "untested", "excluded"];
 
 /// Lists the children of a release, with what each waits for and what it reported.

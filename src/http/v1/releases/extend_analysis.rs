@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 
 use super::act::act;
-use crate::http::{
+use crate::{
     Context,
     extract::{Acting, Path, Query},
     problem::Problem,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::analysis;
-use crate::http::{problem::Problem, v1::time::rfc3339};
+use crate::{problem::Problem, v1::time::rfc3339};
 use engine::{ReleaseDetail as StoredDetail, questions::part::Below};
 use heart::release::{
     assignment::{Dated, Fact},

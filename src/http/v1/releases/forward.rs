@@ -7,7 +7,7 @@ use axum::{
 };
 
 use super::submit::{How, Prepared};
-use crate::http::{Context, context::PATIENCE, problem::Problem};
+use crate::{Context, context::PATIENCE, problem::Problem};
 use engine::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
 use heart::release::command::Command;
 use model::MAX_OFFER_ID_LEN;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form;
-use crate::http::{Context, context::PATIENCE, extract::Query, problem::Problem, v1::page};
+use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, v1::page};
 use heart::release::state::ReleaseState;
 use model::ReleaseKey;
 use store::ReleaseFilter;

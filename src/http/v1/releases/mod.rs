@@ -27,13 +27,13 @@ pub(super) mod submit;
 pub(super) mod upload;
 
 use axum::extract::DefaultBodyLimit;
-pub(in crate::http) use children::OUTCOMES;
+pub(crate) use children::OUTCOMES;
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,
 };
 
-use crate::http::{Context, extract::MAX_ACTION_BODY_BYTES};
+use crate::{Context, extract::MAX_ACTION_BODY_BYTES};
 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()

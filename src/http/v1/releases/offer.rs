@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use crate::http::{Context, context::PATIENCE, extract::Path, problem::Problem};
+use crate::{Context, context::PATIENCE, extract::Path, problem::Problem};
 use heart::release::{
     command::Form,
     decide::{NoOffer, peek},

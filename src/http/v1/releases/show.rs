@@ -5,7 +5,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::form;
-use crate::http::{
+use crate::{
     Context,
     context::PATIENCE,
     extract::{Path, Query},

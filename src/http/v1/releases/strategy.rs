@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::http::{Context, extract::Path, problem::Problem};
+use crate::{Context, extract::Path, problem::Problem};
 
 /// The strategy of a release, as it was submitted.
 #[utoipa::path(get, path = "/api/v1/releases/{id}/strategy", operation_id = "show_strategy", tag = "releases",

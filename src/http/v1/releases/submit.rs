@@ -17,7 +17,7 @@ use super::{
     forward::{self, passed},
     upload::{self, Upload},
 };
-use crate::http::{
+use crate::{
     Context,
     auth::Operator,
     context::PATIENCE,

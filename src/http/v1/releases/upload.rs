@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
 };
 
-use crate::http::{
+use crate::{
     Context,
     charged::{Account, Charged},
     extract::{Body, media_type},
