@@ -321,8 +321,8 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             participants: membership.members.len(),
             excluded: &membership.excluded,
         },
-        Change::ReleasePaused { reason, by_limit, .. } => {
-            Event::ReleasePaused { release: release_id, reason, by_limit: *by_limit }
+        Change::ReleasePaused { pause, .. } => {
+            Event::ReleasePaused { release: release_id, reason: &pause.reason, by_limit: pause.by.is_limit() }
         }
         Change::ReleaseResumed { .. } => Event::ReleaseResumed { release: release_id },
         Change::ReleaseAborted { why, end: End::RolledBack, .. } => {
