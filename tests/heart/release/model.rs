@@ -43,6 +43,15 @@ fn rank(status: ChildStatus) -> u8 {
     }
 }
 
+/// Whoever decides finds by function what a release waits for, whoever reads looks through all.
+fn check_readers_see_the_same(world: &World, release: &Release) {
+    let (state, snapshot) = (&world.state, world.state.snapshot());
+    let decided = state.goes_before(&release.strategy, release.key, world.now).map(|other| other.key);
+    let read = snapshot.goes_before(&release.strategy, release.key, world.now).map(|other| other.key);
+    assert!(decided.eq(read), "{} waits for others than readers see", release.id);
+    assert_eq!(snapshot.release_by_id(release.id.as_str()), Some(release));
+}
+
 impl Model {
     /// Looks at the state after a command; panics at the first thing that must not be.
     pub fn check(&mut self, world: &World) {
@@ -53,6 +62,7 @@ impl Model {
             check_deadline(world, release);
             check_gates(release);
             check_membership(state, release);
+            check_readers_see_the_same(world, release);
             for (child, assignment) in &release.assignments {
                 self.check_course(*key, *child, assignment);
                 check_undo(state, release, *child, assignment);
@@ -173,7 +183,7 @@ fn check_gates(release: &Release) {
 fn check_membership(state: &State, release: &Release) {
     let to_begin = release.assignments.iter().filter(|(_, a)| a.status == ChildStatus::Todo);
     for (child, _) in to_begin.filter(|_| release.is_under_way()) {
-        let unfit = plan::fit(&release.strategy, state, None, *child).and_then(Result::err);
+        let unfit = plan::fit(&release.strategy, &**state, None, *child).and_then(Result::err);
         assert_eq!(unfit, None, "{}: {child:?} is to begin", release.id);
     }
 }
