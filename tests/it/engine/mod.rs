@@ -5,4 +5,5 @@ mod recall;
 mod refused;
 mod standstill;
 mod trouble;
+mod unreadable;
 mod waiters;
