@@ -244,14 +244,18 @@ struct MetricFound<'a> {
     verdict: Option<&'static str>,
     found: &'a str,
     /// Of a comparison: what it rests on, alpha spent among it.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_value")]
-    evidence: Option<&'a Evidence>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<ByName<'a>>,
 }
 
-/// In the order of names, as it always was stored.
-#[expect(clippy::trivially_copy_pass_by_ref, clippy::ref_option_ref, reason = "serde hands over a reference")]
-fn as_value<S: Serializer>(evidence: &Option<&Evidence>, serializer: S) -> Result<S::Ok, S::Error> {
-    serde_json::to_value(evidence).map_err(S::Error::custom)?.serialize(serializer)
+/// Stored in the order of names.
+#[derive(Debug)]
+struct ByName<'a>(&'a Evidence);
+
+impl Serialize for ByName<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_value(self.0).map_err(S::Error::custom)?.serialize(serializer)
+    }
 }
 
 fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>> {
@@ -261,7 +265,7 @@ fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>>
         name: &metric.name,
         verdict: found.verdict.map(analysis::name),
         found: &found.sentence,
-        evidence: found.evidence.as_deref(),
+        evidence: found.evidence.as_deref().map(ByName),
     });
     found.collect()
 }

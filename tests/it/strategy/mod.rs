@@ -9,6 +9,7 @@ mod render;
 mod samples;
 mod schema;
 mod sticky;
+mod stored;
 mod validate;
 
 use language::{Strategy, check};
