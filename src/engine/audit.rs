@@ -335,8 +335,8 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
             participants: membership.members.len(),
             excluded: &membership.excluded,
         },
-        Change::ReleasePaused { reason, by_limit, .. } => {
-            Event::ReleasePaused { release: release_id, reason, by_limit: *by_limit }
+        Change::ReleasePaused { pause, .. } => {
+            Event::ReleasePaused { release: release_id, reason: &pause.reason, by_limit: pause.by.is_limit() }
         }
         Change::ReleaseResumed { .. } => Event::ReleaseResumed { release: release_id },
         Change::ReleaseAborted { why, end: End::RolledBack, .. } => {

@@ -11,6 +11,7 @@ use super::{Asked, Kind, Unanswered, ask_all};
 use crate::{Engine, stored};
 use heart::release::{
     manager::Agents,
+    pause::Pause,
     state::{Release, ReleaseState, State},
     takeover, waits,
 };
@@ -139,7 +140,7 @@ fn own(state: &State, release: &Release, now: model::Now) -> Part {
 
 fn reason(state: &ReleaseState) -> Option<String> {
     match state {
-        ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
+        ReleaseState::Paused(Pause { reason, .. }) | ReleaseState::RollingBack { reason, .. } => {
             Some(reason.clone())
         }
         ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),

@@ -30,6 +30,7 @@ use super::{
     decide::roll_back,
     ending::{Cause, Ending},
     gate::Gate,
+    pause::{Pause, PausedBy},
     state::{End as ReleaseEnd, Release, ReleaseState, State},
     strata::Key,
 };
@@ -48,7 +49,7 @@ use model::{Now, ReleaseKey};
 const OVERDUE_AFTER_MS: u64 = 15 * 60 * 1_000;
 
 /// How the reason of a release begins that an analysis holds.
-const REASON: &str = "analysis of ";
+pub(super) const REASON: &str = "analysis of ";
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -652,7 +653,8 @@ fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8
             changes.extend(roll_back(state, release, ending, ReleaseEnd::RolledBack, now));
         }
         Standing::Paused => {
-            changes.push(Change::ReleasePaused { release: release.key, reason, by_limit: false, now });
+            let pause = Pause::new(PausedBy::Analysis, reason);
+            changes.push(Change::ReleasePaused { release: release.key, pause, now });
         }
         Standing::Open | Standing::Passed | Standing::Accepted => {}
     }

@@ -59,10 +59,10 @@ impl State {
             Change::ReleaseStarted { release, membership, now } => {
                 self.start(*release, membership, *now);
             }
-            Change::ReleasePaused { release, reason, by_limit, now } => self.with(*release, |release| {
+            Change::ReleasePaused { release, pause, now } => self.with(*release, |release| {
                 release.clock.pause(*now);
                 release.asking = None;
-                release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
+                release.state = ReleaseState::Paused(pause.clone());
             }),
             // Nobody has begun it: whether its turn has come is seen to after this.
             Change::ReleaseResumed { release, .. } if self.release(*release).is_some_and(|r| r.deferred) => {
@@ -73,7 +73,7 @@ impl State {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
                     release.gates.stand.waived |= release.is_unproven();
-                    if let ReleaseState::Paused { by_limit: true, .. } = release.state {
+                    if release.state.pause().is_some_and(|pause| pause.by.is_limit()) {
                         release.accepted = release.counts.bad();
                     }
                     release.accept_verdicts();

@@ -22,6 +22,7 @@ use super::{
     gate::{Gates, Turns},
     manager::{Agents, Managers},
     open::OpenReleases,
+    pause::Pause,
     places::Places,
     precedent::Timed,
     queue::Overtakes,
@@ -261,11 +262,7 @@ pub enum End {
 pub enum ReleaseState {
     Planned,
     Running,
-    Paused {
-        reason: String,
-        /// Too many children ended badly; to go on is to accept that.
-        by_limit: bool,
-    },
+    Paused(Pause),
     AwaitingApproval {
         /// What for, in words.
         what: String,
@@ -320,6 +317,17 @@ impl ReleaseState {
 
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Over { .. })
+    }
+
+    pub const fn pause(&self) -> Option<&Pause> {
+        match self {
+            Self::Paused(pause) => Some(pause),
+            Self::Planned
+            | Self::Running
+            | Self::AwaitingApproval { .. }
+            | Self::RollingBack { .. }
+            | Self::Over { .. } => None,
+        }
     }
 }
 

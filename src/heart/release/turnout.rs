@@ -22,6 +22,7 @@ use super::{
     command::Seen,
     gate::{Gate, Gates, Turns},
     manager::{Agents, Planned},
+    pause::{PausedBy, UNPROVEN},
     state::{Release, ReleaseState, State},
     turn,
 };
@@ -410,12 +411,9 @@ impl Release {
 
     /// Paused because nobody has proven it: to resume is to go on all the same.
     pub fn is_unproven(&self) -> bool {
-        matches!(&self.state, ReleaseState::Paused { reason, by_limit: true } if reason.starts_with(UNPROVEN))
+        self.state.pause().is_some_and(|pause| pause.by == PausedBy::Unproven)
     }
 }
-
-/// How the reason of such a pause begins.
-const UNPROVEN: &str = "unproven: ";
 
 impl Release {
     /// Lets others have their turn in the waves that are not open. Who is concerned has no part in what is counted of those

@@ -4,6 +4,7 @@ use heart::release::{
     change::Change,
     command::{Command, Form, Reply},
     manager::Agents,
+    pause::Pause,
     state::ReleaseState,
     summary::Summary,
     turn,
@@ -61,7 +62,9 @@ fn rolls_out(world: &mut World, agent: &str) {
 
 fn reason(world: &World, release: &str) -> String {
     match &world.release(release).state {
-        ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => reason.clone(),
+        ReleaseState::Paused(Pause { reason, .. }) | ReleaseState::RollingBack { reason, .. } => {
+            reason.clone()
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -11,6 +11,7 @@ mod measured;
 mod model;
 mod one_stage;
 mod partial;
+mod pause;
 mod precedent;
 mod properties;
 mod prospect;

@@ -68,7 +68,7 @@ fn fail(world: &mut World, child: &str) {
 
 fn reason(world: &World) -> String {
     match &world.release("7").state {
-        ReleaseState::Paused { reason, by_limit: true } => reason.clone(),
+        ReleaseState::Paused(pause) if pause.by.is_limit() => pause.reason.clone(),
         other => panic!("{other:?}"),
     }
 }

@@ -396,6 +396,28 @@ fn what_the_parent_paused_is_resumed_by_nobody_here_and_by_whom_it_was_paused() 
 }
 
 #[test]
+fn what_somebody_here_paused_in_the_words_of_the_parent_is_theirs_to_resume() {
+    let mut world = World::new();
+    let children = pair(&mut world);
+    offered(&mut world, &(canary("h", "a").replace("WaitForSignal", "A/B")));
+    world.get_ready(&children[0], "Canary");
+    let pause = Command::Pause { release: "h".into(), reason: "the manager above paused it".to_owned() };
+    let resume = Command::Resume { release: "h".into() };
+
+    world.command(&pause).unwrap();
+    insta::assert_snapshot!(world.waits("h"), @"is paused (the manager above paused it): resume or abort it");
+    world.command(&resume).unwrap();
+    assert_eq!(world.state_of("h"), "Running");
+    // Beside a pause of the parent it stays when the parent goes on.
+    hold(&mut world, "h", true);
+    world.command(&pause).unwrap();
+    hold(&mut world, "h", false);
+    assert_eq!(world.state_of("h"), "Paused");
+    world.command(&resume).unwrap();
+    assert_eq!(world.state_of("h"), "Running");
+}
+
+#[test]
 fn a_release_that_the_parent_paused_before_it_began_begins_when_it_goes_on() {
     let mut world = World::new();
     let children = pair(&mut world);

@@ -13,8 +13,8 @@ use crate::release::{
     command::{Decision, Refusal, Reply},
     ending::{Cause, Ending},
     offer::MAX_ATTEMPT,
+    pause::{Pause, PausedBy},
     state::{End, Release, ReleaseState, State},
-    upstream::HELD,
 };
 use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome};
 
@@ -50,20 +50,16 @@ pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
 
 pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
+    let paused = || {
+        let pause = Pause::new(PausedBy::Operator, reason);
+        Decision::new(vec![Change::ReleasePaused { release: release.key, pause, now }], Reply::Done)
+    };
     match release.state {
         // Paused from above alone, it would go on when it goes on there.
-        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
-            let (release, reason) = (release.key, reason.to_owned());
-            let change = Change::ReleasePaused { release, reason, by_limit: false, now };
-            Ok(Decision::new(vec![change], Reply::Done))
-        }
+        ReleaseState::Paused { .. } if release.is_held() => Ok(paused()),
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
             another_fact(release)?;
-            let (release, reason) = (release.key, reason.to_owned());
-            Ok(Decision::new(
-                vec![Change::ReleasePaused { release, reason, by_limit: false, now }],
-                Reply::Done,
-            ))
+            Ok(paused())
         }
         ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
         _ => Err(wrong(release, "only a running release can be paused")),
@@ -72,12 +68,12 @@ pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<D
 
 pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    match release.state {
+    match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
         // Paused by both: what was paused here goes on when it goes on there.
-        ReleaseState::Paused { by_limit, .. } if release.is_held_above() => {
-            let (release, reason) = (release.key, HELD.to_owned());
-            let change = Change::ReleasePaused { release, reason, by_limit, now };
+        ReleaseState::Paused(pause) if release.is_held_above() => {
+            let pause = Pause::above(pause.by.is_limit());
+            let change = Change::ReleasePaused { release: release.key, pause, now };
             Ok(Decision::new(vec![change], Reply::Done))
         }
         ReleaseState::Paused { .. } => {

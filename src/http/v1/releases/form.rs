@@ -9,6 +9,7 @@ use heart::release::{
     assignment::{Dated, Fact},
     ending::Ending,
     manager::Agents,
+    pause::Pause,
     state::{Counts, End, Release, ReleaseState, State},
     waits,
 };
@@ -142,7 +143,7 @@ const UNTESTED: &str = "no agent got the calls that its test needs, so nothing i
 
 fn reason(state: &ReleaseState, ending: Option<&Ending>) -> Option<String> {
     match state {
-        ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
+        ReleaseState::Paused(Pause { reason, .. }) | ReleaseState::RollingBack { reason, .. } => {
             Some(reason.clone())
         }
         ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),
