@@ -80,11 +80,20 @@ pub(super) type NamedArchive = ([u8; 32], Bytes);
 
 /// What lies in the mailbox.
 pub(super) enum Envelope {
-    Command { command: Arc<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
+    Command {
+        command: Arc<Command>,
+        by: By,
+        archive: Option<NamedArchive>,
+        answer: oneshot::Sender<Answer>,
+    },
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),
     EffectsDone(Vec<u64>),
-    Effect { kind: &'static str, payload: String, stored: oneshot::Sender<()> },
+    Effect {
+        kind: &'static str,
+        payload: String,
+        stored: oneshot::Sender<()>,
+    },
     Stop(oneshot::Sender<()>),
 }
 

@@ -742,7 +742,9 @@ impl Release {
     fn extend_run(&mut self, block: u8, extended: Extended, now: Now) {
         let at = self.at(now);
         let delay = self.block(block).map_or(0, |(_, analysis)| ms(analysis.initial_delay));
-        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else { return };
+        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else {
+            return;
+        };
         if run.verdict.is_none() {
             // What goes on already goes on for longer, from now on.
             let goes_on = run.extended.is_some_and(|extended| extended.begun.is_some());

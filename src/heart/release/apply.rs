@@ -688,8 +688,12 @@ impl State {
         function: usize,
         variant: super::change::Variant,
     ) {
-        let Some(name) =
-            self.shared.releases.get(&release).and_then(|r| r.strategy.functions.get(function)).map(|f| &f.name)
+        let Some(name) = self
+            .shared
+            .releases
+            .get(&release)
+            .and_then(|r| r.strategy.functions.get(function))
+            .map(|f| &f.name)
         else {
             return;
         };

@@ -171,7 +171,11 @@ impl Children {
         self.slots.put(key.0 as usize, Some(child));
         let slots = &self.slots;
         let id_of = |key: ChildKey| {
-            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child| child.id.as_str()).unwrap_or_default()
+            slots
+                .get(key.0 as usize)
+                .and_then(Option::as_ref)
+                .map(|child| child.id.as_str())
+                .unwrap_or_default()
         };
         self.by_id.insert(id.as_str(), key, id_of);
     }

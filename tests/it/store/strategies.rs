@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use language::{MAX_STRATEGY_BYTES, Strategy, check, check_stored};
 
-use crate::{reference::REFERENCE, texts::with};
 use crate::world::{World, strategy};
+use crate::{reference::REFERENCE, texts::with};
 
 /// Refused today, and read from a store.
 fn stored(text: &str) -> Strategy {

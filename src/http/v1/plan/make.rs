@@ -122,7 +122,8 @@ pub(super) async fn handle(
 /// What managers below say of who can take part, and those of them that say nothing.
 async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
     let planned = Arc::clone(strategy);
-    let (able, unable) = ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
+    let (able, unable) =
+        ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
     let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
     let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
     unheard.extend(unable);
