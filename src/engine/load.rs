@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     members,
-    rows::{AssignmentDetail, ChildDetail, ReleaseDetail, TOMBSTONE},
+    rows::{AssignmentDetail, ChildDetail, TOMBSTONE},
+    stored::{self, bad},
 };
 use heart::release::{
-    analysis::Run,
     assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},
     assignments::Assignments,
     change::Variant,
@@ -18,7 +18,7 @@ use heart::release::{
     offer::Piece,
     rare::{Rare, RareSteps},
     registration::{Live, Registration},
-    state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
+    state::{Child, Deployment, KeptCover, Known, Profile, Release, Snapshot, State},
     upstream,
 };
 use model::{
@@ -31,11 +31,6 @@ use store::{
         StageResultRow,
     },
 };
-
-#[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
-fn bad(table: &'static str, key: impl ToString, column: &'static str, why: impl ToString) -> StoreError {
-    StoreError::BadRow { table, key: key.to_string(), column, why: why.to_string() }
-}
 
 fn digest(table: &'static str, key: u32, column: &'static str, bytes: &[u8]) -> Result<[u8; 32], StoreError> {
     bytes.try_into().map_err(|_| bad(table, key, column, "not 32 bytes"))
@@ -137,8 +132,7 @@ impl Loader for Loading {
 
 fn child(row: ChildRow) -> Result<Child, StoreError> {
     let key = row.child_key;
-    let detail: ChildDetail =
-        serde_json::from_str(&row.detail).map_err(|e| bad("children", key, "detail", e))?;
+    let detail: ChildDetail = stored::read("children", key, "detail", &row.detail)?;
     let kind = match row.kind.as_str() {
         "agent" => ChildKind::Agent,
         "rm" => ChildKind::Rm,
@@ -177,11 +171,8 @@ pub(super) struct Building {
 impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
-        let detail: ReleaseDetail =
-            serde_json::from_str(&row.detail).map_err(|e| bad("releases", key, "detail", e))?;
-        let strategy = language::check_stored(&row.strategy).strategy.ok_or_else(|| {
-            bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
-        })?;
+        let detail = stored::release_detail(key, &row.detail)?;
+        let strategy = stored::strategy(key, &row.strategy)?;
         let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.upstream.is_some()) };
         let release = Release {
@@ -215,7 +206,7 @@ impl Building {
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
-            runs: detail.runs,
+            runs: detail.runs.into(),
             times: detail.times,
             next_deadline: 0,
             sweep: None,
@@ -226,11 +217,11 @@ impl Building {
     }
 
     pub fn members(&mut self, row: &MembersRow) -> Result<(), StoreError> {
-        let key = format!("({}, {})", row.release_key, row.slice);
-        let members = members::unpack(&row.keys)
-            .ok_or_else(|| bad("members", key.clone(), "keys", "cut or too large"))?;
-        let parts = members::unpack_parts(&row.waves, members.len())
-            .ok_or_else(|| bad("members", key, "waves", "not one for each member"))?;
+        let members = stored::members(row)?;
+        let parts = members::unpack_parts(&row.waves, members.len()).ok_or_else(|| {
+            let key = format!("({}, {})", row.release_key, row.slice);
+            bad("members", key, "waves", "not one for each member")
+        })?;
         self.members.extend(members.into_iter().zip(parts));
         Ok(())
     }
@@ -260,8 +251,7 @@ impl Building {
 
     pub fn assignment(&mut self, row: &AssignmentRow) -> Result<(), StoreError> {
         let key = || format!("({}, {})", row.release_key, row.child_key);
-        let detail: AssignmentDetail =
-            serde_json::from_str(&row.detail).map_err(|e| bad("assignments", key(), "detail", e))?;
+        let detail: AssignmentDetail = stored::read("assignments", key(), "detail", &row.detail)?;
         let small = |column, value: i16| {
             u8::try_from(value).map_err(|_| bad("assignments", key(), column, "out of range"))
         };
@@ -326,29 +316,24 @@ impl Building {
 
     /// Results come in the order of their attempts and stages.
     pub fn stage_result(&mut self, row: &StageResultRow) -> Result<(), StoreError> {
-        let key = || format!("({}, {}, {}, {})", row.release_key, row.child_key, row.attempt, row.stage);
-        let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
-        let status = status.ok_or_else(|| bad("stage_results", key(), "status", "no such status"))?;
-        let slot =
-            u8::try_from(row.stage).map_err(|_| bad("stage_results", key(), "stage", "out of range"))?;
-        let attempt =
-            u16::try_from(row.attempt).map_err(|_| bad("stage_results", key(), "attempt", "out of range"))?;
+        let (status, slot, attempt) = (stored::stage_status(row)?, stored::slot(row)?, stored::attempt(row)?);
         if let Some(assignment) = self.rows.get_mut(&ChildKey(row.child_key)).filter(|_| status.is_over()) {
             let digest = row.digest.cast_unsigned();
-            assignment.heard_mut().marks.push(Mark { attempt, slot: Slot(slot), status, digest });
+            assignment.heard_mut().marks.push(Mark { attempt, slot, status, digest });
         }
         Ok(())
     }
 
     pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
-        let run = analysis_run(row)?;
-        self.release.runs.retain(|before| before.block != run.block);
-        self.release.runs.push(run);
+        let run = stored::run(row)?;
+        let runs = Arc::make_mut(&mut self.release.runs);
+        runs.retain(|before| before.block != run.block);
+        runs.push(run);
         Ok(())
     }
 
     /// The release with all its assignments, every fact folded in.
-    pub fn finish(mut self, state: &State) -> Release {
+    pub fn finish(mut self, state: &Snapshot) -> Release {
         let strategy = Arc::clone(&self.release.strategy);
         // Who has not acted is in the last wave that was opened, or in one that is not.
         let stand = self.release.gates.stand;
@@ -381,12 +366,6 @@ impl Building {
         self.release.recount();
         self.release
     }
-}
-
-/// A run of an analysis as it is stored.
-pub fn analysis_run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
-    let key = format!("({}, {})", row.release_key, row.block);
-    serde_json::from_str(&row.detail).map_err(|error| bad("analysis_runs", key, "detail", error))
 }
 
 fn outcome(name: &str, excluded: Option<Exclusion>) -> Option<Outcome> {

@@ -41,10 +41,11 @@ use crate::{By, Engine, EngineError, audit::Actor};
 use heart::release::{
     analysis::is_passed_early,
     command::{Command, Refusal},
-    state::State,
+    state::Snapshot,
 };
 use model::ReleaseKey;
 use ports::provider::Registry;
+use store::StoreError;
 
 /// The state is asked no more often.
 const NOT_BEFORE: Duration = Duration::from_millis(50);
@@ -71,12 +72,12 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
         let (now, busy) = (engine.clock().now(), under_way.values().copied().collect::<Vec<_>>());
         let room = MAX_LOOKS.saturating_sub(busy.len());
         let (at_rest, instant) = (resting.clone(), Instant::now());
-        let agenda = move |state: &State| {
+        let agenda = move |state: &Snapshot| {
             let agenda = Agenda::of(state, &busy, &at_rest, room, now, instant);
             let is_over = |(release, _): &&(ReleaseKey, u8)| state.release(*release).is_none();
             (agenda, at_rest.keys().filter(is_over).copied().collect::<Vec<_>>())
         };
-        let agenda = engine.query(PATIENCE, agenda).await;
+        let agenda = engine.read(PATIENCE, agenda).await;
         let agenda = agenda.map(|(agenda, over)| {
             resting.retain(|place, _| !over.contains(place));
             agenda
@@ -118,6 +119,28 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
         }
     }
     looks.shutdown().await;
+}
+
+/// What a look says where the store doesn't give something it needs. A row that can't be read is counted, and said to be
+/// there: what is judged without it could pass that should not.
+fn unread(engine: &Engine, release: &str, what: &str, error: &StoreError) -> String {
+    match error {
+        StoreError::BadRow { table, key, column, .. } => {
+            engine.unreadable().note(error);
+            format!(
+                "{what} is in the store, and can't be read: {table}, key {key}, {column}; see the manager's log"
+            )
+        }
+        StoreError::Unavailable(_)
+        | StoreError::Full(_)
+        | StoreError::LeaseLost(_)
+        | StoreError::Held { .. }
+        | StoreError::Newer { .. }
+        | StoreError::Refused(_) => {
+            tracing::warn!(%error, release, what, "the store doesn't give what an analysis needs");
+            format!("the store does not give {what}")
+        }
+    }
 }
 
 /// Makes one look. However much there is to look at, half of the time nothing is looked at for that run.

@@ -3,6 +3,8 @@ mod faulty;
 mod history;
 mod recall;
 mod refused;
+mod snapshots;
 mod standstill;
 mod trouble;
+mod unreadable;
 mod waiters;

@@ -14,15 +14,15 @@ use crate::{
     problem::Problem,
     v1::page::{self, SCAN_SLICE},
 };
-use engine::view::View;
+use engine::{Engine, view::View};
 use heart::release::{
     assignment::Assignment,
-    state::{Release, State as Known},
+    state::{Release, Snapshot},
     waits::Look,
 };
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Now, ReleaseKey};
-use store::{Reader, rows::StageResultRow};
+use store::rows::StageResultRow;
 use wire::api::{Page, ReleaseChild};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -105,7 +105,7 @@ pub(super) async fn handle(
             break (slice.release, slice.strategy);
         }
     };
-    add_results(ctx.engine.reader().as_ref(), release, &strategy, &mut children).await?;
+    add_results(&ctx.engine, release, &strategy, &mut children).await?;
     let items = children.into_iter().map(|found| found.child).collect();
     Ok(Json(Page { items, next: after.map(|key| key.0.to_string()) }))
 }
@@ -130,7 +130,7 @@ async fn slice(
     let (wanted, wanted_id) = (filter.clone(), id.to_owned());
     let in_memory = ctx
         .engine
-        .query(PATIENCE, move |state| {
+        .read(PATIENCE, move |state| {
             let release = state.release_by_id(&wanted_id)?;
             Some(take(state, &view, now, release, after, limit, &wanted))
         })
@@ -141,7 +141,7 @@ async fn slice(
     let part = ctx.engine.past(id, after, page::MAX_LIMIT).await?;
     let part = part.ok_or_else(|| Problem::unknown_release(id))?;
     let (view, wanted) = (Arc::clone(ctx.engine.view()), filter.clone());
-    let found = ctx.engine.query(PATIENCE, move |state| {
+    let found = ctx.engine.read(PATIENCE, move |state| {
         let mut slice = take(state, &view, now, &part.release, after, limit, &wanted);
         slice.next = slice.next.or(part.next);
         slice
@@ -150,7 +150,7 @@ async fn slice(
 }
 
 fn take(
-    state: &Known,
+    state: &Snapshot,
     view: &View,
     now: Now,
     release: &Release,
@@ -181,7 +181,7 @@ const MAX_GAP: u32 = 8;
 
 /// Adds what the children reported.
 async fn add_results(
-    reader: &dyn Reader,
+    engine: &Engine,
     release: ReleaseKey,
     strategy: &Strategy,
     children: &mut [Found],
@@ -189,13 +189,14 @@ async fn add_results(
     let mut rows: HashMap<u32, Vec<StageResultRow>> = HashMap::new();
     for run in children.chunk_by(|one, other| other.key.0 - one.key.0 <= MAX_GAP) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        for row in reader.stage_results(release.0, first.key.0, last.key.0).await? {
+        for row in engine.reader().stage_results(release.0, first.key.0, last.key.0).await? {
             rows.entry(row.child_key).or_default().push(row);
         }
     }
     for found in children {
         let own = rows.remove(&found.key.0).unwrap_or_default();
-        found.child.results = own.iter().map(|row| child_form::result(strategy, row)).collect();
+        found.child.results =
+            own.iter().map(|row| child_form::result(strategy, row, engine.unreadable())).collect();
     }
     Ok(())
 }

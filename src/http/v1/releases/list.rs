@@ -51,7 +51,7 @@ pub(super) async fn handle(
     let now = ctx.engine.clock().now();
     let mut in_memory: HashMap<ReleaseKey, Release> = ctx
         .engine
-        .query(PATIENCE, move |state| {
+        .read(PATIENCE, move |state| {
             let open = open.into_iter().filter_map(|key| state.release(key));
             open.map(|release| (release.key, form::release(state, release, now))).collect()
         })
@@ -61,7 +61,7 @@ pub(super) async fn handle(
         .iter()
         .map(|row| match in_memory.remove(&ReleaseKey(row.release_key)) {
             Some(release) => Ok(release),
-            None => form::from_row(row),
+            None => form::from_row(row, ctx.engine.unreadable()),
         })
         .collect::<Result<_, _>>()?;
     Ok(Json(Page { items, next }))
