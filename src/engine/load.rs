@@ -11,12 +11,12 @@ use super::{
     stored::{self, bad},
 };
 use heart::release::{
-    assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
+    assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},
     assignments::Assignments,
     change::Variant,
     gate::{Gates, Turns},
     offer::Piece,
-    rare::Rare,
+    rare::{Rare, RareSteps},
     registration::{Live, Registration},
     state::{Child, Deployment, KeptCover, Known, Profile, Release, Snapshot, State},
     upstream,
@@ -277,25 +277,28 @@ impl Building {
         };
         let rare = Rare {
             undo: detail.undo.map(Box::new),
-            manager: detail.manager.map(Box::new),
-            passed: detail.passed,
-            idle: detail.idle,
-            lacks: detail.lacks,
             successor: detail.successor,
             displaced: detail.displaced,
             predecessor: detail.predecessor,
             joined: detail.joined,
+        };
+        let by_itself = is_stage && detail.fetched && !detail.led;
+        let led = match detail.manager {
+            Some(manager) => Led::Whole(Box::new(Whole { rare, ..manager })),
+            None => {
+                let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
+                let rare = RareSteps { rare, passed, idle, lacks }.into();
+                Led::Stepwise(Stepwise { piece, by_itself, admitted: detail.admitted, rare })
+            }
         };
         let assignment = Assignment {
             status,
             outcome,
             attempt,
             named: detail.named,
-            piece,
+            led,
             fetched: detail.fetched,
-            by_itself: is_stage && detail.fetched && !detail.led,
             wave: detail.wave,
-            admitted: detail.admitted,
             slot: Slot(small("stage", row.stage)?),
             stage_status,
             since: detail.since,
@@ -303,7 +306,6 @@ impl Building {
             polls: detail.polls,
             tainted: detail.tainted,
             rolled_out: detail.rolled_out,
-            rare: rare.into(),
             facts: detail.facts,
             heard: (!detail.late.is_empty())
                 .then(|| Box::new(Heard { marks: Vec::new(), late: detail.late })),
@@ -336,16 +338,12 @@ impl Building {
         // Who has not acted is in the last wave that was opened, or in one that is not.
         let stand = self.release.gates.stand;
         let since = |wave: u32| if wave < stand.waves { stand.opened } else { self.release.started_at };
-        let fresh = Assignment::new(self.release.started_at);
         let mut assignments: BTreeMap<ChildKey, Assignment> = self
             .members
             .iter()
             .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
             .map(|(key, (wave, lacks))| {
-                let part = match self.release.manager_for(*key) {
-                    None => fresh.clone().lacking(FunctionSet(*lacks), &strategy),
-                    manager => Assignment::of_manager(manager, self.release.started_at),
-                };
+                let part = self.release.fresh_part(*key, FunctionSet(*lacks), self.release.started_at);
                 (*key, Assignment { wave: *wave, since: since(*wave), ..part })
             })
             .collect();
@@ -357,7 +355,7 @@ impl Building {
         }
         let waves = self.members.into_iter().map(|(key, (wave, _))| (key, wave));
         let (members, waves): (Vec<ChildKey>, Vec<u32>) = waves.unzip();
-        let joined = assignments.iter().filter(|(_, assignment)| assignment.rare.joined.is_some());
+        let joined = assignments.iter().filter(|(_, assignment)| assignment.rare().joined.is_some());
         let joined: Vec<(ChildKey, u32)> = joined.map(|(key, assignment)| (*key, assignment.wave)).collect();
         self.release.joined = joined.len() as u32;
         let turns = members.iter().copied().zip(waves).chain(joined);

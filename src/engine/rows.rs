@@ -17,12 +17,12 @@ use super::{
 };
 use heart::release::{
     analysis::Run,
-    assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
+    assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo, Whole},
     change::{Change, Variant},
     classes::Begun,
     ending::Ending,
     gate::Stand,
-    manager::{Agents, Manager, Planned},
+    manager::{Agents, Planned},
     offer::Piece,
     precedent::Timed,
     queue::Overtakes,
@@ -113,7 +113,7 @@ pub(super) struct AssignmentDetail {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manager: Option<Manager>,
+    pub manager: Option<Whole>,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -440,7 +440,7 @@ impl Touched {
                 let acted = |child: &ChildKey| {
                     let release = state.find(*release)?;
                     let part = release.assignments.get(child)?;
-                    let has_acted = part.rare.joined.is_some() || *part != release.untouched(part);
+                    let has_acted = part.rare().joined.is_some() || *part != release.untouched(part);
                     has_acted.then_some((release.key, *child))
                 };
                 self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
@@ -827,7 +827,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseRow, StoreEr
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
-        let lacks = release.assignments.get(key).map_or(0, |part| part.rare.lacks.0);
+        let lacks = release.assignments.get(key).map_or(0, |part| part.lacks().0);
         (release.first_wave(*key), lacks)
     };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
@@ -848,28 +848,31 @@ fn assignment_row(
         Some(Outcome::Excluded(why)) => Some(why),
         _ => None,
     };
+    let rare = assignment.rare();
     let detail = AssignmentDetail {
         named: assignment.named,
-        piece: assignment.piece,
+        piece: assignment.piece(),
         fetched: assignment.fetched,
-        led: assignment.fetched && !assignment.by_itself && matches!(assignment.piece, Piece::Stage(_)),
-        idle: assignment.rare.idle,
-        manager: assignment.rare.manager.as_deref().cloned(),
+        led: assignment.fetched
+            && !assignment.acts_by_itself()
+            && matches!(assignment.piece(), Piece::Stage(_)),
+        idle: assignment.idle(),
+        manager: assignment.whole().cloned(),
         wave: assignment.wave,
-        admitted: assignment.admitted,
-        passed: assignment.rare.passed,
-        joined: assignment.rare.joined,
+        admitted: assignment.is_admitted(),
+        passed: assignment.passed(),
+        joined: rare.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,
-        lacks: assignment.rare.lacks,
+        lacks: assignment.lacks(),
         tainted: assignment.tainted,
         rolled_out: assignment.rolled_out,
-        undo: assignment.rare.undo.as_deref().cloned(),
+        undo: rare.undo.as_deref().cloned(),
         excluded,
-        successor: assignment.rare.successor,
-        displaced: assignment.rare.displaced,
-        predecessor: assignment.rare.predecessor,
+        successor: rare.successor,
+        displaced: rare.displaced,
+        predecessor: rare.predecessor,
         facts: assignment.facts,
         late: assignment.late().to_vec(),
     };

@@ -146,7 +146,7 @@ pub(in crate::release) fn roll_back(
         }
         let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
         walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
-        if walk.assignment.rare.undo != assignment.rare.undo {
+        if walk.assignment.undo() != assignment.undo() {
             walk.trim_undo();
             // What a machine did under an id that it has no more it takes back under the one that it has.
             if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
@@ -204,7 +204,7 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
         walk.step(Step::Ended { status: ChildStatus::No, outcome });
         changes.append(&mut walk.changes);
     }
-    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare.predecessor;
+    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare().predecessor;
     for old in retryable.iter().filter_map(replaced) {
         changes.extend(goes_on_as_another(state, release, old, now));
     }
@@ -216,7 +216,7 @@ pub(super) fn goes_on_as_another(state: &State, release: &Release, old: ChildKey
     let walk = Walk::start(state, release, old, now);
     let lost = Some(Outcome::Lost);
     let Some(mut walk) =
-        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare.successor.is_some())
+        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare().successor.is_some())
     else {
         return Vec::new();
     };
@@ -256,7 +256,7 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
         return Err(held(release, format!("the end of stage {stage:?}")));
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
-    let has_managers = inside.clone().any(|assignment| assignment.rare.manager.is_some());
+    let has_managers = inside.clone().any(|assignment| assignment.is_whole());
     if has_managers && !release.gates.may_end(Slot::stage(index)) {
         let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
                    promote the release instead";

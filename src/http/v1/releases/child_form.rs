@@ -47,18 +47,18 @@ pub fn child<S: Seen + ?Sized>(
         stage: stage_name(&release.strategy, assignment.slot).map(str::to_owned),
         stage_status: assignment.stage_status.name().to_owned(),
         last_call: look.last_call(key).map(|at| of_served(at, look.now)),
-        agents: assignment.rare.manager.as_ref().map(|_| form::agents(assignment.agents())),
+        agents: assignment.is_whole().then(|| form::agents(assignment.agents())),
         results: Vec::new(),
     }
 }
 
 /// Said in front of what it waits for, where it does not run all functions.
 fn runs_only(strategy: &Strategy, assignment: &Assignment) -> String {
-    if assignment.rare.lacks.is_empty() {
+    if assignment.lacks().is_empty() {
         return String::new();
     }
     let functions = strategy.functions.iter().enumerate();
-    let runs = functions.filter(|(at, _)| !assignment.rare.lacks.contains(*at)).map(|(_, f)| f.name.as_str());
+    let runs = functions.filter(|(at, _)| !assignment.lacks().contains(*at)).map(|(_, f)| f.name.as_str());
     format!("runs only {}: ", runs.collect::<Vec<_>>().join(", "))
 }
 
