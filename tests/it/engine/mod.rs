@@ -4,6 +4,7 @@ mod history;
 mod recall;
 mod refused;
 mod standstill;
+mod stored;
 mod trouble;
 mod unreadable;
 mod waiters;
