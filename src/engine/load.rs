@@ -18,7 +18,7 @@ use heart::release::{
     offer::Piece,
     rare::Rare,
     registration::{Live, Registration},
-    state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
+    state::{Child, Deployment, KeptCover, Known, Profile, Release, Snapshot, State},
     upstream,
 };
 use model::{
@@ -206,7 +206,7 @@ impl Building {
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
-            runs: detail.runs,
+            runs: detail.runs.into(),
             times: detail.times,
             next_deadline: 0,
             sweep: None,
@@ -324,13 +324,14 @@ impl Building {
 
     pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
         let run = stored::run(row)?;
-        self.release.runs.retain(|before| before.block != run.block);
-        self.release.runs.push(run);
+        let runs = Arc::make_mut(&mut self.release.runs);
+        runs.retain(|before| before.block != run.block);
+        runs.push(run);
         Ok(())
     }
 
     /// The release with all its assignments, every fact folded in.
-    pub fn finish(mut self, state: &State) -> Release {
+    pub fn finish(mut self, state: &Snapshot) -> Release {
         let strategy = Arc::clone(&self.release.strategy);
         // Who has not acted is in the last wave that was opened, or in one that is not.
         let stand = self.release.gates.stand;

@@ -23,7 +23,7 @@ use heart::release::{
     advance,
     change::Change,
     command::{Command, Refusal, Reply},
-    state::{Release, State},
+    state::{Release, Snapshot, State},
 };
 use model::{ChildKey, Now, ReleaseKey};
 use store::{
@@ -108,8 +108,6 @@ pub(super) struct Task {
     trouble: Trouble,
 }
 
-type Query = Box<dyn FnOnce(&State) + Send>;
-
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
 struct Asked {
     command: Arc<Command>,
@@ -124,7 +122,8 @@ struct Round {
     touched: Touched,
     changed: bool,
     asked: Vec<(Asked, Answer)>,
-    queries: Vec<Query>,
+    /// Who wants to see the state once this is committed.
+    looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
     /// Who waits for the commit alone.
@@ -135,7 +134,7 @@ struct Round {
 impl Round {
     /// Whether nobody learns anything from it.
     fn is_silent(&self) -> bool {
-        !self.changed && self.asked.is_empty() && self.queries.is_empty()
+        !self.changed && self.asked.is_empty() && self.looks.is_empty()
     }
 }
 
@@ -203,7 +202,7 @@ impl Task {
             Envelope::Command { command, by, archive, answer } => {
                 self.ask(Asked { command, by, archive, answer }, now, round);
             }
-            Envelope::Query(query) => round.queries.push(query),
+            Envelope::Look(answer) => round.looks.push(answer),
             Envelope::EffectsDone(ids) => {
                 round.changed = true;
                 round.effects_done.extend(ids);
@@ -275,9 +274,7 @@ impl Task {
                     self.ask(asked, now, &mut round);
                     Box::pin(self.finish(round, now)).await?;
                 }
-                for query in round.queries {
-                    query(&self.state);
-                }
+                self.show(&mut round.looks);
                 Ok(())
             }
             other => other,
@@ -345,10 +342,19 @@ impl Task {
         for stored in round.stored.drain(..) {
             let _ = stored.send(());
         }
-        for query in round.queries.drain(..) {
-            query(&self.state);
-        }
+        self.show(&mut round.looks);
         Ok(())
+    }
+
+    /// Shows the state, as it is committed, to all who want to see it: one snapshot, made in no time.
+    fn show(&self, looks: &mut Vec<oneshot::Sender<Arc<Snapshot>>>) {
+        if looks.is_empty() {
+            return;
+        }
+        let snapshot = Arc::new(self.state.snapshot());
+        for look in looks.drain(..) {
+            let _ = look.send(Arc::clone(&snapshot));
+        }
     }
 
     /// Lets others run for a moment if more commands are likely to come, and takes those along.

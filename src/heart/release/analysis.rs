@@ -21,6 +21,8 @@
 //!
 //! Not here: fetching (`judging`), statistics (`analysis`).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -696,7 +698,7 @@ impl Release {
             Change::AnalysisExtended { block, extended, now, .. } => self.extend_run(*block, *extended, *now),
             Change::Looked { run, .. } => self.put_run((**run).clone()),
             Change::VerdictGiven { block, verdict, why, standing, .. } => {
-                if let Some(run) = self.runs.iter_mut().find(|run| run.block == *block) {
+                if let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == *block) {
                     run.verdict = Some(*verdict);
                     run.why.clone_from(why);
                     run.standing = *standing;
@@ -712,7 +714,7 @@ impl Release {
     /// What was looked at as long as the release took has found nothing against it.
     pub(super) fn end_analyses(&mut self) {
         let Self { runs, strategy, .. } = self;
-        for run in runs.iter_mut().filter(|run| run.is_open()) {
+        for run in Arc::make_mut(runs).iter_mut().filter(|run| run.is_open()) {
             let block = strategy.analyses().nth(usize::from(run.block));
             let Some((_, analysis)) = block.filter(|(_, analysis)| analysis.duration.is_none()) else {
                 continue;
@@ -740,7 +742,7 @@ impl Release {
     fn extend_run(&mut self, block: u8, extended: Extended, now: Now) {
         let at = self.at(now);
         let delay = self.block(block).map_or(0, |(_, analysis)| ms(analysis.initial_delay));
-        let Some(run) = self.runs.iter_mut().find(|run| run.block == block) else { return };
+        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else { return };
         if run.verdict.is_none() {
             // What goes on already goes on for longer, from now on.
             let goes_on = run.extended.is_some_and(|extended| extended.begun.is_some());
@@ -761,15 +763,16 @@ impl Release {
     }
 
     fn put_run(&mut self, run: Run) {
-        match self.runs.iter_mut().find(|before| before.block == run.block) {
+        let runs = Arc::make_mut(&mut self.runs);
+        match runs.iter_mut().find(|before| before.block == run.block) {
             Some(before) => *before = run,
-            None => self.runs.push(run),
+            None => runs.push(run),
         }
     }
 
     /// Whoever lets it go on accepts the verdicts that it was paused for.
     pub(super) fn accept_verdicts(&mut self) {
-        for run in self.runs.iter_mut().filter(|run| run.standing == Standing::Paused) {
+        for run in Arc::make_mut(&mut self.runs).iter_mut().filter(|run| run.standing == Standing::Paused) {
             run.standing = Standing::Accepted;
         }
     }

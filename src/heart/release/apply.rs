@@ -243,7 +243,7 @@ impl State {
     }
 
     fn hear_again(&mut self, key: ChildKey) {
-        let Some(child) = self.children.get_mut(key) else { return };
+        let Some(child) = self.shared.children.get_mut(key) else { return };
         child.called_again = true;
         // It can't become a ghost any more, so nobody has to look whether it has.
         if !child.unproven {
@@ -307,8 +307,8 @@ impl State {
 
     fn take_back_in(&mut self, key: ChildKey) {
         self.change_child(key, |child| child.replaced = None);
-        if let Some(child) = self.children.get(key) {
-            self.areas.insert(key, child.area.as_deref(), child.counted_agents());
+        if let Some(child) = self.shared.children.get(key) {
+            self.shared.areas.insert(key, child.area.as_deref(), child.counted_agents());
         }
     }
 
@@ -318,8 +318,8 @@ impl State {
             registration.agents = agents;
             registration.profile = profile.cloned().map(Box::new);
         });
-        if let Some(child) = self.children.get(key) {
-            self.areas.count(key, child.counted_agents());
+        if let Some(child) = self.shared.children.get(key) {
+            self.shared.areas.count(key, child.counted_agents());
         }
     }
 
@@ -408,7 +408,7 @@ impl State {
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let Membership { members, excluded, waves, managers, lacks, left_out } = membership;
         release.state = ReleaseState::Running;
         release.asking = None;
@@ -447,12 +447,12 @@ impl State {
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let soonest = |part| deadline::soonest(part, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.assignments.values().map(soonest).min().unwrap_or(ReleaseMs::MAX);
         for child in members.iter() {
             // A release that waited in the queue may start after one that was submitted later.
-            if let Some(child) = self.children.get_mut(*child)
+            if let Some(child) = self.shared.children.get_mut(*child)
                 && let Err(at) = child.open.binary_search(&key)
             {
                 child.open.insert(at, key);
@@ -468,7 +468,7 @@ impl State {
         lacks: FunctionSet,
         now: Now,
     ) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
         let alone = matches!(order, Some(Order::LocationSequential { .. }));
         let old = instead_of.and_then(|old| release.assignments.get(&old));
@@ -477,7 +477,7 @@ impl State {
         // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
         let is_late = instead_of.is_none() && wave < release.gates.stand.waves;
         let joined = if is_late { release.gates.stand.level.saturating_add(1) } else { 0 };
-        let manager = self.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+        let manager = self.shared.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
         if let Some(record) = manager {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);
@@ -491,11 +491,11 @@ impl State {
         newcomer.rare.change(|rare| rare.joined = Some(joined));
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(&newcomer, deadlines, &release.strategy, &release.gates);
         release.due_by(soonest);
         release.assignments.insert(child, newcomer);
-        if let Some(record) = self.children.get_mut(child)
+        if let Some(record) = self.shared.children.get_mut(child)
             && let Err(place) = record.open.binary_search(&key)
         {
             record.open.insert(place, key);
@@ -543,7 +543,7 @@ impl State {
 
     /// Costs as much as there are members in the waves that open.
     fn open_waves(&mut self, key: ReleaseKey, to: u32, now: Now) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let before = release.gates.clone();
         let at = release.at(now);
         let stand = &mut release.gates.stand;
@@ -557,7 +557,7 @@ impl State {
         if !matches!(release.state, ReleaseState::Paused { .. }) {
             release.state = ReleaseState::Running;
         }
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let mut due = ReleaseMs::MAX;
         for child in release.turns.between(before.stand.waves, to + 1) {
             let Some(assignment) = release.assignments.get_mut(child) else { continue };
@@ -574,10 +574,10 @@ impl State {
 
     /// Folds a fact into every assignment of a release.
     fn fold(&mut self, key: ReleaseKey, fact: Fact, now: Now) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let mut next = ReleaseMs::MAX;
         for assignment in release.assignments.values_mut() {
             release.counts.remove(assignment, &release.gates);
@@ -590,7 +590,7 @@ impl State {
     }
 
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         if let Step::StandsInFor { .. } = step
             && !release.assignments.contains_key(&child)
         {
@@ -598,7 +598,7 @@ impl State {
             let stand_in = Assignment::stand_in(at, release.facts.len() as u16);
             release.counts.add(&stand_in, &release.gates);
             release.assignments.insert(child, stand_in);
-            if let Some(record) = self.children.get_mut(child)
+            if let Some(record) = self.shared.children.get_mut(child)
                 && let Err(place) = record.open.binary_search(&key)
             {
                 record.open.insert(place, key);
@@ -609,7 +609,7 @@ impl State {
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.due_by(soonest);
         // Who tries again is no fault any more.
@@ -689,7 +689,7 @@ impl State {
         variant: super::change::Variant,
     ) {
         let Some(name) =
-            self.releases.get(&release).and_then(|r| r.strategy.functions.get(function)).map(|f| &f.name)
+            self.shared.releases.get(&release).and_then(|r| r.strategy.functions.get(function)).map(|f| &f.name)
         else {
             return;
         };

@@ -291,8 +291,8 @@ fn due_at(release: &Release) -> Option<u64> {
 impl State {
     /// Takes note of what a change has made of a release.
     pub(super) fn reschedule(&mut self, key: ReleaseKey) {
-        let Self { releases, schedule, functions, .. } = self;
-        let release = releases.get(&key);
+        let Self { shared, schedule, functions, .. } = self;
+        let release = shared.releases.get(&key);
         let number = |release: &Release| -> SmallVec<[u32; 2]> {
             release.strategy.functions.iter().map(|function| functions.intern(&function.name)).collect()
         };

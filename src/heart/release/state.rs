@@ -4,13 +4,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    hash::{BuildHasher as _, RandomState},
     net::IpAddr,
-    ops::Deref,
+    ops::{Deref, DerefMut},
     sync::Arc,
 };
 
-use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -20,6 +18,7 @@ use super::{
     change::{Submitted, Variant},
     ending::Ending,
     gate::{Gates, Turns},
+    ids::Ids,
     manager::{Agents, Managers},
     open::OpenReleases,
     pause::Pause,
@@ -28,6 +27,7 @@ use super::{
     queue::Overtakes,
     recheck::Recheck,
     registration::Registration,
+    releases::Releases,
     schedule::Schedule,
     settings::Settings,
     upstream::Upstream,
@@ -126,15 +126,14 @@ impl Child {
 /// Children on a page of [`Children`]: a page takes as much as they do, also where only one of them is left.
 const CHILDREN_ON_A_PAGE: usize = 15;
 
-/// All children, by number and by id.
-#[derive(Debug, Default)]
+/// All children, by number and by id. A copy shares everything with the original.
+#[derive(Debug, Clone, Default)]
 pub struct Children {
     slots: Pages<Option<Child>, CHILDREN_ON_A_PAGE>,
     /// Numbers below this one were given, whether or not those who had them are still known.
     given: u32,
     /// The ids themselves are in the slots.
-    by_id: HashTable<ChildKey>,
-    hasher: RandomState,
+    by_id: Ids,
 }
 
 impl Children {
@@ -143,12 +142,11 @@ impl Children {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.len() == 0
     }
 
     pub fn key(&self, id: &str) -> Option<ChildKey> {
-        let is_it = |key: &ChildKey| self.get(*key).is_some_and(|child| child.id.is(id));
-        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
+        self.by_id.find(id, |key| self.get(key).is_some_and(|child| child.id.is(id)))
     }
 
     pub fn get(&self, key: ChildKey) -> Option<&Child> {
@@ -169,13 +167,13 @@ impl Children {
         self.remove(key);
         // The id is this one's now.
         self.let_go_of(child.id.as_str());
-        let hash = self.hasher.hash_one(child.id.as_str());
+        let id = child.id.clone();
         self.slots.put(key.0 as usize, Some(child));
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let id = |key: &ChildKey| {
-            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child: &Child| child.id.as_str())
+        let slots = &self.slots;
+        let id_of = |key: ChildKey| {
+            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child| child.id.as_str()).unwrap_or_default()
         };
-        self.by_id.insert_unique(hash, key, |key| hasher.hash_one(id(key).unwrap_or_default()));
+        self.by_id.insert(id.as_str(), key, id_of);
     }
 
     pub(super) fn remove(&mut self, key: ChildKey) -> Option<Child> {
@@ -187,9 +185,8 @@ impl Children {
     }
 
     fn let_go_of(&mut self, id: &str) {
-        let Some(key) = self.key(id) else { return };
-        if let Ok(entry) = self.by_id.find_entry(self.hasher.hash_one(id), |other| *other == key) {
-            entry.remove();
+        if let Some(key) = self.key(id) {
+            self.by_id.remove(id, key);
         }
     }
 
@@ -524,7 +521,7 @@ pub struct Release {
     /// What has been accepted of the children that ended badly: by resuming after a limit was passed.
     pub accepted: Bad,
     /// The latest run of each block of analysis that has begun.
-    pub runs: Vec<Run>,
+    pub runs: Arc<Vec<Run>>,
     /// When its stages were, in the order in which they began.
     pub times: Vec<Timed>,
     /// Members and stand-ins.
@@ -580,7 +577,7 @@ impl Release {
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
             accepted: Bad::default(),
-            runs: Vec::new(),
+            runs: Arc::default(),
             times: Vec::new(),
             assignments: Assignments::default(),
             counts: Counts::default(),
@@ -699,18 +696,44 @@ impl FunctionNames {
     }
 }
 
-/// Everything. See the module's text.
-#[derive(Debug, Default)]
-pub struct State {
+/// What readers see of the state: the children, and where each stands in the releases that are not over.
+///
+/// A clone is a snapshot. It costs next to nothing and shares everything with the state, which copies what it changes
+/// for as long as somebody holds the snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
     pub settings: Settings,
     pub children: Children,
     /// Where all of `children` are.
     pub areas: AreaIndex,
     /// Those that are not over, and those with undos that are not confirmed.
-    pub releases: BTreeMap<ReleaseKey, Release>,
+    pub releases: Releases,
+    pub next_release: u32,
+    /// Commands so far.
+    pub decided: u64,
+}
+
+impl Snapshot {
+    pub fn release(&self, key: ReleaseKey) -> Option<&Release> {
+        self.releases.get(&key)
+    }
+
+    /// A release in memory, by id. Looks through those that are.
+    pub fn release_by_id(&self, id: &str) -> Option<&Release> {
+        self.releases.values().find(|release| release.id.as_str() == id)
+    }
+
+    pub fn assignment(&self, release: ReleaseKey, child: ChildKey) -> Option<&Assignment> {
+        self.releases.get(&release)?.assignments.get(&child)
+    }
+}
+
+/// Everything: what readers see, to which it derefs, and the books of the one who decides. See the module's text.
+#[derive(Debug, Default)]
+pub struct State {
+    pub(super) shared: Snapshot,
     /// Every release ever.
     pub known: HashMap<ReleaseId, Known>,
-    pub next_release: u32,
     /// Releases that left memory and were not taken note of yet.
     pub(super) closed: BTreeMap<ReleaseKey, Release>,
     pub(super) deployments: BTreeMap<(ChildKey, u32), Deployment>,
@@ -726,21 +749,34 @@ pub struct State {
     pub(super) places: Places,
     /// Who is looked at again for who stands in whose place.
     pub(super) rechecks: BTreeSet<Recheck>,
-    /// Commands so far.
-    pub decided: u64,
-    /// How many they were when a release left memory last.
+    /// How many commands there were when a release left memory last.
     pub(super) last_left: u64,
     /// When what of `releases` is to be looked at.
     pub(super) schedule: Schedule,
 }
 
+impl Deref for State {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        &self.shared
+    }
+}
+
+impl DerefMut for State {
+    fn deref_mut(&mut self) -> &mut Snapshot {
+        &mut self.shared
+    }
+}
+
 impl State {
     pub fn new(settings: Settings) -> Self {
-        Self { settings, ..Self::default() }
+        Self { shared: Snapshot { settings, ..Snapshot::default() }, ..Self::default() }
     }
 
-    pub fn release(&self, key: ReleaseKey) -> Option<&Release> {
-        self.releases.get(&key)
+    /// What readers see, as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.clone()
     }
 
     /// The serving time at which a tick has something to look at: the next deadline of a release whose clock runs, the
@@ -764,10 +800,6 @@ impl State {
     /// A release in memory, by id.
     pub fn release_by_id(&self, id: &str) -> Option<&Release> {
         self.releases.get(&self.known.get(id)?.key)
-    }
-
-    pub fn assignment(&self, release: ReleaseKey, child: ChildKey) -> Option<&Assignment> {
-        self.releases.get(&release)?.assignments.get(&child)
     }
 
     /// Whether any child runs what this release left it with.

@@ -13,7 +13,7 @@ use super::{
     gate::{ALL_OPEN, Gate},
     offer::OfferName,
     pause::Pause,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState, Snapshot},
     turn::{Turn, turn},
 };
 use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus};
@@ -44,7 +44,7 @@ impl fmt::Display for Span {
 /// What a line about a child is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a, S: ?Sized> {
-    pub state: &'a State,
+    pub state: &'a Snapshot,
     pub seen: &'a S,
     pub now: Now,
     /// Serving time at which the manager began to answer: calls before are not known.
@@ -357,7 +357,7 @@ fn gates(release: &Release, now: Now) -> String {
 }
 
 /// What a release waits for; `None` once it is over.
-pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
+pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
         ReleaseState::Planned if release.asking.is_some() => {

@@ -3,6 +3,7 @@ mod faulty;
 mod history;
 mod recall;
 mod refused;
+mod snapshots;
 mod standstill;
 mod stored;
 mod trouble;

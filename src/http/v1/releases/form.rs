@@ -10,7 +10,7 @@ use heart::release::{
     ending::Ending,
     manager::Agents,
     pause::Pause,
-    state::{Counts, End, Release, ReleaseState, State},
+    state::{Counts, End, Release, ReleaseState, Snapshot},
     waits,
 };
 use language::{StageKind, Strategy};
@@ -19,7 +19,7 @@ use store::rows::{AnalysisRunRow, ReleaseRow};
 use wire::api;
 
 /// A release in memory.
-pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
+pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
     api::Release {
         id: release.id.to_string(),
         name: release.strategy.name.clone(),
@@ -40,7 +40,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
 }
 
 /// A release in memory, with its strategy.
-pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
+pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail {
     let mut stages = stages(&found.strategy, found.upstream.is_some());
     mark_skipped(&mut stages, &found.facts);
     for assignment in found.assignments.values() {
