@@ -45,5 +45,5 @@ pub mod waiters;
 
 pub use handle::{By, Engine, EngineError, Started, start};
 pub use past::Part;
-pub use rows::ReleaseDetail;
+pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

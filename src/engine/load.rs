@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     members,
-    rows::{AssignmentDetail, ChildDetail, TOMBSTONE},
-    stored::{self, bad},
+    rows::TOMBSTONE,
+    stored::{self, AssignmentDetail, ChildDetail, bad},
 };
 use heart::release::{
     assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},

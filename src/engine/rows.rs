@@ -3,176 +3,32 @@
 //! Changes say what was touched; the rows are made from the state as it is after all of them, so that a child that
 //! moved three times in a batch is written once.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     audit,
     members::{self, SLICE_MEMBERS},
-    stored::json,
+    stored::{AssignmentDetail, ChildDetail, ReleaseDetail, Times, form::Version, json},
 };
 use heart::release::{
-    analysis::Run,
-    assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo, Whole},
+    assignment::{Assignment, Mark, Slot, Step},
     change::{Change, Variant},
     classes::Begun,
     ending::Ending,
-    gate::Stand,
-    manager::{Agents, Planned},
+    manager::Agents,
     offer::Piece,
-    precedent::Timed,
-    queue::Overtakes,
-    rare::Idle,
-    state::{Bad, Child, Counts, End, Release, ReleaseClock, ReleaseState, Replaced, State},
+    state::{Child, End, Release, State},
     summary::Kept,
-    upstream::Upstream,
 };
 use language::render::UNDO_STAGE;
-use model::{
-    Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
-};
+use model::{ChildKey, ChildKind, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
 use store::StoreError;
 use store::rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PrecedentRow,
     REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
 };
-
-/// `children.detail`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct ChildDetail {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<IpAddr>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unproven: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replaced: Option<Replaced>,
-    pub called_again: bool,
-    pub born_served_ms: u64,
-    pub cordon: Cordon,
-    pub plain: bool,
-    pub capabilities: Capabilities,
-    pub labels: BTreeMap<String, String>,
-}
-
-/// `releases.detail`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ReleaseDetail {
-    pub state: ReleaseState,
-    pub clock: ReleaseClock,
-    pub facts: Vec<Dated>,
-    pub submitted: Now,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub deferred: bool,
-    #[serde(default, skip_serializing_if = "Overtakes::is_empty")]
-    pub overtakes: Overtakes,
-    pub started: Option<Now>,
-    pub started_at: ReleaseMs,
-    pub ended: Option<Now>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Box<Ending>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_fault: Option<ChildKey>,
-    pub attempt: u16,
-    pub participants: u32,
-    pub excluded: Vec<(Exclusion, u32)>,
-    pub counts: Counts,
-    pub stand: Stand,
-    pub accepted: Bad,
-    /// Only read: stores of the first version have them here, others in rows of their own.
-    #[serde(default, skip_serializing)]
-    pub runs: Vec<Run>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub times: Vec<Timed>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<Upstream>,
-    #[serde(default, skip_serializing_if = "is_none_left")]
-    pub left_out: u32,
-    /// Children that are managers themselves: few.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub managers: Vec<(ChildKey, Planned)>,
-    /// Where there are any, what became of all agents; memory has it from the children.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agents: Option<Agents>,
-}
-
-/// `assignments.detail`.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct AssignmentDetail {
-    pub named: u16,
-    pub piece: Piece,
-    pub fetched: bool,
-    /// Whether an agent's stage, once fetched, ends by a signal and leaves the base version. Earlier builds have no
-    /// such field: see [`heart::release::by_itself`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub led: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle: Option<Idle>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manager: Option<Whole>,
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub wave: u32,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub admitted: bool,
-    #[serde(default, skip_serializing_if = "no_stages")]
-    pub passed: StageSet,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub joined: Option<u8>,
-    pub since: ReleaseMs,
-    pub stage_since: ReleaseMs,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub polls: u8,
-    #[serde(default, skip_serializing_if = "no_functions")]
-    pub lacks: FunctionSet,
-    #[serde(default, skip_serializing_if = "no_functions")]
-    pub tainted: FunctionSet,
-    #[serde(default, skip_serializing_if = "no_functions")]
-    pub rolled_out: FunctionSet,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undo: Option<Undo>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub excluded: Option<Exclusion>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successor: Option<ChildKey>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub displaced: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predecessor: Option<ChildKey>,
-    #[serde(default)]
-    pub facts: u16,
-    /// Digests of results that came too late.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub late: Vec<u64>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_none_left(number: &u32) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(number: &u8) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_first(wave: &u32) -> bool {
-    *wave == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn no_stages(set: &StageSet) -> bool {
-    set.is_empty()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn no_functions(set: &FunctionSet) -> bool {
-    set.is_empty()
-}
 
 /// The kind of an effect that is a call to a URL; see [`crate::notify`].
 pub const WEBHOOK: &str = "webhook";
@@ -499,7 +355,7 @@ impl Touched {
     fn precede(&mut self, state: &State, key: ReleaseKey, ended_ms: Option<WallMs>, now: Now) {
         let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
         for (at, function) in release.strategy.functions.iter().enumerate() {
-            let Some(times) = self.json(&release.times_of(at, now.wall_ms)) else { return };
+            let Some(times) = self.json(&Times(release.times_of(at, now.wall_ms))) else { return };
             let row = PrecedentRow {
                 function: function.name.clone(),
                 release_key: key.0,
@@ -759,6 +615,7 @@ fn removed_row(key: ReleaseKey, wall_ms: WallMs) -> ReleaseRow {
 fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> Result<ChildRow, StoreError> {
     let profile = child.profile.as_deref();
     let detail = ChildDetail {
+        version: Version::NOW,
         address: child.address,
         unproven: child.unproven,
         replaced: child.replaced.as_deref().copied(),
@@ -784,6 +641,7 @@ fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> Result<ChildRow, 
 
 fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseRow, StoreError> {
     let detail = ReleaseDetail {
+        version: Version::NOW,
         state: release.state.clone(),
         clock: release.clock,
         facts: release.facts.clone(),
@@ -850,6 +708,7 @@ fn assignment_row(
     };
     let rare = assignment.rare();
     let detail = AssignmentDetail {
+        version: Version::NOW,
         named: assignment.named,
         piece: assignment.piece(),
         fetched: assignment.fetched,

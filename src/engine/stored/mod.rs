@@ -3,11 +3,26 @@
 //! Invariants:
 //! - what can't be read is an error that names table, key and column, and never a default: whoever judges by it says so,
 //!   and does not judge as if the row were not there;
+//! - a type of the domain is not what is stored: each has a form here that names its fields, so that to rename one changes no
+//!   byte, and to add one does not compile until it is said how it is stored;
+//! - a form has a version, 1 where it names none; a newer one than this program knows is refused;
 //! - an error about the outbox quotes nothing of it: it holds the addresses of webhooks, which may be secrets.
+
+mod assignment;
+mod child;
+pub mod form;
+mod parts;
+mod release;
+
+pub use self::{
+    assignment::AssignmentDetail,
+    child::ChildDetail,
+    release::{ReleaseDetail, Times},
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{members, rows::ReleaseDetail};
+use crate::members;
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, StageStatus};
@@ -103,7 +118,8 @@ pub fn run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
 
 /// When the stages of a release were.
 pub fn times(row: &PrecedentRow) -> Result<Vec<Time>, StoreError> {
-    read("precedents", format!("({:?}, {})", row.function, row.release_key), "times", &row.times)
+    let key = format!("({:?}, {})", row.function, row.release_key);
+    read("precedents", key, "times", &row.times).map(|Times(times)| times)
 }
 
 /// What one commit did, as it is told in the audit trail.
