@@ -18,6 +18,7 @@ use super::{
     rows::{ENROLLED, FORWARDED, IDENTITY, TAKING, UPWARD},
     stats::Stats,
     task::{self, Settings, Task},
+    unreadable::Unreadable,
     view::View,
 };
 use heart::{
@@ -79,11 +80,20 @@ pub(super) type NamedArchive = ([u8; 32], Bytes);
 
 /// What lies in the mailbox.
 pub(super) enum Envelope {
-    Command { command: Arc<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
+    Command {
+        command: Arc<Command>,
+        by: By,
+        archive: Option<NamedArchive>,
+        answer: oneshot::Sender<Answer>,
+    },
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),
     EffectsDone(Vec<u64>),
-    Effect { kind: &'static str, payload: String, stored: oneshot::Sender<()> },
+    Effect {
+        kind: &'static str,
+        payload: String,
+        stored: oneshot::Sender<()>,
+    },
     Stop(oneshot::Sender<()>),
 }
 
@@ -125,7 +135,7 @@ impl Effects {
     /// Hands an effect over; one that nobody takes is left in the store for the next life.
     pub fn send(&self, effect: OutboxRow) {
         match effect.kind.as_str() {
-            FORWARDED => return self.view.pointers.note(&effect),
+            FORWARDED => return self.view.pointers.note(&effect, &self.view.stats.unreadable),
             IDENTITY => return self.view.lineage.name_self(effect.payload),
             _ => {}
         }
@@ -193,6 +203,11 @@ impl Engine {
 
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// What was met in the store that can't be read.
+    pub fn unreadable(&self) -> &Unreadable {
+        &self.view.stats.unreadable
     }
 
     /// Commands that wait in the mailbox.

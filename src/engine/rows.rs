@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 use super::{
     audit,
     members::{self, SLICE_MEMBERS},
+    stored::json,
 };
 use heart::release::{
     analysis::Run,
-    assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
+    assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo, Whole},
     change::{Change, Variant},
     classes::Begun,
     ending::Ending,
     gate::Stand,
-    manager::{Agents, Manager, Planned},
+    manager::{Agents, Planned},
     offer::Piece,
     precedent::Timed,
     queue::Overtakes,
@@ -34,6 +35,7 @@ use language::render::UNDO_STAGE;
 use model::{
     Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
 };
+use store::StoreError;
 use store::rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PrecedentRow,
     REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
@@ -111,7 +113,7 @@ pub(super) struct AssignmentDetail {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Idle>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manager: Option<Manager>,
+    pub manager: Option<Whole>,
     #[serde(default, skip_serializing_if = "is_first")]
     pub wave: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -281,6 +283,8 @@ pub(super) struct Touched {
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
     outbox: Vec<(String, String)>,
+    /// The first value that has no stored form: then nothing is written.
+    unwritable: Option<StoreError>,
 }
 
 impl Touched {
@@ -296,9 +300,19 @@ impl Touched {
         for change in changes {
             self.note_one(state, change, now);
         }
-        for (release, event) in audit::events(state, changes, note) {
-            self.audit.entry((release, actor.name())).or_default().push(event);
+        match audit::events(state, changes, note) {
+            Ok(events) => {
+                for (release, event) in events {
+                    self.audit.entry((release, actor.name())).or_default().push(event);
+                }
+            }
+            Err(error) => self.unwritable = Some(error),
         }
+    }
+
+    /// A value as it is stored; one that has no such form is noted, and keeps everything from being written.
+    fn json(&mut self, value: &impl Serialize) -> Option<String> {
+        json(value).map_err(|error| self.unwritable = Some(error)).ok()
     }
 
     /// Puts what the changes set off outside into the outbox.
@@ -306,29 +320,34 @@ impl Touched {
         for change in changes {
             match change {
                 Change::ReleaseEnded { release, .. } => {
-                    let release = state.find(*release);
-                    let calls = |release| webhooks.iter().map(move |url| ended(url, release));
-                    self.outbox.extend(release.into_iter().flat_map(calls));
+                    let Some(release) = state.find(*release) else { continue };
+                    self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
                 }
                 Change::StageReported { release, stage, status, .. } => {
                     let release = state.find(*release);
-                    let upward = release.and_then(|release| upward(release, *stage, *status));
-                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
+                    self.owe(release.and_then(|release| upward(release, *stage, *status)));
                 }
                 Change::Recounted { release } => {
-                    let upward = state.find(*release).and_then(recount);
-                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
+                    self.owe(state.find(*release).and_then(recount));
                 }
                 Change::UndoReported { offer, unconfirmed, .. } => {
-                    self.outbox.push((UPWARD.to_owned(), json(&Upward::undone(offer.clone(), *unconfirmed))));
+                    self.owe(Some(Upward::undone(offer.clone(), *unconfirmed)));
                 }
                 Change::ReleaseForwarded { id, to } => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
-                    self.effect(FORWARDED, json(&pointer));
+                    if let Some(pointer) = self.json(&pointer) {
+                        self.effect(FORWARDED, pointer);
+                    }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Owes the parent a result.
+    fn owe(&mut self, upward: Option<Upward>) {
+        let upward = upward.and_then(|upward| self.json(&upward));
+        self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), upward)));
     }
 
     /// Puts something into the outbox that no change set off.
@@ -421,7 +440,7 @@ impl Touched {
                 let acted = |child: &ChildKey| {
                     let release = state.find(*release)?;
                     let part = release.assignments.get(child)?;
-                    let has_acted = part.rare.joined.is_some() || *part != release.untouched(part);
+                    let has_acted = part.rare().joined.is_some() || *part != release.untouched(part);
                     has_acted.then_some((release.key, *child))
                 };
                 self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
@@ -480,12 +499,13 @@ impl Touched {
     fn precede(&mut self, state: &State, key: ReleaseKey, ended_ms: Option<WallMs>, now: Now) {
         let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
         for (at, function) in release.strategy.functions.iter().enumerate() {
+            let Some(times) = self.json(&release.times_of(at, now.wall_ms)) else { return };
             let row = PrecedentRow {
                 function: function.name.clone(),
                 release_key: key.0,
                 id: release.id.to_string(),
                 ended_ms,
-                times: json(&release.times_of(at, now.wall_ms)),
+                times,
             };
             self.precedents.insert((function.name.clone(), key), row);
         }
@@ -567,12 +587,16 @@ impl Touched {
         self.deployments.insert((child, function.name.clone()), row);
     }
 
-    /// The rows of everything that was touched. `seq` is that of the commit which carries them.
-    pub fn writes(self, state: &State, seq: u64, now: Now) -> Writes {
+    /// The rows of everything that was touched. `seq` is that of the commit which carries them. Refused if one of them has
+    /// no stored form: what is written must be read again.
+    pub fn writes(self, state: &State, seq: u64, now: Now) -> Result<Writes, StoreError> {
+        if let Some(error) = self.unwritable {
+            return Err(error);
+        }
         let mut writes = Writes::default();
         for key in self.child_rows.difference(&self.children_gone) {
             if let Some(child) = state.children.get(*key) {
-                writes.children.push(child_row(*key, child, now.wall_ms));
+                writes.children.push(child_row(*key, child, now.wall_ms)?);
             }
         }
         writes.children_gone = self.children_gone.iter().map(|key| key.0).collect();
@@ -594,18 +618,18 @@ impl Touched {
                 releases.insert(release_key);
             }
             if let Some(assignment) = release.assignments.get(&child) {
-                writes.assignments.push(assignment_row(release_key, child, assignment, now.wall_ms));
+                writes.assignments.push(assignment_row(release_key, child, assignment, now.wall_ms)?);
             }
         }
         for key in releases {
             if let Some(release) = state.find(key) {
-                writes.releases.push(release_row(release, now.wall_ms));
+                writes.releases.push(release_row(release, now.wall_ms)?);
             }
         }
         writes.stage_results = self.results.into_values().collect();
         for (key, block) in self.runs {
             if let Some(run) = state.find(key).and_then(|release| release.run(block)) {
-                let detail = json(run);
+                let detail = json(run)?;
                 writes.analysis_runs.push(AnalysisRunRow { release_key: key.0, block: block.into(), detail });
             }
         }
@@ -613,7 +637,7 @@ impl Touched {
         writes.deployments = self.deployments.into_values().collect();
         writes.audit = audit_rows(self.audit, seq, now);
         writes.outbox = outbox_rows(self.outbox, seq, now);
-        writes
+        Ok(writes)
     }
 }
 
@@ -732,7 +756,7 @@ fn removed_row(key: ReleaseKey, wall_ms: WallMs) -> ReleaseRow {
     }
 }
 
-fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
+fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> Result<ChildRow, StoreError> {
     let profile = child.profile.as_deref();
     let detail = ChildDetail {
         address: child.address,
@@ -745,7 +769,7 @@ fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
         capabilities: profile.map(|profile| profile.capabilities.clone()).unwrap_or_default(),
         labels: child.labels.as_deref().cloned().unwrap_or_default(),
     };
-    ChildRow {
+    Ok(ChildRow {
         child_key: key.0,
         id: child.id.as_str().to_owned(),
         kind: profile.map_or(ChildKind::Agent, |profile| profile.kind).name().to_owned(),
@@ -754,11 +778,11 @@ fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
         agents: child.agents,
         born_ms: child.born.wall_ms,
         seen_ms,
-        detail: json(&detail),
-    }
+        detail: json(&detail)?,
+    })
 }
 
-fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
+fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseRow, StoreError> {
     let detail = ReleaseDetail {
         state: release.state.clone(),
         clock: release.clock,
@@ -785,7 +809,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         agents: release.agents_below(),
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
-    ReleaseRow {
+    Ok(ReleaseRow {
         release_key: release.key.0,
         id: release.id.as_str().to_owned(),
         state: release.state.name().to_owned(),
@@ -793,17 +817,17 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         digest: release.digest.to_vec(),
         archive: release.archive.to_vec(),
         strategy: release.text.as_ref().to_owned(),
-        functions: json(&functions),
+        functions: json(&functions)?,
         submitted_ms: release.submitted.wall_ms,
         updated_ms: wall_ms,
         ended_ms: release.ended.map(|now| now.wall_ms),
-        detail: json(&detail),
-    }
+        detail: json(&detail)?,
+    })
 }
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
-        let lacks = release.assignments.get(key).map_or(0, |part| part.rare.lacks.0);
+        let lacks = release.assignments.get(key).map_or(0, |part| part.lacks().0);
         (release.first_wave(*key), lacks)
     };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
@@ -819,37 +843,40 @@ fn assignment_row(
     child: ChildKey,
     assignment: &Assignment,
     wall_ms: WallMs,
-) -> AssignmentRow {
+) -> Result<AssignmentRow, StoreError> {
     let excluded = match assignment.outcome {
         Some(Outcome::Excluded(why)) => Some(why),
         _ => None,
     };
+    let rare = assignment.rare();
     let detail = AssignmentDetail {
         named: assignment.named,
-        piece: assignment.piece,
+        piece: assignment.piece(),
         fetched: assignment.fetched,
-        led: assignment.fetched && !assignment.by_itself && matches!(assignment.piece, Piece::Stage(_)),
-        idle: assignment.rare.idle,
-        manager: assignment.rare.manager.as_deref().cloned(),
+        led: assignment.fetched
+            && !assignment.acts_by_itself()
+            && matches!(assignment.piece(), Piece::Stage(_)),
+        idle: assignment.idle(),
+        manager: assignment.whole().cloned(),
         wave: assignment.wave,
-        admitted: assignment.admitted,
-        passed: assignment.rare.passed,
-        joined: assignment.rare.joined,
+        admitted: assignment.is_admitted(),
+        passed: assignment.passed(),
+        joined: rare.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,
-        lacks: assignment.rare.lacks,
+        lacks: assignment.lacks(),
         tainted: assignment.tainted,
         rolled_out: assignment.rolled_out,
-        undo: assignment.rare.undo.as_deref().cloned(),
+        undo: rare.undo.as_deref().cloned(),
         excluded,
-        successor: assignment.rare.successor,
-        displaced: assignment.rare.displaced,
-        predecessor: assignment.rare.predecessor,
+        successor: rare.successor,
+        displaced: rare.displaced,
+        predecessor: rare.predecessor,
         facts: assignment.facts,
         late: assignment.late().to_vec(),
     };
-    AssignmentRow {
+    Ok(AssignmentRow {
         release_key: release.0,
         child_key: child.0,
         status: assignment.status as i16,
@@ -858,11 +885,6 @@ fn assignment_row(
         stage: i16::from(assignment.slot.0),
         stage_status: i16::from(assignment.stage_status.wire()),
         updated_ms: wall_ms,
-        detail: json(&detail),
-    }
-}
-
-/// The values above always have a JSON form: their keys are strings and their numbers finite.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+        detail: json(&detail)?,
+    })
 }

@@ -132,7 +132,8 @@ impl<P: Place, const N: usize> Pages<P, N> {
     /// What is at a place, if it is not vacant.
     pub fn get(&self, at: usize) -> Option<&P> {
         let way = Way::to::<N>(at);
-        let page = self.trunks.get(way.trunk)?.as_ref()?.below[way.branch].as_ref()?.below[way.page].as_ref()?;
+        let page =
+            self.trunks.get(way.trunk)?.as_ref()?.below[way.branch].as_ref()?.below[way.page].as_ref()?;
         Some(&page.places[way.place]).filter(|place| !place.is_vacant())
     }
 
@@ -213,7 +214,10 @@ impl<P: Place + Clone, const N: usize> Pages<P, N> {
 type Hanging<T> = Option<Arc<T>>;
 
 /// The ways on from a branch, numbered through over all of its level.
-fn below<T>(at: usize, branch: Option<&mut Arc<Branch<T>>>) -> impl Iterator<Item = (usize, &mut Hanging<T>)> {
+fn below<T>(
+    at: usize,
+    branch: Option<&mut Arc<Branch<T>>>,
+) -> impl Iterator<Item = (usize, &mut Hanging<T>)> {
     let below = branch.map(|branch| Arc::make_mut(branch).below.iter_mut());
     (at * FAN..).zip(below.into_iter().flatten())
 }
@@ -353,7 +357,9 @@ mod tests {
             seen.push(at);
         }
         assert_eq!(seen, places);
-        assert!(pages.from(0).eq(places.iter().map(|at| (*at, Some(at * 2))).collect::<Vec<_>>().iter().map(|(a, v)| (*a, v))));
+        assert!(pages.from(0).eq(
+            places.iter().map(|at| (*at, Some(at * 2))).collect::<Vec<_>>().iter().map(|(a, v)| (*a, v))
+        ));
         assert!(copy.from(0).all(|(at, value)| *value == Some(at)));
     }
 }

@@ -32,6 +32,7 @@ use super::{
     decide::roll_back,
     ending::{Cause, Ending},
     gate::Gate,
+    pause::{Pause, PausedBy},
     state::{End as ReleaseEnd, Release, ReleaseState, State},
     strata::Key,
 };
@@ -50,7 +51,7 @@ use model::{Now, ReleaseKey};
 const OVERDUE_AFTER_MS: u64 = 15 * 60 * 1_000;
 
 /// How the reason of a release begins that an analysis holds.
-const REASON: &str = "analysis of ";
+pub(super) const REASON: &str = "analysis of ";
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -654,7 +655,8 @@ fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8
             changes.extend(roll_back(state, release, ending, ReleaseEnd::RolledBack, now));
         }
         Standing::Paused => {
-            changes.push(Change::ReleasePaused { release: release.key, reason, by_limit: false, now });
+            let pause = Pause::new(PausedBy::Analysis, reason);
+            changes.push(Change::ReleasePaused { release: release.key, pause, now });
         }
         Standing::Open | Standing::Passed | Standing::Accepted => {}
     }
@@ -740,7 +742,9 @@ impl Release {
     fn extend_run(&mut self, block: u8, extended: Extended, now: Now) {
         let at = self.at(now);
         let delay = self.block(block).map_or(0, |(_, analysis)| ms(analysis.initial_delay));
-        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else { return };
+        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else {
+            return;
+        };
         if run.verdict.is_none() {
             // What goes on already goes on for longer, from now on.
             let goes_on = run.extended.is_some_and(|extended| extended.begun.is_some());

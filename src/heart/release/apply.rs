@@ -59,10 +59,10 @@ impl State {
             Change::ReleaseStarted { release, membership, now } => {
                 self.start(*release, membership, *now);
             }
-            Change::ReleasePaused { release, reason, by_limit, now } => self.with(*release, |release| {
+            Change::ReleasePaused { release, pause, now } => self.with(*release, |release| {
                 release.clock.pause(*now);
                 release.asking = None;
-                release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
+                release.state = ReleaseState::Paused(pause.clone());
             }),
             // Nobody has begun it: whether its turn has come is seen to after this.
             Change::ReleaseResumed { release, .. } if self.release(*release).is_some_and(|r| r.deferred) => {
@@ -73,7 +73,7 @@ impl State {
                 self.with(*release, |release| {
                     release.clock.resume(*now);
                     release.gates.stand.waived |= release.is_unproven();
-                    if let ReleaseState::Paused { by_limit: true, .. } = release.state {
+                    if release.state.pause().is_some_and(|pause| pause.by.is_limit()) {
                         release.accepted = release.counts.bad();
                     }
                     release.accept_verdicts();
@@ -420,14 +420,10 @@ impl State {
         release.turns = Turns::new(members, waves, managers);
         release.managers = managers.iter().map(|(child, planned)| (*child, planned.clone())).collect();
         release.gates.stand.opened = release.started_at;
-        let fresh = Assignment::new(release.started_at);
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
         let member = |(at, child): (usize, &ChildKey)| {
             let lacks = lacks.get(at).copied().unwrap_or_default();
-            let part = match release.manager_for(*child) {
-                None => fresh.clone().lacking(lacks, &release.strategy),
-                manager => Assignment::of_manager(manager, release.started_at),
-            };
+            let part = release.fresh_part(*child, lacks, release.started_at);
             (*child, Assignment { wave: wave(at), ..part })
         };
         let mut assignments: Assignments = members.iter().enumerate().map(member).collect();
@@ -437,8 +433,7 @@ impl State {
             if let Some(fresh) = assignments.get(child) {
                 part.apply(&Step::Retried, &release.strategy, release.started_at);
                 part.wave = fresh.wave;
-                part.rare.change(|rare| rare.manager.clone_from(&fresh.rare.manager));
-                part = part.lacking(fresh.rare.lacks, &release.strategy);
+                part.lead_as(fresh, &release.strategy);
             }
             assignments.insert(*child, part);
         }
@@ -485,10 +480,9 @@ impl State {
         let mut newcomer = Assignment {
             wave,
             facts: release.facts.len() as u16,
-            ..Assignment::of_manager(release.manager_for(child), release.at(now))
-                .lacking(lacks, &release.strategy)
+            ..release.fresh_part(child, lacks, release.at(now))
         };
-        newcomer.rare.change(|rare| rare.joined = Some(joined));
+        newcomer.change_rare(|rare| rare.joined = Some(joined));
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
         let deadlines = self.shared.settings.deadlines(&release.strategy);
@@ -688,8 +682,12 @@ impl State {
         function: usize,
         variant: super::change::Variant,
     ) {
-        let Some(name) =
-            self.shared.releases.get(&release).and_then(|r| r.strategy.functions.get(function)).map(|f| &f.name)
+        let Some(name) = self
+            .shared
+            .releases
+            .get(&release)
+            .and_then(|r| r.strategy.functions.get(function))
+            .map(|f| &f.name)
         else {
             return;
         };

@@ -146,8 +146,7 @@ impl<'a> Iterator for Joined<'a> {
     }
 }
 
-type Members<'a> =
-    Zip<slice::Iter<'a, ChildKey>, pages::Iter<'a, Option<Assignment>, MEMBERS_ON_A_PAGE>>;
+type Members<'a> = Zip<slice::Iter<'a, ChildKey>, pages::Iter<'a, Option<Assignment>, MEMBERS_ON_A_PAGE>>;
 
 /// In order of key.
 #[derive(Debug, Clone)]
@@ -280,7 +279,13 @@ mod tests {
         let copy = found.clone();
         found.insert(ChildKey(7), assignment(2));
         found.values_mut().for_each(|part| part.wave += 10);
-        assert!(copy.iter().map(|(key, part)| (key.0, part.wave)).eq([(2, 2), (4, 4), (5, 1), (6, 6), (8, 8)]));
+        assert!(copy.iter().map(|(key, part)| (key.0, part.wave)).eq([
+            (2, 2),
+            (4, 4),
+            (5, 1),
+            (6, 6),
+            (8, 8)
+        ]));
         let changed = [(2, 12), (4, 14), (5, 11), (6, 16), (7, 12), (8, 18)];
         assert!(found.iter().map(|(key, part)| (key.0, part.wave)).eq(changed));
     }

@@ -11,6 +11,7 @@ use super::{
     gate::Gate,
     manager::Planned,
     offer::Piece,
+    pause::Pause,
     recheck::Recheck,
     state::{Child, End, Profile},
     summary::{Kept, Summary},
@@ -140,9 +141,7 @@ pub enum Change {
     },
     ReleasePaused {
         release: ReleaseKey,
-        reason: String,
-        /// Too many children ended badly; to go on is to accept that.
-        by_limit: bool,
+        pause: Pause,
         now: Now,
     },
     ReleaseResumed {

@@ -34,6 +34,7 @@ pub mod measured;
 pub mod offer;
 pub mod open;
 pub mod part;
+pub mod pause;
 mod places;
 pub mod precedent;
 pub mod prospect;

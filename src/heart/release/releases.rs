@@ -59,7 +59,10 @@ impl Releases {
     }
 
     /// In order of number, those within the bounds.
-    pub fn range(&self, bounds: impl RangeBounds<ReleaseKey>) -> impl Iterator<Item = (&ReleaseKey, &Release)> {
+    pub fn range(
+        &self,
+        bounds: impl RangeBounds<ReleaseKey>,
+    ) -> impl Iterator<Item = (&ReleaseKey, &Release)> {
         self.by_key.range(bounds).map(|(key, release)| (key, release.as_ref()))
     }
 }

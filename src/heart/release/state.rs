@@ -21,6 +21,7 @@ use super::{
     ids::Ids,
     manager::{Agents, Managers},
     open::OpenReleases,
+    pause::Pause,
     places::Places,
     precedent::Timed,
     queue::Overtakes,
@@ -170,7 +171,11 @@ impl Children {
         self.slots.put(key.0 as usize, Some(child));
         let slots = &self.slots;
         let id_of = |key: ChildKey| {
-            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child| child.id.as_str()).unwrap_or_default()
+            slots
+                .get(key.0 as usize)
+                .and_then(Option::as_ref)
+                .map(|child| child.id.as_str())
+                .unwrap_or_default()
         };
         self.by_id.insert(id.as_str(), key, id_of);
     }
@@ -258,11 +263,7 @@ pub enum End {
 pub enum ReleaseState {
     Planned,
     Running,
-    Paused {
-        reason: String,
-        /// Too many children ended badly; to go on is to accept that.
-        by_limit: bool,
-    },
+    Paused(Pause),
     AwaitingApproval {
         /// What for, in words.
         what: String,
@@ -317,6 +318,17 @@ impl ReleaseState {
 
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Over { .. })
+    }
+
+    pub const fn pause(&self) -> Option<&Pause> {
+        match self {
+            Self::Paused(pause) => Some(pause),
+            Self::Planned
+            | Self::Running
+            | Self::AwaitingApproval { .. }
+            | Self::RollingBack { .. }
+            | Self::Over { .. } => None,
+        }
     }
 }
 
@@ -438,7 +450,7 @@ impl Counts {
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
             assignment.is_left_untested().then_some(&mut self.left_untested),
-            (assignment.rare.manager.is_none() && gates.admits(assignment)).then_some(&mut self.opened),
+            (assignment.stepwise().is_some() && gates.admits(assignment)).then_some(&mut self.opened),
         ]
     }
 

@@ -22,6 +22,7 @@ use super::{
     command::Seen,
     gate::{Gate, Gates, Turns},
     manager::{Agents, Planned},
+    pause::{PausedBy, UNPROVEN},
     state::{Release, ReleaseState, Snapshot, State},
     turn,
 };
@@ -382,7 +383,7 @@ impl Release {
         let (mut managers, mut below) = (0, 0_u32);
         let parts = self.managers.keys().filter_map(|child| self.assignments.get(child));
         for part in parts.filter(|part| self.gates.is_in_play(part) && !self.gates.waits_for(part)) {
-            let Some(manager) = part.rare.manager.as_deref() else { continue };
+            let Some(manager) = part.whole() else { continue };
             // One that says nothing of its agents has those with which it was planned.
             let said = manager.reported;
             let all = if said == Agents::default() { manager.planned.agents } else { said.participants };
@@ -410,12 +411,9 @@ impl Release {
 
     /// Paused because nobody has proven it: to resume is to go on all the same.
     pub fn is_unproven(&self) -> bool {
-        matches!(&self.state, ReleaseState::Paused { reason, by_limit: true } if reason.starts_with(UNPROVEN))
+        self.state.pause().is_some_and(|pause| pause.by == PausedBy::Unproven)
     }
 }
-
-/// How the reason of such a pause begins.
-const UNPROVEN: &str = "unproven: ";
 
 impl Release {
     /// Lets others have their turn in the waves that are not open. Who is concerned has no part in what is counted of those
@@ -428,7 +426,9 @@ impl Release {
     ) {
         for (child, planned) in managers {
             if let Some(part) = self.assignments.get_mut(child) {
-                part.rare.change_manager(|manager| manager.planned = planned.clone());
+                if let Some(whole) = part.whole_mut() {
+                    whole.planned = planned.clone();
+                }
             }
             self.managers.insert(*child, planned.clone());
         }

@@ -12,6 +12,7 @@ use super::{
     deadline::{self, Missed},
     gate::{ALL_OPEN, Gate},
     offer::OfferName,
+    pause::Pause,
     state::{Release, ReleaseState, Snapshot},
     turn::{Turn, turn},
 };
@@ -94,7 +95,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     }
 
     fn to_fetch(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
-        if let ReleaseState::Paused { reason, .. } = &release.state {
+        if let Some(Pause { reason, .. }) = release.state.pause() {
             return format!("the release is paused: {}", brief(reason));
         }
         if !release.gates.admits(assignment) {
@@ -139,10 +140,8 @@ impl<S: Seen + ?Sized> Look<'_, S> {
 
     fn in_hand(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         let what = stage_name(release, assignment);
-        let paused = match &release.state {
-            ReleaseState::Paused { reason, .. } => Some(format!("the release is paused: {}", brief(reason))),
-            _ => None,
-        };
+        let pause = release.state.pause();
+        let paused = pause.map(|pause| format!("the release is paused: {}", brief(&pause.reason)));
         let mut line = match (assignment.stage_status, paused) {
             (StageStatus::SuccessWaiting, Some(paused)) => {
                 format!("is ready to end {what}; {paused}")
@@ -170,10 +169,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     /// What an agent lacks that could have ended its stage by now.
     fn without_calls(&self, release: &Release, assignment: &Assignment) -> Option<String> {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage))?;
-        let is_led = assignment.rare.manager.is_none() && !assignment.by_itself;
         let minimum = stage.min_duration.as_millis() as u64;
         let runs = release.at(self.now).saturating_sub(assignment.stage_since);
-        if !is_led || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
+        if !assignment.is_led_stepwise() || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
             return None;
         }
         let ends =
@@ -222,8 +220,8 @@ impl<S: Seen + ?Sized> Look<'_, S> {
                 let _ = write!(line, "; {text} {}", other.id);
             }
         };
-        other(&mut line, "its place was taken by", assignment.rare.successor);
-        other(&mut line, "it stands in for", assignment.rare.predecessor);
+        other(&mut line, "its place was taken by", assignment.rare().successor);
+        other(&mut line, "it stands in for", assignment.rare().predecessor);
         if let ReleaseState::RollingBack { reason, .. } = &release.state
             && self.state.assignment(release.key, key).is_some()
             && assignment.outcome.is_none()
@@ -408,7 +406,7 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> 
         ReleaseState::Paused { .. } if release.is_held() => {
             "is paused by the manager above: it is resumed or aborted there".to_owned()
         }
-        ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
+        ReleaseState::Paused(Pause { reason, .. }) => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {
             let children = if counts.awaited == 1 { "child has" } else { "children have" };
             format!("rolls back ({reason}): {} {children} not confirmed it", counts.awaited)

@@ -242,8 +242,12 @@ async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_no
     }
     assert_eq!(poll(&manager, &children[0]).await.1, "");
     let child_key = Some(manager.engine.view().children.get(&children[0]).unwrap().key.0);
-    let of_child =
-        DeploymentFilter { child_key, function: Some("sieve".into()), limit: 10, ..DeploymentFilter::default() };
+    let of_child = DeploymentFilter {
+        child_key,
+        function: Some("sieve".into()),
+        limit: 10,
+        ..DeploymentFilter::default()
+    };
     let runs = manager.engine.reader().deployments(&of_child).await.unwrap();
     assert_eq!(runs.iter().map(|row| row.variant.as_str()).collect::<Vec<_>>(), ["new"]);
     manager.stop().await.unwrap();

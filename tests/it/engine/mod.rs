@@ -6,4 +6,5 @@ mod refused;
 mod snapshots;
 mod standstill;
 mod trouble;
+mod unreadable;
 mod waiters;

@@ -8,6 +8,7 @@ use heart::{
         command::{Command, Form, Refusal, Reply, Seen},
         decide,
         gate::Gate,
+        pause::PausedBy,
         settle,
         state::State,
         waiting_offer,
@@ -179,8 +180,8 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         }
         Flaw::OpensUnproven => {
             for change in changes.iter_mut() {
-                if let Change::ReleasePaused { release, reason, now, .. } = change
-                    && reason.starts_with("unproven")
+                if let Change::ReleasePaused { release, pause, now } = change
+                    && pause.by == PausedBy::Unproven
                     && let Some(found) = state.release(*release)
                 {
                     let open = found.gates.stand.waves;

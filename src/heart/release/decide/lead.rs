@@ -127,7 +127,7 @@ pub(super) fn retry_child(state: &State, id: &str, child: &str, now: Now) -> Res
     }
     walk.step(Step::Retried);
     let mut changes = walk.changes;
-    if let Some(old) = walk.assignment.rare.predecessor {
+    if let Some(old) = walk.assignment.rare().predecessor {
         changes.extend(goes_on_as_another(state, release, old, now));
     }
     Ok(Decision::new(changes, Reply::Done))

@@ -13,8 +13,8 @@ use crate::release::{
     command::{Decision, Refusal, Reply},
     ending::{Cause, Ending},
     offer::MAX_ATTEMPT,
+    pause::{Pause, PausedBy},
     state::{End, Release, ReleaseState, State},
-    upstream::HELD,
 };
 use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome};
 
@@ -50,20 +50,16 @@ pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
 
 pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
+    let paused = || {
+        let pause = Pause::new(PausedBy::Operator, reason);
+        Decision::new(vec![Change::ReleasePaused { release: release.key, pause, now }], Reply::Done)
+    };
     match release.state {
         // Paused from above alone, it would go on when it goes on there.
-        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
-            let (release, reason) = (release.key, reason.to_owned());
-            let change = Change::ReleasePaused { release, reason, by_limit: false, now };
-            Ok(Decision::new(vec![change], Reply::Done))
-        }
+        ReleaseState::Paused { .. } if release.is_held() => Ok(paused()),
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
             another_fact(release)?;
-            let (release, reason) = (release.key, reason.to_owned());
-            Ok(Decision::new(
-                vec![Change::ReleasePaused { release, reason, by_limit: false, now }],
-                Reply::Done,
-            ))
+            Ok(paused())
         }
         ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
         _ => Err(wrong(release, "only a running release can be paused")),
@@ -72,12 +68,12 @@ pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<D
 
 pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    match release.state {
+    match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
         // Paused by both: what was paused here goes on when it goes on there.
-        ReleaseState::Paused { by_limit, .. } if release.is_held_above() => {
-            let (release, reason) = (release.key, HELD.to_owned());
-            let change = Change::ReleasePaused { release, reason, by_limit, now };
+        ReleaseState::Paused(pause) if release.is_held_above() => {
+            let pause = Pause::above(pause.by.is_limit());
+            let change = Change::ReleasePaused { release: release.key, pause, now };
             Ok(Decision::new(vec![change], Reply::Done))
         }
         ReleaseState::Paused { .. } => {
@@ -150,7 +146,7 @@ pub(in crate::release) fn roll_back(
         }
         let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
         walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
-        if walk.assignment.rare.undo != assignment.rare.undo {
+        if walk.assignment.undo() != assignment.undo() {
             walk.trim_undo();
             // What a machine did under an id that it has no more it takes back under the one that it has.
             if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
@@ -208,7 +204,7 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
         walk.step(Step::Ended { status: ChildStatus::No, outcome });
         changes.append(&mut walk.changes);
     }
-    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare.predecessor;
+    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare().predecessor;
     for old in retryable.iter().filter_map(replaced) {
         changes.extend(goes_on_as_another(state, release, old, now));
     }
@@ -220,7 +216,7 @@ pub(super) fn goes_on_as_another(state: &State, release: &Release, old: ChildKey
     let walk = Walk::start(state, release, old, now);
     let lost = Some(Outcome::Lost);
     let Some(mut walk) =
-        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare.successor.is_some())
+        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare().successor.is_some())
     else {
         return Vec::new();
     };
@@ -260,7 +256,7 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
         return Err(held(release, format!("the end of stage {stage:?}")));
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
-    let has_managers = inside.clone().any(|assignment| assignment.rare.manager.is_some());
+    let has_managers = inside.clone().any(|assignment| assignment.is_whole());
     if has_managers && !release.gates.may_end(Slot::stage(index)) {
         let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
                    promote the release instead";

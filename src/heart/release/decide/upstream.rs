@@ -6,9 +6,9 @@ use crate::release::{
     command::{Decision, Refusal, Reply, Seen},
     ending::{Cause, Ending},
     gate::Gate,
+    pause::Pause,
     state::{End, Release, ReleaseState, State},
     turnout::Turnouts,
-    upstream::HELD,
 };
 use language::Amount;
 use model::{Now, ReleaseKey};
@@ -71,7 +71,8 @@ pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Deci
     }
     let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
     if hold && is_going {
-        changes.extend(operate::pause(state, id, HELD, now)?.changes);
+        operate::another_fact(release)?;
+        changes.push(Change::ReleasePaused { release: release.key, pause: Pause::above(false), now });
     } else if !hold && release.is_held() {
         changes.push(Change::ReleaseResumed { release: release.key, now });
     }

@@ -94,7 +94,7 @@ pub(super) async fn handle(
     };
     // With the first page; those that follow only list children.
     let history = match &asked.after {
-        None => Some(History::read(ctx.engine.reader().as_ref(), &strategy).await?),
+        None => Some(History::read(&ctx.engine, &strategy).await?),
         Some(_) => None,
     };
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
@@ -122,7 +122,8 @@ pub(super) async fn handle(
 /// What managers below say of who can take part, and those of them that say nothing.
 async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
     let planned = Arc::clone(strategy);
-    let (able, unable) = ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
+    let (able, unable) =
+        ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
     let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
     let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
     unheard.extend(unable);

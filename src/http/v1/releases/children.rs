@@ -14,7 +14,7 @@ use crate::{
     problem::Problem,
     v1::page,
 };
-use engine::view::Children;
+use engine::{Engine, view::Children};
 use heart::release::{
     assignment::Assignment,
     state::{Release, Snapshot},
@@ -22,7 +22,7 @@ use heart::release::{
 };
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Now, ReleaseKey};
-use store::{Reader, rows::StageResultRow};
+use store::rows::StageResultRow;
 use wire::api::{Page, ReleaseChild};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -100,7 +100,7 @@ pub(super) async fn handle(
         Some(found) => found,
         None => past(&ctx, &id, after, limit, &filter).await?,
     };
-    add_results(ctx.engine.reader().as_ref(), found.release, &found.strategy, &mut found.children).await?;
+    add_results(&ctx.engine, found.release, &found.strategy, &mut found.children).await?;
     let items = found.children.into_iter().map(|found| found.child).collect();
     Ok(Json(Page { items, next: found.next.map(|key| key.0.to_string()) }))
 }
@@ -186,7 +186,7 @@ const MAX_GAP: u32 = 8;
 
 /// Adds what the children reported.
 async fn add_results(
-    reader: &dyn Reader,
+    engine: &Engine,
     release: ReleaseKey,
     strategy: &Strategy,
     children: &mut [Found],
@@ -194,13 +194,14 @@ async fn add_results(
     let mut rows: HashMap<u32, Vec<StageResultRow>> = HashMap::new();
     for run in children.chunk_by(|one, other| other.key.0 - one.key.0 <= MAX_GAP) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        for row in reader.stage_results(release.0, first.key.0, last.key.0).await? {
+        for row in engine.reader().stage_results(release.0, first.key.0, last.key.0).await? {
             rows.entry(row.child_key).or_default().push(row);
         }
     }
     for found in children {
         let own = rows.remove(&found.key.0).unwrap_or_default();
-        found.child.results = own.iter().map(|row| child_form::result(strategy, row)).collect();
+        found.child.results =
+            own.iter().map(|row| child_form::result(strategy, row, engine.unreadable())).collect();
     }
     Ok(())
 }
