@@ -16,6 +16,7 @@ mod fill;
 mod levels;
 mod load;
 mod machine;
+mod pages;
 mod planning;
 mod postgres;
 mod rows;
@@ -38,6 +39,8 @@ pub enum Row {
     FirstDownloads,
     /// Polls while others report areas that take long to check.
     LargeAreas,
+    /// Commits while a page of many children is read again and again.
+    WatchedCommits,
     EndStage,
     Release,
     Functions,

@@ -69,6 +69,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::LargeAreas) {
         bench.large_areas().await?;
     }
+    if wanted(Row::WatchedCommits) {
+        bench.watched_commits().await?;
+    }
     if wanted(Row::Memory) {
         bench.memory()?;
     }

@@ -136,7 +136,7 @@ impl Effects {
     pub fn send(&self, effect: OutboxRow) {
         match effect.kind.as_str() {
             FORWARDED => return self.view.pointers.note(&effect, &self.view.stats.unreadable),
-            IDENTITY => return self.view.name_manager(effect.payload),
+            IDENTITY => return self.view.lineage.name_self(effect.payload),
             _ => {}
         }
         let to = if ABOVE.contains(&effect.kind.as_str()) { &self.above } else { &self.webhooks };
@@ -173,7 +173,7 @@ pub async fn start(
     if is_ready.await.is_err() {
         return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
     }
-    if engine.view.manager_id().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err() {
+    if engine.view.lineage.own().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err() {
         let ended = task.await.unwrap_or(Ok(()));
         return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
     }

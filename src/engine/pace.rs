@@ -17,7 +17,7 @@ use tokio::sync::{Notify, futures::Notified};
 use heart::release::{
     assignment::Fact,
     settings::Settings,
-    state::{Release, State},
+    state::{Release, Snapshot},
 };
 use model::ChildKey;
 
@@ -109,7 +109,7 @@ fn began_ms(release: &Release) -> u64 {
 }
 
 /// The releases whose places are counted.
-pub(super) fn limited(state: &State) -> impl Iterator<Item = &Release> {
+pub(super) fn limited(state: &Snapshot) -> impl Iterator<Item = &Release> {
     state.releases.values().filter(|release| release.gates.levels.at_once.is_some())
 }
 

@@ -18,7 +18,7 @@ impl Engine {
         release: ReleaseKey,
         patience: Duration,
     ) -> Result<bool, EngineError> {
-        let published = self.view().with_child(child, |entry| (entry.key, entry.turn()));
+        let published = self.view().children.with(child, |entry| (entry.key, entry.turn()));
         let Some((key, turn)) = published else { return Ok(false) };
         if turn.release == release && matches!(turn.mode, Mode::Offer | Mode::InHand | Mode::Leads) {
             return Ok(true);

@@ -73,7 +73,7 @@ pub(super) async fn about_one_child(
         }
         _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
     };
-    let Some(id) = engine.view().release_id(&offer) else {
+    let Some(id) = engine.view().releases.id_of(&offer) else {
         return Ok(Recalled::Answered(Err(Refusal::UnknownRelease(offer).into())));
     };
     if let Some(child) = child
@@ -133,7 +133,7 @@ async fn of_child(
     let key = part.key;
     image.hold(part.clone());
     let now = engine.clock().now();
-    let Decision { changes, answer } = decide(&image, engine.view().as_ref(), command, now);
+    let Decision { changes, answer } = decide(&image, engine.view().children.as_ref(), command, now);
     // What is said of the child alone needs no release: anybody can have an id that has not called again, and to bring
     // a release back costs what its children cost.
     let of_release: Vec<Change> = changes.into_iter().filter(|change| change.release().is_some()).collect();

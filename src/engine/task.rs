@@ -173,13 +173,13 @@ impl Task {
 
     fn publish_all(&self) {
         for (id, known) in &self.state.known {
-            self.view.publish_known(id, known.key);
+            self.view.releases.know(id, known.key);
         }
         for key in self.state.releases.keys() {
             self.view.publish_release(&self.state, *key);
         }
         for (key, _) in self.state.children.iter() {
-            self.view.publish_child(&self.state, key);
+            self.view.children.publish(&self.state, key);
         }
     }
 
@@ -232,7 +232,7 @@ impl Task {
             return Err(Refusal::Limit { what: "releases of one store", limit }.into());
         }
         Stats::count(&self.view.stats.commands);
-        let (changes, answer) = advance(&mut self.state, self.view.as_ref(), command, now);
+        let (changes, answer) = advance(&mut self.state, self.view.children.as_ref(), command, now);
         if !changes.is_empty() {
             round.changed |= changes.iter().any(is_stored);
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
@@ -331,7 +331,7 @@ impl Task {
             self.view.keep_archive(digest, bytes);
         }
         for (key, id) in &removed {
-            self.view.forget_release(id, *key);
+            self.view.releases.forget(id, *key);
             self.remove_at = Instant::now();
         }
         let closed = self.state.take_closed();
@@ -462,7 +462,7 @@ impl Task {
                 break;
             }
             self.sweep_at = key.0 + 1;
-            if let Some(served) = self.view.entry(key).and_then(|entry| entry.seen_to_store(every)) {
+            if let Some(served) = self.view.children.entry(key).and_then(|entry| entry.seen_to_store(every)) {
                 let ago = now.served_ms.saturating_sub(served).cast_signed();
                 seen.push((key.0, now.wall_ms - ago));
             }
@@ -523,7 +523,7 @@ async fn rounds(
     mut inbox: mpsc::Receiver<Envelope>,
     ready: oneshot::Sender<()>,
 ) -> Result<(), StoreError> {
-    task.view.listen_from(task.clock.served_ms());
+    task.view.children.listen_from(task.clock.served_ms());
     task.publish_all();
     task.hold_lease().await?;
     let _ = ready.send(());
@@ -537,7 +537,7 @@ async fn rounds(
             Err(_) => {}
         }
         let now = task.clock.now();
-        task.view.decide_at(now.served_ms);
+        task.view.children.decide_at(now.served_ms);
         let mut round = Round::default();
         for envelope in envelopes.drain(..) {
             task.take(envelope, now, &mut round);
@@ -571,16 +571,16 @@ async fn publish(
     }
     // One without participants is over in the commit that made it, and known all the same.
     for (key, release) in closed {
-        view.publish_known(&release.id, *key);
+        view.releases.know(&release.id, *key);
     }
-    view.publish_places(state);
+    view.releases.publish_places(state);
     for key in children {
-        view.publish_child(state, *key);
+        view.children.publish(state, *key);
     }
     for key in whole {
         let Some(release) = state.release(*key).or_else(|| closed.get(key)) else { continue };
         for (place, child) in release.assignments.keys().enumerate() {
-            view.publish_child(state, *child);
+            view.children.publish(state, *child);
             if place % PUBLISH_SLICE == PUBLISH_SLICE - 1 {
                 yield_now().await;
             }

@@ -69,7 +69,7 @@ async fn handle(
 ) -> Result<Response, Problem> {
     let release = match &parameters.release {
         None => None,
-        Some(id) => Some(ctx.view().release_key(id).ok_or_else(|| Problem::unknown_release(id))?.0),
+        Some(id) => Some(ctx.view().releases.key_of(id).ok_or_else(|| Problem::unknown_release(id))?.0),
     };
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     let asked = last.or(parameters.after.as_deref());

@@ -32,8 +32,10 @@ const FAN: usize = 32;
 #[derive(Debug, Clone)]
 pub struct Pages<P, const N: usize> {
     /// Each leads to [`FAN`] times [`FAN`] pages.
-    trunks: Vec<Option<Arc<Branch<Branch<Page<P, N>>>>>>,
+    trunks: Vec<Option<Arc<Trunk<P, N>>>>,
 }
+
+type Trunk<P, const N: usize> = Branch<Branch<Page<P, N>>>;
 
 #[derive(Debug)]
 struct Branch<T> {
@@ -240,18 +242,17 @@ impl<'a, P: Place, const N: usize> Iterator for Iter<'a, P, N> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let page = match self.page {
-                Some(page) => page,
-                None => {
-                    let (number, page) = self.pages.page_from(self.at / N)?;
-                    self.at = self.at.max(number * N);
-                    self.page = Some(page);
-                    page
-                }
+            let page = if let Some(page) = self.page {
+                page
+            } else {
+                let (number, page) = self.pages.page_from(self.at / N)?;
+                self.at = self.at.max(number * N);
+                self.page = Some(page);
+                page
             };
             let at = self.at;
             self.at += 1;
-            if self.at % N == 0 {
+            if self.at.is_multiple_of(N) {
                 self.page = None;
             }
             let place = &page.places[at % N];

@@ -63,7 +63,7 @@ pub(super) struct Whose {
 
 impl Whose {
     /// Some of them, in order of key, from the first one after `after` on; and whom to go on after, if there may be more.
-    /// No more than `most` children are looked at, whether or not they count: the engine waits meanwhile.
+    /// No more than `most` children are looked at, whether or not they count.
     pub fn some(
         self,
         release: &Release,

@@ -9,7 +9,7 @@
 //!   came first, so that neither a restart nor a second task spends alpha twice;
 //! - looks of one block come one after the other, those of different blocks at once;
 //! - a provider that hangs delays its own block alone;
-//! - of children no more than some thousands are looked at while the engine waits, their reports are read from the store, and
+//! - of children no more than some thousands are looked at at once, their reports are read from the store, and
 //!   after each look of a run comes a pause as long as that look took: what is reported may be much, and never holds
 //!   up anybody who calls.
 //!

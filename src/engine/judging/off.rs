@@ -62,7 +62,7 @@ impl Off {
         let shown = found.evidence.as_mut().and_then(|evidence| evidence.split.as_mut());
         let Some(shown) = shown else { return };
         let child = |(child, split): &(ChildKey, Split)| {
-            let child = engine.view().entry(*child)?.id.to_string();
+            let child = engine.view().children.entry(*child)?.id.to_string();
             Some(ChildSplit { child, z: split.z(), split: split.clone() })
         };
         shown.children = self.0.iter().filter_map(child).collect();

@@ -1,11 +1,11 @@
 //! The children of a manager below: the kind `children`. Where the path goes on, the manager asks the next one.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Kind, PATIENCE, ask};
-use crate::{Engine, EngineError, view::View};
+use crate::{Engine, EngineError, view::Children};
 use heart::{
     plan::{Bounds, Entry},
     release::{
@@ -23,9 +23,6 @@ use wire::{
 
 /// Managers in a path at most: the depth of a tree.
 pub const MAX_PATH: usize = 64;
-
-/// Children that one look at the state looks at: some hundred microseconds, during which everybody else waits.
-const SCAN_SLICE: usize = 10_000;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -46,8 +43,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn wants(&self, view: &View, now: Now, key: ChildKey, record: &Record) -> bool {
-        let silent = || view.last_call(key).map_or(u64::MAX, |at| now.served_ms.saturating_sub(at));
+    fn wants(&self, seen: &Children, now: Now, key: ChildKey, record: &Record) -> bool {
+        let silent = || seen.last_call(key).map_or(u64::MAX, |at| now.served_ms.saturating_sub(at));
         // An id whose place another has taken is nobody; asked for by name it is shown.
         record.replaced.is_none()
             && self.label.as_ref().is_none_or(|(k, v)| label(record, k) == Some(v))
@@ -94,7 +91,7 @@ pub(super) fn next_hop(engine: &Engine, path: &[String]) -> Result<(ChildKey, Ve
         return Err(format!("a path has at most {MAX_PATH} managers"));
     }
     let (first, rest) = path.split_first().ok_or("no manager is named")?;
-    let entry = engine.view().child(first).ok_or_else(|| format!("child {first} is not known"))?;
+    let entry = engine.view().children.get(first).ok_or_else(|| format!("child {first} is not known"))?;
     Ok((entry.key, rest.to_vec()))
 }
 
@@ -114,47 +111,36 @@ async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result
 pub async fn page(
     engine: &Engine,
     filter: Filter,
-    mut after: Option<ChildKey>,
+    after: Option<ChildKey>,
     limit: usize,
-    admit: impl Fn(&Record, Child) -> Option<Child> + Clone + Send + 'static,
+    admit: impl Fn(&Record, Child) -> Option<Child> + Send + 'static,
 ) -> Result<Page<Child>, EngineError> {
-    let mut items = Vec::new();
-    loop {
-        let (view, now) = (std::sync::Arc::clone(engine.view()), engine.clock().now());
-        let (wanted, admit, missing) = (filter.clone(), admit.clone(), limit - items.len());
-        let take = move |state: &Snapshot| take(state, &view, now, after, missing, &wanted, &admit);
-        let (children, next) = engine.read(super::LOOK_PATIENCE, take).await?;
-        items.extend(children);
-        after = next;
-        if after.is_none() || items.len() >= limit {
-            break;
-        }
-    }
-    Ok(Page { items, next: after.map(|key| key.0.to_string()) })
+    let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
+    let take = move |state: &Snapshot| take(state, &seen, now, after, limit, &filter, &admit);
+    engine.read_apart(super::LOOK_PATIENCE, take).await
 }
 
-/// Looks at a bounded number of children.
 fn take(
     state: &Snapshot,
-    view: &View,
+    seen: &Children,
     now: Now,
     after: Option<ChildKey>,
     limit: usize,
     filter: &Filter,
     admit: &impl Fn(&Record, Child) -> Option<Child>,
-) -> (Vec<Child>, Option<ChildKey>) {
-    let look = Look { state, seen: view, now, since: view.listening_since() };
-    let mut children = Vec::new();
-    let mut rest = state.children.after(after).enumerate().peekable();
-    while let Some((looked, (key, record))) = rest.next() {
-        if filter.wants(view, now, key, record) {
-            children.extend(admit(record, child(&look, key, record)));
+) -> Page<Child> {
+    let look = Look { state, seen, now, since: seen.listening_since() };
+    let mut items = Vec::new();
+    let mut rest = state.children.after(after).peekable();
+    while let Some((key, record)) = rest.next() {
+        if filter.wants(seen, now, key, record) {
+            items.extend(admit(record, child(&look, key, record)));
         }
-        if children.len() >= limit || looked + 1 >= SCAN_SLICE {
-            return (children, rest.peek().map(|_| key));
+        if items.len() >= limit {
+            return Page { items, next: rest.peek().map(|_| key.0.to_string()) };
         }
     }
-    (children, None)
+    Page { items, next: None }
 }
 
 /// A child as it is shown, without its area.

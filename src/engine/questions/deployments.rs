@@ -86,7 +86,7 @@ pub async fn page(engine: &Engine, filter: &DeploymentFilter) -> Result<Page<Dep
     let state = engine.snapshot(super::LOOK_PATIENCE).await?;
     // Few releases stand behind many rows.
     let keys: HashSet<ReleaseKey> = rows.iter().map(|row| ReleaseKey(row.release_key)).collect();
-    let items = name(&state, &engine.view().release_ids(&keys), rows);
+    let items = name(&state, &engine.view().releases.ids_of(&keys), rows);
     Ok(Page { items, next })
 }
 

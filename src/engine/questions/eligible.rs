@@ -142,7 +142,7 @@ impl Fits {
         let served_ms = engine.clock().served_ms();
         let mut own = Able { excluded: self.excluded.clone(), ..Able::default() };
         for (key, agents, has_in_hand) in &self.agents {
-            let last = engine.view().last_call(*key).unwrap_or_default();
+            let last = engine.view().children.last_call(*key).unwrap_or_default();
             let is_silent = !has_in_hand && served_ms.saturating_sub(last) >= silent_after_ms;
             let sum = if is_silent { &mut own.silent } else { &mut own.live };
             *sum = sum.saturating_add(*agents);

@@ -155,7 +155,7 @@ pub async fn ask<K: Kind>(
     body: &K::Body,
     time: Duration,
 ) -> Result<K::Answer, Unanswered> {
-    let entry = engine.view().entry(child).ok_or(Unanswered::Unable)?;
+    let entry = engine.view().children.entry(child).ok_or(Unanswered::Unable)?;
     let profile = entry.profile.as_deref().filter(|profile| profile.kind == ChildKind::Rm);
     if !profile.is_some_and(|profile| profile.capabilities.has(FEATURE_QUESTIONS)) {
         return Err(Unanswered::Unable);

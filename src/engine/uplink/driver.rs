@@ -22,7 +22,7 @@ use crate::{
 use heart::{
     link,
     link::{Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said},
-    release::command::Command,
+    release::{command::Command, state::Snapshot},
 };
 use store::rows::{AuditRow, OutboxRow};
 use wire::{child, question::Answered};
@@ -35,9 +35,6 @@ const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
 
 /// Questions of the parent that are answered at once; more are left to its patience.
 const MAX_ANSWERING: usize = 64;
-
-/// Children looked at while the engine waits.
-const SLICE: usize = 10_000;
 
 /// How a task ended.
 enum Ended {
@@ -82,7 +79,7 @@ impl Driver {
     pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<OutboxRow>) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
-            own_id: caller.engine.view().manager_id().to_owned(),
+            own_id: caller.engine.view().lineage.own().to_owned(),
             seed: rand::random(),
         };
         let now = Instant::now();
@@ -356,17 +353,10 @@ impl Driver {
     }
 }
 
-/// Looks at all children, slice by slice: the engine waits meanwhile.
+/// Looks at all children.
 async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, Trouble> {
-    let (mut seen, mut after) = (Look::default(), None);
-    loop {
-        let (slice, next) = engine.read(PATIENCE, move |state| Look::at(state, after, SLICE)).await?;
-        seen.add(slice);
-        after = next;
-        if next.is_none() {
-            break;
-        }
-    }
+    let look = |state: &Snapshot| Look::of(&state.children);
+    let seen = engine.read_apart(PATIENCE, look).await?;
     Ok(tokio::task::spawn_blocking(move || seen.finish(service_area.as_deref()))
         .await
         .map_err(|_| EngineError::Failed)?)

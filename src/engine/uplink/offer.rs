@@ -192,7 +192,7 @@ impl Caller {
     /// What the offers of a release of the parent may be called here, of those ids that are known.
     fn came_as(&self, release: &str) -> Vec<String> {
         let ids = takeover::all_ids(release);
-        ids.filter(|id| self.engine.view().release_key(id).is_some()).collect()
+        ids.filter(|id| self.engine.view().releases.key_of(id).is_some()).collect()
     }
 
     /// Whether a release came here as this very offer.

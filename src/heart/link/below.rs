@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::area::{self, Reported};
-use crate::release::state::{Child, Snapshot};
-use model::{Capabilities, ChildKey, ChildKind};
+use crate::release::state::{Child, Children};
+use model::{Capabilities, ChildKind};
 
 /// Most runtimes that are reported one by one; with more of them nothing is said, which means all.
 const MAX_RUNTIMES: usize = 64;
@@ -81,14 +81,10 @@ impl SomeLabels {
 }
 
 impl Look {
-    /// Looks at up to `count` children after one, and answers the last one if there may be more.
-    pub fn at(state: &Snapshot, after: Option<ChildKey>, count: usize) -> (Self, Option<ChildKey>) {
-        let (mut look, mut last, mut looked) = (Self::default(), None, 0);
-        for (key, child) in state.children.after(after).take(count) {
-            (last, looked) = (Some(key), looked + 1);
-            if child.replaced.is_some() {
-                continue;
-            }
+    /// Looks at all children.
+    pub fn of(children: &Children) -> Self {
+        let mut look = Self::default();
+        for (_, child) in children.iter().filter(|(_, child)| child.replaced.is_none()) {
             look.areas.extend(child.area.clone());
             look.agents = look.agents.saturating_add(child.counted_agents());
             match child.profile.as_ref().and_then(|profile| profile.capabilities.runtimes.as_ref()) {
@@ -97,16 +93,7 @@ impl Look {
             }
             look.labels.of(child);
         }
-        (look, last.filter(|_| looked == count))
-    }
-
-    pub fn add(&mut self, other: Self) {
-        self.areas.extend(other.areas);
-        self.agents = self.agents.saturating_add(other.agents);
-        self.runtimes.extend(other.runtimes);
-        self.some_say_nothing |= other.some_say_nothing;
-        self.labels.merge(&other.labels.known);
-        self.labels.some_unknown |= other.labels.some_unknown;
+        look
     }
 
     /// Puts together what was seen. With many children this takes a while.

@@ -30,7 +30,7 @@ pub(super) async fn handle(
     let request = AnswersRequest::parse(&body.bytes)?;
     check_token(&ctx, &headers, &request.id)?;
     let served_ms = ctx.served_ms();
-    let key = ctx.view().with_child(&request.id, |child| {
+    let key = ctx.view().children.with(&request.id, |child| {
         child.touch(served_ms);
         child.key
     });

@@ -56,7 +56,7 @@ pub(super) async fn handle(
     check_token(&ctx, &headers, &request.id)?;
     let view = ctx.view();
     Stats::count(&view.stats.end_stages);
-    let quick = view.with_child(&request.id, |child| {
+    let quick = view.children.with(&request.id, |child| {
         let end = from_view(&ctx, child, &request);
         (end, heard_now(&ctx, child))
     });
@@ -90,7 +90,7 @@ async fn slowly(
 
 /// What is to be said now.
 async fn look(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAnswer, Refused> {
-    let seen = ctx.view().with_child(&request.id, |child| from_view(ctx, child, request));
+    let seen = ctx.view().children.with(&request.id, |child| from_view(ctx, child, request));
     match seen.flatten() {
         Some(end) => Ok(EndStageAnswer { end_stage: end, ..EndStageAnswer::default() }),
         None => ask(ctx, request).await,
@@ -133,7 +133,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -
     if turn.mode != Mode::InHand {
         return None;
     }
-    let end = ctx.view().with_release(turn.release, |release| {
+    let end = ctx.view().releases.with(turn.release, |release| {
         if !release.offers(&request.strategy_id, turn.name) {
             return None;
         }
@@ -184,7 +184,7 @@ fn is_of_a_lost_state(ctx: &Context, request: &EndStageRequest<'_>, error: &Engi
     match error {
         EngineError::Refused(Refusal::UnknownChild(_)) => true,
         EngineError::Refused(Refusal::NeverOffered { .. }) => {
-            ctx.view().resolve(&request.strategy_id).is_none()
+            ctx.view().releases.resolve(&request.strategy_id).is_none()
         }
         _ => false,
     }

@@ -100,7 +100,7 @@ async fn has_part(ctx: &Context, child: &str, resolved: &Resolved) -> Result<boo
 async fn resolve(ctx: &Context, offer: &str) -> Result<Option<Resolved>, Refused> {
     let looking = async {
         loop {
-            let found = ctx.view().resolve(offer);
+            let found = ctx.view().releases.resolve(offer);
             if found.is_some() || ctx.is_serving() {
                 return found;
             }
@@ -112,9 +112,9 @@ async fn resolve(ctx: &Context, offer: &str) -> Result<Option<Resolved>, Refused
 
 async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<([u8; 32], Bytes)>, Refused> {
     let view = ctx.view();
-    let in_memory = view.with_release(resolved.release, |release| release.archive);
+    let in_memory = view.releases.with(resolved.release, |release| release.archive);
     if let Some(digest) = in_memory
-        && let Some(bytes) = view.archive(&digest)
+        && let Some(bytes) = view.archives.get(&digest)
     {
         return Ok(Some((digest, bytes)));
     }
@@ -145,12 +145,12 @@ async fn look_up(
     let digest = if let Some(digest) = digest {
         digest
     } else {
-        let Some(id) = ctx.view().release_id(offer) else { return Ok(None) };
+        let Some(id) = ctx.view().releases.id_of(offer) else { return Ok(None) };
         let Some(row) = reader.release(id.as_str()).await? else { return Ok(None) };
         let Ok(digest) = row.archive.as_slice().try_into() else { return Ok(None) };
         digest
     };
-    if let Some(bytes) = ctx.view().archive(&digest) {
+    if let Some(bytes) = ctx.view().archives.get(&digest) {
         return Ok(Some((digest, bytes)));
     }
     let Some(bytes) = reader.archive(&digest).await? else { return Ok(None) };

@@ -190,6 +190,6 @@ fn json(body: impl Into<Bytes>) -> Response {
 /// Notes for operators who calls without being known.
 fn note_unknown(ctx: &Context, call: &'static str, error: &EngineError) {
     if let EngineError::Refused(Refusal::UnknownChild(id)) = error {
-        ctx.view().note_unknown(id, call, ctx.engine.clock().now().wall_ms);
+        ctx.view().unknown_callers.note(id, call, ctx.engine.clock().now().wall_ms);
     }
 }

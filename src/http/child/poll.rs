@@ -92,7 +92,7 @@ pub(super) async fn handle(
     let view = ctx.view();
     Stats::count(&view.stats.polls);
     let served_ms = ctx.served_ms();
-    let quick = view.with_child(request.id(), |child| {
+    let quick = view.children.with(request.id(), |child| {
         child.touch(served_ms);
         from_view(&ctx, child, &request, address)
     });
@@ -161,7 +161,7 @@ impl Manager {
 
 /// A manager that is above this one can't be below it too: offers would go round for ever.
 fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
-    let (own, lineage) = (ctx.view().manager_id(), &ctx.view().lineage);
+    let (own, lineage) = (ctx.view().lineage.own(), &ctx.view().lineage);
     if manager.id != own && !lineage.above().contains(&manager.id) {
         return Ok(());
     }
@@ -194,10 +194,10 @@ fn for_agent(mut plain: Vec<u8>) -> Vec<u8> {
 /// The plain answer, with what only managers understand.
 async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let answer = PollAnswer::parse(plain).map_err(|error| unwritten(&error))?;
-    let (own, above) = (ctx.view().manager_id(), ctx.view().lineage.above());
+    let (own, above) = (ctx.view().lineage.own(), ctx.view().lineage.above());
     let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
     let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
-    let shows_undo = ctx.view().with_child(&answer.id, |child| {
+    let shows_undo = ctx.view().children.with(&answer.id, |child| {
         let turn = child.turn();
         (child.key, turn.mode == Mode::Offer && matches!(turn.name.kind, OfferKind::Undo(_)))
     });
@@ -228,10 +228,10 @@ fn questions(ctx: &Context, key: ChildKey) -> Vec<Question> {
 
 /// Offers that a child has in hand and whose release is paused.
 fn held(ctx: &Context, id: &str) -> Vec<String> {
-    let turn = ctx.view().with_child(id, ChildEntry::turn);
+    let turn = ctx.view().children.with(id, ChildEntry::turn);
     let paused = turn.filter(|turn| matches!(turn.mode, Mode::InHand | Mode::Leads)).and_then(|turn| {
-        let is_paused = ctx.view().with_release(turn.release, ReleaseEntry::is_paused)?;
-        is_paused.then(|| ctx.view().offer_id(turn.release, turn.name))?
+        let is_paused = ctx.view().releases.with(turn.release, ReleaseEntry::is_paused)?;
+        is_paused.then(|| ctx.view().releases.offer_id(turn.release, turn.name))?
     });
     paused.into_iter().collect()
 }
@@ -265,7 +265,7 @@ async fn ask(
     };
     let view = ctx.view();
     let noted =
-        view.with_child(
+        view.children.with(
             request.id(),
             |child| {
                 if is_to_be_noted(child, served_ms) { address } else { child.address }
@@ -275,7 +275,7 @@ async fn ask(
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
-            let is_early = view.with_child(child.as_str(), |child| {
+            let is_early = view.children.with(child.as_str(), |child| {
                 child.touch(served_ms);
                 early(ctx, child.key, &child.turn()).is_some()
             });
@@ -299,14 +299,14 @@ async fn until_offer(
         if manager.is_some_and(|manager| manager.held != held(ctx, id)) {
             return Ok(None);
         }
-        let known = ctx.view().with_child(id, |child| (child.key, child.turn(), child.kind()));
+        let known = ctx.view().children.with(id, |child| (child.key, child.turn(), child.kind()));
         let Some((key, turn, kind)) = known else { return Ok(None) };
         let asked_again = match ctx.view().questions.next(key) {
             Next::Now if manager.is_some_and(|manager| manager.answers) => return Ok(None),
             Next::In(left) => Some(left),
             Next::Now | Next::Nothing => None,
         };
-        let release = ctx.view().release(turn.release);
+        let release = ctx.view().releases.get(turn.release);
         match turn.mode {
             Mode::Offer | Mode::Queued if let Some(left) = early(ctx, key, &turn) => {
                 if !waiting.again_or(sleep(left)).await? {
@@ -314,7 +314,7 @@ async fn until_offer(
                 }
                 continue;
             }
-            Mode::Offer => return Ok(ctx.view().offer_id(turn.release, turn.name)),
+            Mode::Offer => return Ok(ctx.view().releases.offer_id(turn.release, turn.name)),
             Mode::Queued if let Some(release) = release => {
                 let mut freed = pin!(release.pace.freed());
                 freed.as_mut().enable();
@@ -349,7 +349,7 @@ async fn until_offer(
 
 /// What a child that waits for a place is offered if the engine gives it one. It polls as it did before.
 async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refused> {
-    let Some(child) = ctx.view().child(id) else { return Ok(None) };
+    let Some(child) = ctx.view().children.get(id) else { return Ok(None) };
     let (area, agents) = (child.area.clone(), child.agents);
     let profile = child.profile.as_deref().cloned();
     let (id, address) = (child.id.clone(), child.address);
@@ -368,7 +368,7 @@ fn early(ctx: &Context, child: ChildKey, turn: &Published) -> Option<Duration> {
     let is_admitted = turn.mode == Mode::Offer;
     let served_ms = ctx.served_ms();
     let left =
-        ctx.view().with_release(turn.release, |release| release.pace.early_ms(child, is_admitted, served_ms));
+        ctx.view().releases.with(turn.release, |release| release.pace.early_ms(child, is_admitted, served_ms));
     left.flatten().map(Duration::from_millis)
 }
 
@@ -396,10 +396,10 @@ fn from_view(
         Mode::Offer | Mode::Queued if early(ctx, child.key, &turn).is_some() => {
             Some(Answered::nothing(&child.id))
         }
-        Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().offer_id(turn.release, turn.name)?)),
+        Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().releases.offer_id(turn.release, turn.name)?)),
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
-            let has_place = ctx.view().with_release(turn.release, |release| release.pace.has_place());
+            let has_place = ctx.view().releases.with(turn.release, |release| release.pace.has_place());
             (has_place == Some(false)).then(|| Answered::nothing(&child.id))
         }
         Mode::InHand | Mode::Ask | Mode::Replaced => None,

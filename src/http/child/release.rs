@@ -62,7 +62,7 @@ pub(super) async fn handle(
     check_token(&ctx, &headers, &child)?;
     let view = ctx.view();
     Stats::count(&view.stats.fetches);
-    let repeated = view.with_child(&child, |child| {
+    let repeated = view.children.with(&child, |child| {
         let text = from_view(&ctx, child, &id);
         text.filter(|_| heard_now(&ctx, child))
     });
@@ -70,7 +70,7 @@ pub(super) async fn handle(
         return Ok(yaml(text));
     }
     let served_ms = ctx.served_ms();
-    view.with_child(&child, |child| child.touch(served_ms));
+    view.children.with(&child, |child| child.touch(served_ms));
     let parameters = Parameters { child: child.into_owned(), release: id.into_owned() };
     let id = parameters.release.clone();
     // In a box, so that repeats carry nothing of it around.
@@ -79,7 +79,7 @@ pub(super) async fn handle(
         return Ok(yaml(Bytes::from(offer.text(&id))));
     }
     let render = || offer.form.text(&offer.strategy, &id);
-    let cached = view.with_release(offer.release, |release| release.text(offer.name, offer.form, render));
+    let cached = view.releases.with(offer.release, |release| release.text(offer.name, offer.form, render));
     Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
 }
 
@@ -131,7 +131,7 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
         return None;
     }
     ctx.view()
-        .with_release(turn.release, |release| {
+        .releases.with(turn.release, |release| {
             if !release.offers(offer, turn.name) {
                 return None;
             }

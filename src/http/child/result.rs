@@ -46,7 +46,7 @@ pub(super) async fn handle(
     check_token(&ctx, &headers, &request.id)?;
     Stats::count(&ctx.view().stats.results);
     let served_ms = ctx.served_ms();
-    ctx.view().with_child(&request.id, |child| child.touch(served_ms));
+    ctx.view().children.with(&request.id, |child| child.touch(served_ms));
     let goes_on = request.stage_summaries.iter().any(|summary| summary.status == StageStatus::InProgress);
     let next: Vec<Option<String>> =
         (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();

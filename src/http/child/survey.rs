@@ -27,7 +27,7 @@ pub(super) async fn checked(ctx: &Context, id: &str, text: &str) -> Result<Optio
     if text == "null" {
         return Ok(None);
     }
-    let known = ctx.view().with_child(id, |child| child.area.clone().filter(|known| **known == *text));
+    let known = ctx.view().children.with(id, |child| child.area.clone().filter(|known| **known == *text));
     if let Some(known) = known.flatten() {
         return Ok(Some(known));
     }

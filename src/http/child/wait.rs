@@ -70,7 +70,7 @@ impl<'c> Waiting<'c> {
     /// too many wait already.
     pub fn begin(ctx: &'c Context, child: &'c str, wait: Duration) -> Option<Self> {
         let view = ctx.view();
-        let key = view.with_child(child, |entry| entry.key)?;
+        let key = view.children.with(child, |entry| entry.key)?;
         let waiter = view.waiters.register(key, ctx.settings.max_waiters)?;
         Some(Self { ctx, child, waiter, until: Instant::now() + wait })
     }
@@ -98,7 +98,7 @@ impl<'c> Waiting<'c> {
         if !self.ctx.is_serving() {
             return Err(Refused::unavailable(self.ctx));
         }
-        view.with_child(self.child, |entry| entry.touch(served_ms));
+        view.children.with(self.child, |entry| entry.touch(served_ms));
         Ok(true)
     }
 }

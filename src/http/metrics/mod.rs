@@ -44,7 +44,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     let engine = ctx.engine.clone();
     let served_ms = ctx.served_ms();
     // A walk over all children, which with a million of them takes a while.
-    let silent = tokio::task::spawn_blocking(move || engine.view().silent_children(served_ms, SILENT_MS));
+    let silent = tokio::task::spawn_blocking(move || engine.view().children.silent(served_ms, SILENT_MS));
     let silent = silent.await.map_err(|error| {
         tracing::error!(%error, "silent children could not be counted");
         EngineError::Failed
@@ -120,17 +120,17 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
             f64::from(u8::from(answers)),
         ),
         ("backlog", "Commands that wait for the engine.", ctx.engine.backlog() as f64),
-        ("children", "Children that are known.", view.child_count() as f64),
+        ("children", "Children that are known.", view.children.count() as f64),
         ("silent_children", "Children that have not called for 5 minutes.", silent as f64),
         ("lease_seconds", "Time left in which the manager may answer without renewing its lease.", lease_s),
         ("draining", "1 while the manager is stopping.", f64::from(u8::from(view.is_draining()))),
         ("waiters", "Calls of children that wait for something new.", view.waiters.count() as f64),
-        ("unknown_callers", "Ids that called without being known.", view.unknown_callers().len() as f64),
+        ("unknown_callers", "Ids that called without being known.", view.unknown_callers.all().len() as f64),
     ];
     for (name, help, value) in gauges {
         text.single(name, Kind::Gauge, help, value);
     }
-    text.single("releases_known", Kind::Gauge, "Releases that the store knows.", view.known_count());
+    text.single("releases_known", Kind::Gauge, "Releases that the store knows.", view.releases.known_count());
     let served = seconds(ctx.served_ms().saturating_mul(1_000));
     text.single(
         "served_seconds_total",

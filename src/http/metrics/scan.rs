@@ -1,6 +1,6 @@
-//! Numbers about releases that are not over, read from the engine's state in short slices.
+//! Numbers about releases that are not over, read from a snapshot of the engine's state.
 
-use std::{ops::Bound, time::Duration};
+use std::time::Duration;
 
 use crate::Context;
 use engine::EngineError;
@@ -9,7 +9,7 @@ use heart::release::{
     state::{Counts, Release, Snapshot},
     turn,
 };
-use model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use model::{ChildKey, ChildStatus, Now};
 
 /// An offer that is not fetched for this long is worth a look: agents poll every few seconds.
 pub const LATE_FETCH_MS: u64 = 5 * 60 * 1_000;
@@ -19,9 +19,6 @@ pub const STUCK_STAGE_MS: u64 = 60 * 60 * 1_000;
 
 /// Patience with the engine: less than a scraper's.
 const SCRAPE_PATIENCE: Duration = Duration::from_secs(3);
-
-/// Assignments looked at by one question to the engine.
-const SLICE: usize = 10_000;
 
 /// A release in memory, in numbers.
 #[derive(Debug)]
@@ -34,56 +31,27 @@ pub struct ReleaseNumbers {
     pub stuck: u32,
 }
 
-/// Where the next slice begins: at a release, after one of its children.
-type Cursor = (ReleaseKey, Option<ChildKey>);
-
-/// Every release in memory.
+/// Every release in memory, all at the same moment.
 pub async fn releases(ctx: &Context) -> Result<Vec<ReleaseNumbers>, EngineError> {
-    let mut found: Vec<ReleaseNumbers> = Vec::new();
-    let mut at: Option<Cursor> = Some((ReleaseKey(0), None));
-    while let Some(from) = at {
-        let now = ctx.engine.clock().now();
-        let (part, next) = ctx.engine.read(SCRAPE_PATIENCE, move |state| slice(state, from, now)).await?;
-        for numbers in part {
-            match found.last_mut().filter(|last| last.id == numbers.id) {
-                Some(last) => {
-                    last.not_fetched += numbers.not_fetched;
-                    last.stuck += numbers.stuck;
-                }
-                None => found.push(numbers),
-            }
-        }
-        at = next;
-    }
-    Ok(found)
+    let now = ctx.engine.clock().now();
+    let all = move |state: &Snapshot| state.releases.values().map(|found| numbers(state, found, now)).collect();
+    ctx.engine.read_apart(SCRAPE_PATIENCE, all).await
 }
 
-fn slice(state: &Snapshot, from: Cursor, now: Now) -> (Vec<ReleaseNumbers>, Option<Cursor>) {
-    let mut found = Vec::new();
-    let mut looked = 0;
-    let (first, mut after) = from;
-    for (key, release) in state.releases.range(first..) {
-        let mut numbers = ReleaseNumbers {
-            id: release.id.to_string(),
-            state: release.state.name(),
-            is_over: release.state.is_over(),
-            counts: release.counts,
-            not_fetched: 0,
-            stuck: 0,
-        };
-        let begin = after.take().map_or(Bound::Unbounded, Bound::Excluded);
-        for (child, assignment) in release.assignments.range((begin, Bound::Unbounded)) {
-            numbers.not_fetched += u32::from(is_late(state, release, *child, assignment, now));
-            numbers.stuck += u32::from(is_stuck(state, release, assignment, now));
-            looked += 1;
-            if looked >= SLICE {
-                found.push(numbers);
-                return (found, Some((*key, Some(*child))));
-            }
-        }
-        found.push(numbers);
+fn numbers(state: &Snapshot, release: &Release, now: Now) -> ReleaseNumbers {
+    let mut numbers = ReleaseNumbers {
+        id: release.id.to_string(),
+        state: release.state.name(),
+        is_over: release.state.is_over(),
+        counts: release.counts,
+        not_fetched: 0,
+        stuck: 0,
+    };
+    for (child, assignment) in &release.assignments {
+        numbers.not_fetched += u32::from(is_late(state, release, *child, assignment, now));
+        numbers.stuck += u32::from(is_stuck(state, release, assignment, now));
     }
-    (found, None)
+    numbers
 }
 
 fn is_late(state: &Snapshot, release: &Release, child: ChildKey, assignment: &Assignment, now: Now) -> bool {

@@ -1,6 +1,6 @@
 //! Developers' and operators' calls: one folder a noun, one file a verb.
 //!
-//! What is not over is read from the engine's state in short slices, the rest from the store. Lists come in pages
+//! What is not over is read from a snapshot of the engine's state, the rest from the store. Lists come in pages
 //! of a bounded size. Every error is a problem (RFC 9457), every action takes an optional note and goes into the
 //! audit trail under the name of whoever acted.
 

@@ -13,10 +13,6 @@ pub const DEFAULT_LIMIT: u32 = 100;
 /// Most items of a page.
 pub const MAX_LIMIT: u32 = store::MAX_PAGE;
 
-/// Children or assignments that one question to the engine looks at: some hundred microseconds, during which
-/// everybody else waits.
-pub const SCAN_SLICE: usize = 10_000;
-
 /// The size of a page.
 pub fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     match asked {
@@ -43,7 +39,7 @@ pub fn path_below(ctx: &Context, asked: Option<&str>) -> Result<Vec<String>, Pro
     if path.len() > MAX_PATH || path.iter().any(String::is_empty) {
         return Err(Problem::bad_request(format!("`below` is one to {MAX_PATH} ids with a / between")));
     }
-    match path.first().filter(|first| ctx.view().child(first).is_none()) {
+    match path.first().filter(|first| ctx.view().children.get(first).is_none()) {
         Some(unknown) => Err(Problem::unknown_child(unknown)),
         None => Ok(path),
     }

@@ -188,14 +188,14 @@ async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let folder = tempfile::tempdir().unwrap();
     let manager = start(folder.path()).await;
     let forgotten = poll(&manager, "").await.0;
-    let key = manager.engine.view().child(&forgotten).unwrap().key;
+    let key = manager.engine.view().children.get(&forgotten).unwrap().key;
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };
     let forget = Command::Forget { child: forgotten, even_if_it_owes: true };
     manager.engine.call(forget, by, PATIENCE).await.unwrap();
     manager.stop().await.unwrap();
     let manager = start(folder.path()).await;
     let newcomer = poll(&manager, "").await.0;
-    assert!(manager.engine.view().child(&newcomer).unwrap().key > key);
+    assert!(manager.engine.view().children.get(&newcomer).unwrap().key > key);
     manager.stop().await.unwrap();
 }
 
@@ -241,7 +241,7 @@ async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_no
         assert_eq!(post(&manager, "/result", done).await, (200, String::new()));
     }
     assert_eq!(poll(&manager, &children[0]).await.1, "");
-    let child_key = Some(manager.engine.view().child(&children[0]).unwrap().key.0);
+    let child_key = Some(manager.engine.view().children.get(&children[0]).unwrap().key.0);
     let of_child = DeploymentFilter {
         child_key,
         function: Some("sieve".into()),
@@ -262,7 +262,7 @@ async fn an_id_that_was_replaced_does_not_count_as_a_silent_child() {
     for _ in 0..3 {
         let (child, _) = poll(&manager, "").await;
         poll(&manager, &child).await;
-        keys.push((manager.engine.view().child(&child).unwrap().key.0, child));
+        keys.push((manager.engine.view().children.get(&child).unwrap().key.0, child));
     }
     manager.stop().await.unwrap();
     let address = format!("sqlite://{}", folder.path().join("choir.db").display());
@@ -276,7 +276,7 @@ async fn an_id_that_was_replaced_does_not_count_as_a_silent_child() {
     let manager = start(folder.path()).await;
     let minute = 60_000;
     let later = manager.engine.clock().served_ms() + 10 * minute;
-    assert_eq!(manager.engine.view().silent_children(later, 5 * minute), 2);
+    assert_eq!(manager.engine.view().children.silent(later, 5 * minute), 2);
     let listed = async || {
         let (status, text) = get(&manager, "/api/v1/children").await;
         assert_eq!(status, 200, "{text}");
@@ -286,7 +286,7 @@ async fn an_id_that_was_replaced_does_not_count_as_a_silent_child() {
     // It calls again after all, and is somebody.
     poll(&manager, &keys[0].1).await;
     let later = manager.engine.clock().served_ms() + 10 * minute;
-    assert_eq!(manager.engine.view().silent_children(later, 5 * minute), 3);
+    assert_eq!(manager.engine.view().children.silent(later, 5 * minute), 3);
     assert_eq!(listed().await, 3);
     manager.stop().await.unwrap();
 }

@@ -54,7 +54,7 @@ async fn only_the_command_that_the_store_refuses_fails() {
         .await
         .unwrap();
     assert_eq!(known.len(), 80);
-    assert_eq!(engine.view().child_count(), 80);
+    assert_eq!(engine.view().children.count(), 80);
     engine.stop().await;
     started.task.await.unwrap().unwrap();
 }

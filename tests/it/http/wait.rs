@@ -164,7 +164,7 @@ async fn a_question_is_answered_when_an_operator_ends_the_stage_or_the_release()
 async fn a_wait_that_ends_is_answered_as_usual_and_its_child_was_heard_of_then() {
     let world = World::start().await;
     let child = world.child().await;
-    let last_call = || world.manager.engine.view().child(&child).unwrap().last_call().unwrap();
+    let last_call = || world.manager.engine.view().children.get(&child).unwrap().last_call().unwrap();
     let before = last_call();
     let answered = soon(poll(&world, &child, "300ms")).await;
     assert_eq!(

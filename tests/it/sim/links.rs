@@ -127,7 +127,7 @@ impl Uplink {
     }
 
     fn look_below(&mut self, manager: &Manager) {
-        let below = Look::at(&manager.state, None, usize::MAX).0.finish(None);
+        let below = Look::of(&manager.state.children).finish(None);
         if below != self.below {
             self.below = below;
             self.link.below(self.below.area(false).is_some());

@@ -30,7 +30,7 @@ pub async fn asked_of(world: &World, agents: u64) -> ChildKey {
     let id = manager_of(world, agents).await;
     let began = Instant::now();
     loop {
-        let entry = world.manager.engine.view().child(&id).unwrap();
+        let entry = world.manager.engine.view().children.get(&id).unwrap();
         if entry.profile.as_ref().is_some_and(|profile| profile.capabilities.has("questions")) {
             return entry.key;
         }
@@ -112,7 +112,7 @@ pub async fn played(world: &World, features: &[&str]) -> (String, ChildKey) {
     assert!(first["features"].as_array().unwrap().contains(&json!("questions")), "{first}");
     let id = first["id"].as_str().unwrap().to_owned();
     world.post("/poll", &poll(&id, features)).await.ok();
-    let key = world.manager.engine.view().child(&id).unwrap().key;
+    let key = world.manager.engine.view().children.get(&id).unwrap().key;
     (id, key)
 }
 
@@ -247,7 +247,7 @@ async fn labels_of_children_are_known_above() {
     let key = asked_of(&root, 1).await;
     let began = Instant::now();
     loop {
-        let entry = root.manager.engine.view().entry(key).unwrap();
+        let entry = root.manager.engine.view().children.entry(key).unwrap();
         let below = entry.profile.as_ref().unwrap().capabilities.labels_below.clone();
         if below.as_ref().is_some_and(|below| below["tier"].contains("edge")) {
             break;

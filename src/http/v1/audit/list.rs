@@ -31,7 +31,7 @@ pub(super) async fn handle(
     let limit = page::limit(parameters.limit)?;
     let release_key = match parameters.release {
         None => None,
-        Some(id) => Some(ctx.view().release_key(&id).ok_or_else(|| Problem::unknown_release(&id))?.0),
+        Some(id) => Some(ctx.view().releases.key_of(&id).ok_or_else(|| Problem::unknown_release(&id))?.0),
     };
     let after: Place = page::after(parameters.after.as_deref())?.unwrap_or_default();
     // One more than wanted tells whether there is a page after this one.

@@ -31,7 +31,7 @@ pub(super) async fn handle(
 ) -> Result<Json<Page<UnknownCaller>>, Problem> {
     let limit = page::limit(parameters.limit)? as usize;
     let from: usize = page::after(parameters.after.as_deref())?.unwrap_or_default();
-    let callers = ctx.view().unknown_callers();
+    let callers = ctx.view().unknown_callers.all();
     let more = callers.len() > from.saturating_add(limit);
     let items = callers.into_iter().skip(from).take(limit).map(|caller| UnknownCaller {
         id: caller.id,

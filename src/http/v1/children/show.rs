@@ -22,11 +22,11 @@ pub(super) async fn handle(
 
 /// A child with its area.
 pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
-    let (view, now) = (Arc::clone(ctx.engine.view()), ctx.engine.clock().now());
+    let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
     let wanted = id.to_owned();
     let found = ctx.engine.read(PATIENCE, move |state| {
         let (key, record) = state.children.by_id(&wanted)?;
-        let look = Look { state, seen: view.as_ref(), now, since: view.listening_since() };
+        let look = Look { state, seen: seen.as_ref(), now, since: seen.listening_since() };
         Some((questions::children::child(&look, key, record), record.area.clone()))
     });
     let (mut child, area) = found.await?.ok_or_else(|| Problem::unknown_child(id))?;

@@ -52,7 +52,7 @@ pub(super) async fn handle(
     let child_key = match parameters.child {
         None => None,
         Some(id) => {
-            let known = ctx.view().child(&id).map(|child| child.key.0);
+            let known = ctx.view().children.get(&id).map(|child| child.key.0);
             Some(known.ok_or_else(|| Problem::unknown_child(&id))?)
         }
     };

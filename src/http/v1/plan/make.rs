@@ -86,10 +86,10 @@ pub(super) async fn handle(
     };
     let told = turnouts(&ctx, &strategy).await?;
     let planned = {
-        let (strategy, view) = (Arc::clone(&strategy), Arc::clone(ctx.engine.view()));
+        let (strategy, seen) = (Arc::clone(&strategy), Arc::clone(&ctx.view().children));
         let now = ctx.engine.clock().now();
         let plan =
-            move |state: &state::Snapshot| form::plan(state, view.as_ref(), &strategy, &asked, &told, now);
+            move |state: &state::Snapshot| form::plan(state, seen.as_ref(), &strategy, &asked, &told, now);
         ctx.engine.read_apart(PATIENCE, plan).await?
     };
     // With the first page; those that follow only list children.

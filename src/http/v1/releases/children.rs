@@ -12,9 +12,9 @@ use crate::{
     context::PATIENCE,
     extract::{Path, Query},
     problem::Problem,
-    v1::page::{self, SCAN_SLICE},
+    v1::page,
 };
-use engine::{Engine, view::View};
+use engine::{Engine, view::Children};
 use heart::release::{
     assignment::Assignment,
     state::{Release, Snapshot},
@@ -94,20 +94,15 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Page<ReleaseChild>>, Problem> {
     let limit = page::limit(parameters.limit)? as usize;
-    let mut after = page::after(parameters.after.as_deref())?.map(ChildKey);
+    let after = page::after(parameters.after.as_deref())?.map(ChildKey);
     let filter = Filter::read(parameters)?;
-    let mut children: Vec<Found> = Vec::new();
-    let (release, strategy) = loop {
-        let slice = slice(&ctx, &id, after, limit - children.len(), &filter).await?;
-        children.extend(slice.children);
-        after = slice.next;
-        if after.is_none() || children.len() >= limit {
-            break (slice.release, slice.strategy);
-        }
+    let mut found = match in_memory(&ctx, &id, after, limit, &filter).await? {
+        Some(found) => found,
+        None => past(&ctx, &id, after, limit, &filter).await?,
     };
-    add_results(&ctx.engine, release, &strategy, &mut children).await?;
-    let items = children.into_iter().map(|found| found.child).collect();
-    Ok(Json(Page { items, next: after.map(|key| key.0.to_string()) }))
+    add_results(&ctx.engine, found.release, &found.strategy, &mut found.children).await?;
+    let items = found.children.into_iter().map(|found| found.child).collect();
+    Ok(Json(Page { items, next: found.next.map(|key| key.0.to_string()) }))
 }
 
 /// Some children of a release, and where to go on.
@@ -118,56 +113,66 @@ struct Slice {
     next: Option<ChildKey>,
 }
 
-/// Looks at a bounded number of children: in memory, or in the store once the release has left memory.
-async fn slice(
+/// `None`: it has left memory.
+async fn in_memory(
     ctx: &Context,
     id: &str,
     after: Option<ChildKey>,
     limit: usize,
     filter: &Filter,
+) -> Result<Option<Slice>, Problem> {
+    let (seen, now) = (Arc::clone(&ctx.view().children), ctx.engine.clock().now());
+    let (id, filter) = (id.to_owned(), filter.clone());
+    let take = move |state: &Snapshot| {
+        let release = state.release_by_id(&id)?;
+        Some(take(state, &seen, now, release, after, limit, &filter))
+    };
+    Ok(ctx.engine.read_apart(PATIENCE, take).await?)
+}
+
+/// From the store, a bounded number of children at a time.
+async fn past(
+    ctx: &Context,
+    id: &str,
+    mut after: Option<ChildKey>,
+    limit: usize,
+    filter: &Filter,
 ) -> Result<Slice, Problem> {
-    let (view, now) = (Arc::clone(ctx.engine.view()), ctx.engine.clock().now());
-    let (wanted, wanted_id) = (filter.clone(), id.to_owned());
-    let in_memory = ctx
-        .engine
-        .read(PATIENCE, move |state| {
-            let release = state.release_by_id(&wanted_id)?;
-            Some(take(state, &view, now, release, after, limit, &wanted))
-        })
-        .await?;
-    if let Some(slice) = in_memory {
-        return Ok(slice);
+    let mut children = Vec::new();
+    loop {
+        let part = ctx.engine.past(id, after, page::MAX_LIMIT).await?;
+        let part = part.ok_or_else(|| Problem::unknown_release(id))?;
+        let (seen, now) = (&ctx.view().children, ctx.engine.clock().now());
+        let missing = limit - children.len();
+        let take = |state: &Snapshot| take(state, seen, now, &part.release, after, missing, filter);
+        let slice = ctx.engine.read(PATIENCE, take).await?;
+        children.extend(slice.children);
+        after = slice.next.or(part.next);
+        if after.is_none() || children.len() >= limit {
+            return Ok(Slice { children, next: after, ..slice });
+        }
     }
-    let part = ctx.engine.past(id, after, page::MAX_LIMIT).await?;
-    let part = part.ok_or_else(|| Problem::unknown_release(id))?;
-    let (view, wanted) = (Arc::clone(ctx.engine.view()), filter.clone());
-    let found = ctx.engine.read(PATIENCE, move |state| {
-        let mut slice = take(state, &view, now, &part.release, after, limit, &wanted);
-        slice.next = slice.next.or(part.next);
-        slice
-    });
-    Ok(found.await?)
 }
 
 fn take(
     state: &Snapshot,
-    view: &View,
+    seen: &Children,
     now: Now,
     release: &Release,
     after: Option<ChildKey>,
     limit: usize,
     filter: &Filter,
 ) -> Slice {
-    let look = Look { state, seen: view, now, since: view.listening_since() };
+    let look = Look { state, seen, now, since: seen.listening_since() };
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut children = Vec::new();
     let mut next = None;
-    let mut rest = release.assignments.range((from, Bound::Unbounded)).enumerate().peekable();
-    while let Some((looked, (key, assignment))) = rest.next() {
+    let mut rest = release.assignments.range((from, Bound::Unbounded)).peekable();
+    while let Some((key, assignment)) = rest.next() {
         if filter.wants(release, assignment) {
             children.push(Found { key: *key, child: child_form::child(&look, release, *key, assignment) });
         }
-        if children.len() >= limit || looked + 1 >= SCAN_SLICE {
+        if children.len() >= limit {
             next = rest.peek().map(|_| *key);
             break;
         }

@@ -82,7 +82,7 @@ pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Pro
     let (wanted, now) = (id.to_owned(), ctx.engine.clock().now());
     let found = ctx
         .engine
-        .read(PATIENCE, move |state| {
+        .read_apart(PATIENCE, move |state| {
             state.release_by_id(&wanted).map(|release| form::detail(state, release, now))
         })
         .await?;

@@ -1,0 +1,119 @@
+//! What calls are answered from without asking the engine, apart by who reads it. Published after each commit.
+//!
+//! | | who reads it |
+//! |---|---|
+//! | [`Children`], [`Releases`], [`Archives`] | calls of children: each is found by one look, without a lock that anybody holds for long |
+//! | [`Waiters`] | calls that wait |
+//! | [`Children`], as [`Seen`] | pages and rules, for when a child called last; all else of a page is in a snapshot ([`crate::Engine::snapshot`]) |
+//! | [`UnknownCallers`], [`Stats`] | operators and metrics |
+//! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
+//!
+//! [`Seen`]: heart::release::command::Seen
+
+mod archives;
+mod callers;
+mod children;
+mod releases;
+mod turn;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+
+use crate::{
+    lineage::Lineage, open_questions::Questions, pointers::Pointers, stats::Stats, waiters::Waiters,
+};
+use heart::release::state::Snapshot;
+use model::ReleaseKey;
+
+pub use self::{
+    archives::Archives,
+    callers::{MAX_UNKNOWN_CALLERS, UnknownCaller, UnknownCallers},
+    children::Children,
+    releases::{ReleaseEntry, Releases, Resolved},
+    turn::{MAX_RELEASES, Mode, Published},
+};
+pub use crate::directory::ChildEntry;
+
+/// See the module's text.
+pub struct View {
+    pub children: Arc<Children>,
+    pub releases: Releases,
+    pub archives: Archives,
+    pub waiters: Arc<Waiters>,
+    pub unknown_callers: UnknownCallers,
+    pub stats: Stats,
+    /// What managers below are asked.
+    pub questions: Questions,
+    /// This manager and those above it.
+    pub lineage: Lineage,
+    /// Releases that went up.
+    pub pointers: Pointers,
+    draining: AtomicBool,
+    /// Whether the store has no space left.
+    store_full: AtomicBool,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("children", &self.children.count()).finish_non_exhaustive()
+    }
+}
+
+impl Default for View {
+    fn default() -> Self {
+        let waiters = Arc::new(Waiters::default());
+        Self {
+            children: Arc::new(Children::new(Arc::clone(&waiters))),
+            waiters,
+            releases: Releases::default(),
+            archives: Archives::default(),
+            unknown_callers: UnknownCallers::default(),
+            stats: Stats::default(),
+            questions: Questions::default(),
+            lineage: Lineage::default(),
+            pointers: Pointers::default(),
+            draining: AtomicBool::new(false),
+            store_full: AtomicBool::new(false),
+        }
+    }
+}
+
+impl View {
+    /// Whether nothing can be stored because the store has no space left.
+    pub fn is_store_full(&self) -> bool {
+        self.store_full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_store_full(&self, full: bool) {
+        self.store_full.store(full, Ordering::Relaxed);
+    }
+
+    /// Whether a shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Keeps an archive in memory; those of releases that are over make room first.
+    pub fn keep_archive(&self, digest: [u8; 32], bytes: Bytes) {
+        self.archives.keep(digest, bytes, |archive| self.releases.uses(archive));
+    }
+
+    /// Shows what is committed of a release.
+    pub(super) fn publish_release(&self, state: &Snapshot, key: ReleaseKey) {
+        if self.releases.publish(state, key) {
+            // Managers below want to know; a pause is rare.
+            self.waiters.wake_all();
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Releases as calls of children need them: those in memory with their offers, and the numbers of all that the store knows.
+
+use std::{
+    collections::{HashMap as StdHashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use papaya::HashMap;
+
+use crate::pace::{self, Pace};
+use heart::release::{
+    command::Form,
+    offer::OfferName,
+    settings::Settings,
+    state::{Release, Snapshot},
+};
+use language::Strategy;
+use model::{ReleaseId, ReleaseKey};
+
+/// What readers know of a release in memory.
+#[derive(Debug)]
+pub struct ReleaseEntry {
+    pub key: ReleaseKey,
+    pub id: ReleaseId,
+    pub strategy: Arc<Strategy>,
+    pub archive: [u8; 32],
+    pub pace: Pace,
+    is_paused: AtomicBool,
+    /// Rendered offers.
+    texts: HashMap<(OfferName, Form), Bytes>,
+}
+
+impl ReleaseEntry {
+    fn of(release: &Release, settings: &Settings) -> Self {
+        Self {
+            key: release.key,
+            id: release.id.clone(),
+            strategy: Arc::clone(&release.strategy),
+            archive: release.archive,
+            pace: Pace::of(release, settings),
+            is_paused: AtomicBool::new(release.is_paused()),
+            texts: HashMap::new(),
+        }
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Whether `offer` is the id of its offer `name`.
+    pub fn offers(&self, offer: &str, name: OfferName) -> bool {
+        let suffix = offer.strip_prefix(self.id.as_str());
+        suffix.is_some_and(|suffix| OfferName::parse_suffix(suffix) == Some(name))
+    }
+
+    /// The text of an offer, rendered once.
+    pub fn text(&self, name: OfferName, form: Form, render: impl FnOnce() -> String) -> Bytes {
+        let texts = self.texts.pin();
+        if let Some(text) = texts.get(&(name, form)) {
+            return text.clone();
+        }
+        let text = Bytes::from(render());
+        texts.insert((name, form), text.clone());
+        text
+    }
+}
+
+/// The offer id, split into a release that is known and the name of one of its offers.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    pub release: ReleaseKey,
+    pub name: OfferName,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Releases {
+    in_memory: HashMap<u32, Arc<ReleaseEntry>>,
+    known: HashMap<ReleaseId, ReleaseKey>,
+}
+
+impl Releases {
+    /// Releases that the store knows.
+    pub fn known_count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// A release in memory.
+    pub fn get(&self, key: ReleaseKey) -> Option<Arc<ReleaseEntry>> {
+        self.in_memory.pin().get(&key.0).cloned()
+    }
+
+    /// Works with a release in memory in place.
+    pub fn with<T>(&self, key: ReleaseKey, look: impl FnOnce(&ReleaseEntry) -> T) -> Option<T> {
+        self.in_memory.pin().get(&key.0).map(|entry| look(entry))
+    }
+
+    /// The id of the offer `name` of the release `key`, if that is in memory.
+    pub fn offer_id(&self, key: ReleaseKey, name: OfferName) -> Option<String> {
+        self.with(key, |release| name.id(release.id.as_str()))
+    }
+
+    /// The release, over or not, that an offer id belongs to.
+    pub fn resolve(&self, offer: &str) -> Option<Resolved> {
+        let known = self.known.pin();
+        OfferName::candidates(offer).find_map(|(id, name)| Some(Resolved { release: *known.get(id)?, name }))
+    }
+
+    /// The number of the release of exactly this id, over or not.
+    pub fn key_of(&self, id: &str) -> Option<ReleaseKey> {
+        self.known.pin().get(id).copied()
+    }
+
+    /// The ids of some releases, over or not. Looks through all.
+    pub fn ids_of(&self, keys: &HashSet<ReleaseKey>) -> StdHashMap<ReleaseKey, ReleaseId> {
+        let known = self.known.pin();
+        let wanted = known.iter().filter(|(_, key)| keys.contains(key));
+        wanted.map(|(id, key)| (*key, id.clone())).collect()
+    }
+
+    /// The id of the release, over or not, that an offer id belongs to.
+    pub fn id_of(&self, offer: &str) -> Option<ReleaseId> {
+        let known = self.known.pin();
+        OfferName::candidates(offer).find_map(|(id, _)| known.get_key_value(id).map(|(id, _)| id.clone()))
+    }
+
+    pub(super) fn uses(&self, archive: &[u8; 32]) -> bool {
+        self.in_memory.pin().values().any(|release| release.archive == *archive)
+    }
+
+    /// Shows what is committed of a release; true: it is paused now and was not, or the other way round.
+    pub(super) fn publish(&self, state: &Snapshot, key: ReleaseKey) -> bool {
+        let in_memory = self.in_memory.pin();
+        let Some(release) = state.release(key) else {
+            in_memory.remove(&key.0);
+            return false;
+        };
+        let Some(entry) = in_memory.get(&key.0) else {
+            self.known.pin().insert(release.id.clone(), key);
+            in_memory.insert(key.0, Arc::new(ReleaseEntry::of(release, &state.settings)));
+            return false;
+        };
+        entry.pace.renew(release);
+        let is_paused = release.is_paused();
+        entry.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused
+    }
+
+    /// Tells where there are places, of the releases that limit how many are in progress.
+    pub(crate) fn publish_places(&self, state: &Snapshot) {
+        for release in pace::limited(state) {
+            self.with(release.key, |entry| entry.pace.renew(release));
+        }
+    }
+
+    pub(crate) fn know(&self, id: &ReleaseId, key: ReleaseKey) {
+        self.known.pin().insert(id.clone(), key);
+    }
+
+    /// It has left the history. The id may be another's by now.
+    pub(crate) fn forget(&self, id: &ReleaseId, key: ReleaseKey) {
+        let known = self.known.pin();
+        if known.get(id) == Some(&key) {
+            known.remove(id);
+        }
+    }
+}
