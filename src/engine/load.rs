@@ -9,17 +9,21 @@ use super::{
     members,
     rows::{AssignmentDetail, ChildDetail, ReleaseDetail, TOMBSTONE},
 };
-use heart::release::{
-    analysis::Run,
-    assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
-    assignments::Assignments,
-    change::Variant,
-    gate::{Gates, Turns},
-    offer::Piece,
-    rare::Rare,
-    registration::{Live, Registration},
-    state::{Child, Deployment, KeptCover, Known, Profile, Release, State},
-    upstream,
+use heart::{
+    children::{
+        Child, Deployment, Profile, Variant,
+        registration::{Live, Registration},
+    },
+    release::{
+        analysis::Run,
+        assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
+        assignments::Assignments,
+        gate::{Gates, Turns},
+        offer::Piece,
+        rare::Rare,
+        state::{KeptCover, Known, Release, State},
+        upstream,
+    },
 };
 use model::{
     ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
@@ -80,7 +84,7 @@ impl Loader for Loading {
             return Ok(());
         }
         let record = child(row)?;
-        self.state.hold_child(key, record);
+        self.state.children.hold(key, record);
         Ok(())
     }
 
@@ -125,7 +129,7 @@ impl Loader for Loading {
             other => return Err(bad("deployments", row.child_key, "variant", format!("{other:?} is none"))),
         };
         let deployment = Deployment { release: ReleaseKey(row.release_key), variant };
-        self.state.hold_deployment(ChildKey(row.child_key), &row.function, deployment);
+        self.state.children.deploy(ChildKey(row.child_key), &row.function, deployment);
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use super::{
     handle::{By, Engine, EngineError},
     rows::{ReleaseDetail, UPWARD},
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, lifecycle};
 use store::{StoreError, rows::OverRow};
 
 /// Between two looks.
@@ -70,7 +70,9 @@ async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Resul
     for row in rows {
         if is_too_old(&row, served_ms, retention) && !is_precedent(engine, &row).await? {
             let by = By { actor: Actor::Timer, note: None };
-            engine.call(Command::RemoveRelease { release: row.id }, by, PATIENCE).await?;
+            engine
+                .call(Command::Lifecycle(lifecycle::Command::Remove { release: row.id }), by, PATIENCE)
+                .await?;
         }
     }
     Ok(last)

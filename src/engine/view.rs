@@ -33,13 +33,16 @@ use super::{
     stats::Stats,
     waiters::Waiters,
 };
-use heart::release::{
-    assignment::{Assignment, Slot},
-    command::{Form, Seen},
-    offer::{OfferKind, OfferName},
-    settings::Settings,
-    state::{Child, Release, State},
-    turn::{Turn, turn},
+use heart::{
+    children::Child,
+    release::{
+        assignment::{Assignment, Slot},
+        command::{Form, Seen},
+        offer::{OfferKind, OfferName},
+        settings::Settings,
+        state::{Release, State},
+        turn::{Turn, turn},
+    },
 };
 use language::Strategy;
 use model::{ChildKey, ChildKind, ReleaseId, ReleaseKey, StageStatus, pages::Pages};

@@ -23,12 +23,14 @@ use engine::{
     stats::Stats,
     view::{ChildEntry, Mode, Published, ReleaseEntry},
 };
-use heart::release::{
-    command::{Command, Poll, Reply},
-    manager::FEATURE_RETRY,
-    offer::OfferKind,
-    state::Profile,
-    turn,
+use heart::{
+    children::{self, Poll, Profile},
+    release::{
+        command::{Command, Reply},
+        manager::FEATURE_RETRY,
+        offer::OfferKind,
+        turn,
+    },
 };
 use model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
 use wire::{
@@ -271,7 +273,7 @@ async fn ask(
                 if is_to_be_noted(child, served_ms) { address } else { child.address }
             },
         );
-    let command = Command::Poll(read(request, area, noted.unwrap_or(address))?);
+    let command = Command::Children(children::Command::Poll(read(request, area, noted.unwrap_or(address))?));
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
@@ -354,7 +356,7 @@ async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refuse
     let profile = child.profile.as_deref().cloned();
     let (id, address) = (child.id.clone(), child.address);
     let poll = Poll { child: Some(id.clone()), fresh: id, area, address, agents, profile };
-    match ctx.engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await? {
+    match ctx.engine.call(Command::Children(children::Command::Poll(poll)), By::CHILD, PATIENCE).await? {
         Reply::Polled { offer, .. } => Ok(offer),
         _ => Err(EngineError::Failed.into()),
     }

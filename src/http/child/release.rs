@@ -24,6 +24,7 @@ use engine::{
 };
 use heart::release::{
     command::{Command, Form, Offer, Reply},
+    members,
     offer::{OfferKind, Piece},
 };
 
@@ -107,7 +108,8 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
     let Parameters { child, release: offer } = parameters;
     let asking = async {
         loop {
-            let command = Command::Fetch { child: child.clone(), offer: offer.clone() };
+            let command =
+                Command::Members(members::Command::Fetch { child: child.clone(), offer: offer.clone() });
             match ctx.engine.call(command, By::CHILD, PATIENCE).await {
                 Ok(Reply::Offer(offer)) => return Ok(offer),
                 Ok(_) => return Err(EngineError::Failed),

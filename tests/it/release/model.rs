@@ -8,7 +8,7 @@ use heart::{
         assignment::{Assignment, Slot},
         command::{Command, Form, Reply, Seen as _},
         deadline::{self, Missed},
-        decide,
+        decide, members,
         offer::Piece,
         state::{Counts, End, Release, ReleaseState, State},
         turn::{Turn, turn},
@@ -192,7 +192,8 @@ fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &As
     let excused = assignment.rare.successor.is_some() || state.children.get(child).is_none();
     let changed_later = assignment.may_run_new().iter().any(|function| {
         let name = &release.strategy.functions[function].name;
-        let deployed = state.deployment(child, name).is_some_and(|found| release.is_before(found.release));
+        let deployed =
+            state.children.deployment(child, name).is_some_and(|found| release.is_before(found.release));
         deployed
             || state.releases.values().filter(|other| release.is_before(other.key)).any(|later| {
                 later.strategy.functions.iter().any(|f| f.name == *name)
@@ -217,7 +218,10 @@ fn check_turn(world: &World, child: ChildKey) {
     let Turn::Offer { release, .. } = turn(state, child) else { return };
     assert!(state.release(release).is_some());
     let offer = waiting_offer(state, child).unwrap();
-    let fetch = Command::Fetch { child: record.id.as_str().to_owned(), offer: offer.clone() };
+    let fetch = Command::Members(members::Command::Fetch {
+        child: record.id.as_str().to_owned(),
+        offer: offer.clone(),
+    });
     match decide(state, &world.calls, &fetch, world.now).answer {
         Ok(Reply::Offer(found)) => {
             assert_ne!(found.form, Form::Withdrawn, "{offer} is offered and withdrawn");
