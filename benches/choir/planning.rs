@@ -120,7 +120,7 @@ fn timed(state: &State, strategy: &Strategy, runs: usize) -> Times {
         times.participants = black_box(inside);
         times.geographic.push(ms(began));
         let began = Instant::now();
-        black_box(plan(strategy, state));
+        black_box(plan(strategy, &**state));
         times.whole.push(ms(began));
     }
     times
@@ -137,7 +137,7 @@ impl Bench {
             let before = memory("VmRSS:")?;
             let state = state(count)?;
             let children = memory("VmRSS:")?.saturating_sub(before);
-            let planning = peak_of(|| drop(black_box(plan(&strategy, &state))))?;
+            let planning = peak_of(|| drop(black_box(plan(&strategy, &*state))))?;
             let runs = self.sizes.rounds.max(3) * 3;
             let times = timed(&state, &strategy, runs);
             self.growth(count, &times, children, planning);

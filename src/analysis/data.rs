@@ -48,7 +48,6 @@ impl Assignment {
     }
 
     /// Whether it is the one that goes without saying.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
     pub fn is_call(&self) -> bool {
         !self.is_sticky()
     }

@@ -14,7 +14,7 @@
 //! - [`family::shares`]: how a release's alpha is shared by weight.
 //!
 //! ```
-//! use choirmaster::analysis::{Design, End, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
+//! use choirmaster_analysis::{Design, End, Judgement, Occasion, Sample, Stratum, Tolerance, Verdict};
 //!
 //! let mut design = Design::new(Tolerance::Ratio(0.05));
 //! design.end = End::Once;
@@ -24,10 +24,10 @@
 //! let strata = [Stratum::new("canary", 0, Sample::Values(baseline), Sample::Values(canary))];
 //! let finding = judgement.look(&strata, 0, Occasion::Last);
 //! assert_eq!(finding.verdict, Some(Verdict::Fail), "{}", finding.evidence.sentence);
-//! # Ok::<(), choirmaster::analysis::DesignFault>(())
+//! # Ok::<(), choirmaster_analysis::DesignFault>(())
 //! ```
 //!
-//! Invariants, which `tests/it/analysis/` asserts:
+//! Invariants, which `tests/analysis/` asserts:
 //!
 //! 1. At the boundary (canary = baseline × (1 + tolerance)) a metric fails with at most its alpha over **all** its
 //!    looks, and passes with at most its alpha.

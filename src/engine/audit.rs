@@ -338,8 +338,8 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
             participants: membership.members.len(),
             excluded: &membership.excluded,
         },
-        Change::Lifecycle(lifecycle::Change::Paused { reason, by_limit, .. }) => {
-            Event::ReleasePaused { release: release_id, reason, by_limit: *by_limit }
+        Change::Lifecycle(lifecycle::Change::Paused { pause, .. }) => {
+            Event::ReleasePaused { release: release_id, reason: &pause.reason, by_limit: pause.by.is_limit() }
         }
         Change::Lifecycle(lifecycle::Change::Resumed { .. }) => Event::ReleaseResumed { release: release_id },
         Change::Lifecycle(lifecycle::Change::Aborted { why, end: End::RolledBack, .. }) => {

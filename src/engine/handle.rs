@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
-    task::JoinHandle,
+    task::{JoinHandle, spawn_blocking},
     time::timeout,
 };
 
@@ -24,7 +24,7 @@ use heart::release::{
     command::{Command, Refusal, Reply},
     lifecycle,
     settings::Settings as Rules,
-    state::State,
+    state::{Snapshot, State},
 };
 use model::ReleaseKey;
 use store::{
@@ -77,10 +77,20 @@ pub(super) type NamedArchive = ([u8; 32], Bytes);
 
 /// What lies in the mailbox.
 pub(super) enum Envelope {
-    Command { command: Arc<Command>, by: By, archive: Option<NamedArchive>, answer: oneshot::Sender<Answer> },
-    Query(Box<dyn FnOnce(&State) + Send>),
+    Command {
+        command: Arc<Command>,
+        by: By,
+        archive: Option<NamedArchive>,
+        answer: oneshot::Sender<Answer>,
+    },
+    /// Whoever reads wants to see the state as it is committed.
+    Look(oneshot::Sender<Arc<Snapshot>>),
     EffectsDone(Vec<u64>),
-    Effect { kind: &'static str, payload: String, stored: oneshot::Sender<()> },
+    Effect {
+        kind: &'static str,
+        payload: String,
+        stored: oneshot::Sender<()>,
+    },
     Stop(oneshot::Sender<()>),
 }
 
@@ -288,21 +298,39 @@ impl Engine {
         }
     }
 
-    /// Reads from the state between two batches: what it sees is committed. Keep it short: everybody waits.
-    pub async fn query<T: Send + 'static>(
-        &self,
-        patience: Duration,
-        query: impl FnOnce(&State) -> T + Send + 'static,
-    ) -> Result<T, EngineError> {
+    /// The state as it is committed, with everything that was acknowledged before this call. Nobody waits for whoever
+    /// reads it; but what changes meanwhile is copied, so let go of it soon.
+    pub async fn snapshot(&self, patience: Duration) -> Result<Arc<Snapshot>, EngineError> {
         let (answer, answered) = oneshot::channel();
-        let query = Envelope::Query(Box::new(move |state| {
-            let _ = answer.send(query(state));
-        }));
         let call = async {
-            self.mailbox.send(query).await.map_err(|_| EngineError::Stopped)?;
+            self.mailbox.send(Envelope::Look(answer)).await.map_err(|_| EngineError::Stopped)?;
             answered.await.map_err(|_| EngineError::Stopped)
         };
         self.if_serving(timeout(patience, call).await.unwrap_or_else(|_| Err(self.late())))
+    }
+
+    /// Reads from a [`Self::snapshot`], on the thread of whoever calls.
+    pub async fn read<T>(
+        &self,
+        patience: Duration,
+        read: impl FnOnce(&Snapshot) -> T,
+    ) -> Result<T, EngineError> {
+        let snapshot = self.snapshot(patience).await?;
+        self.if_serving(Ok(read(&snapshot)))
+    }
+
+    /// The same on a thread apart, for whoever walks over all children: other calls need not wait meanwhile.
+    pub async fn read_apart<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        read: impl FnOnce(&Snapshot) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let snapshot = self.snapshot(patience).await?;
+        let reading = spawn_blocking(move || read(&snapshot)).await;
+        self.if_serving(reading.map_err(|error| {
+            tracing::error!(%error, "a look at the state broke off");
+            EngineError::Failed
+        }))
     }
 
     /// Listens to the audit rows of each commit from now on.

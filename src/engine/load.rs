@@ -21,7 +21,7 @@ use heart::{
         gate::{Gates, Turns},
         offer::Piece,
         rare::Rare,
-        state::{KeptCover, Known, Release, State},
+        state::{KeptCover, Known, Release, Snapshot, State},
         upstream,
     },
 };
@@ -84,7 +84,7 @@ impl Loader for Loading {
             return Ok(());
         }
         let record = child(row)?;
-        self.state.children.hold(key, record);
+        self.state.hold_child(key, record);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Loader for Loading {
             other => return Err(bad("deployments", row.child_key, "variant", format!("{other:?} is none"))),
         };
         let deployment = Deployment { release: ReleaseKey(row.release_key), variant };
-        self.state.children.deploy(ChildKey(row.child_key), &row.function, deployment);
+        self.state.hold_deployment(ChildKey(row.child_key), &row.function, deployment);
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Building {
             turns: Turns::default(),
             gates,
             accepted: detail.accepted,
-            runs: detail.runs,
+            runs: detail.runs.into(),
             times: detail.times,
             next_deadline: 0,
             sweep: None,
@@ -344,13 +344,14 @@ impl Building {
 
     pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
         let run = analysis_run(row)?;
-        self.release.runs.retain(|before| before.block != run.block);
-        self.release.runs.push(run);
+        let runs = Arc::make_mut(&mut self.release.runs);
+        runs.retain(|before| before.block != run.block);
+        runs.push(run);
         Ok(())
     }
 
     /// The release with all its assignments, every fact folded in.
-    pub fn finish(mut self, state: &State) -> Release {
+    pub fn finish(mut self, state: &Snapshot) -> Release {
         let strategy = Arc::clone(&self.release.strategy);
         // Who has not acted is in the last wave that was opened, or in one that is not.
         let stand = self.release.gates.stand;

@@ -24,7 +24,7 @@ impl Engine {
             return Ok(true);
         }
         let in_memory = self
-            .query(patience, move |state| {
+            .read(patience, move |state| {
                 state.release(release).map(|release| release.assignments.contains_key(&key))
             })
             .await?;

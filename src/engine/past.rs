@@ -43,7 +43,7 @@ impl Engine {
             building.assignment(row).map_err(|e| failed(&e))?;
         }
         let next = building.keep_page(after, limit as usize);
-        let release = self.query(PATIENCE, move |state| building.finish(state)).await?;
+        let release = self.read(PATIENCE, move |state| building.finish(state)).await?;
         Ok(Some(Part { release, next }))
     }
 }

@@ -134,7 +134,7 @@ async fn of_child(
 ) -> Result<Option<Recalled>, EngineError> {
     let name = child.to_owned();
     let found = engine
-        .query(PATIENCE, move |state| {
+        .read(PATIENCE, move |state| {
             state.children.by_id(&name).map(|(key, child)| {
                 let mut child = child.clone();
                 child.open.clear();
@@ -227,5 +227,5 @@ pub(super) async fn whole(engine: &Engine, id: &str) -> Result<Release, EngineEr
         }
         after = Some(last);
     }
-    engine.query(PATIENCE, move |state| building.finish(state)).await
+    engine.read(PATIENCE, move |state| building.finish(state)).await
 }

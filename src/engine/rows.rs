@@ -480,7 +480,7 @@ impl Touched {
     }
 
     fn runs_of(&mut self, state: &State, key: ReleaseKey) {
-        let runs = state.find(key).into_iter().flat_map(|found| &found.runs);
+        let runs = state.find(key).into_iter().flat_map(|found| found.runs.iter());
         self.runs.extend(runs.map(|run| (key, run.block)));
     }
 

@@ -25,7 +25,7 @@ use heart::release::{
     change::Change,
     command::{Command, Refusal, Reply},
     lifecycle, members, rollout,
-    state::{Release, State},
+    state::{Release, Snapshot, State},
 };
 use model::{ChildKey, Now, ReleaseKey};
 use store::{
@@ -110,8 +110,6 @@ pub(super) struct Task {
     trouble: Trouble,
 }
 
-type Query = Box<dyn FnOnce(&State) + Send>;
-
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
 struct Asked {
     command: Arc<Command>,
@@ -126,7 +124,8 @@ struct Round {
     touched: Touched,
     changed: bool,
     asked: Vec<(Asked, Answer)>,
-    queries: Vec<Query>,
+    /// Who wants to see the state once this is committed.
+    looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
     /// Who waits for the commit alone.
@@ -137,7 +136,7 @@ struct Round {
 impl Round {
     /// Whether nobody learns anything from it.
     fn is_silent(&self) -> bool {
-        !self.changed && self.asked.is_empty() && self.queries.is_empty()
+        !self.changed && self.asked.is_empty() && self.looks.is_empty()
     }
 }
 
@@ -205,7 +204,7 @@ impl Task {
             Envelope::Command { command, by, archive, answer } => {
                 self.ask(Asked { command, by, archive, answer }, now, round);
             }
-            Envelope::Query(query) => round.queries.push(query),
+            Envelope::Look(answer) => round.looks.push(answer),
             Envelope::EffectsDone(ids) => {
                 round.changed = true;
                 round.effects_done.extend(ids);
@@ -282,9 +281,7 @@ impl Task {
                     self.ask(asked, now, &mut round);
                     Box::pin(self.finish(round, now)).await?;
                 }
-                for query in round.queries {
-                    query(&self.state);
-                }
+                self.show(&mut round.looks);
                 Ok(())
             }
             other => other,
@@ -352,10 +349,19 @@ impl Task {
         for stored in round.stored.drain(..) {
             let _ = stored.send(());
         }
-        for query in round.queries.drain(..) {
-            query(&self.state);
-        }
+        self.show(&mut round.looks);
         Ok(())
+    }
+
+    /// Shows the state, as it is committed, to all who want to see it: one snapshot, made in no time.
+    fn show(&self, looks: &mut Vec<oneshot::Sender<Arc<Snapshot>>>) {
+        if looks.is_empty() {
+            return;
+        }
+        let snapshot = Arc::new(self.state.snapshot());
+        for look in looks.drain(..) {
+            let _ = look.send(Arc::clone(&snapshot));
+        }
     }
 
     /// Lets others run for a moment if more commands are likely to come, and takes those along.

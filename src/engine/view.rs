@@ -14,6 +14,7 @@
 //! Where the word can't say everything (a newborn, a child that was taken for lost) its mode says "ask the engine".
 
 use std::{
+    collections::{HashMap as StdHashMap, HashSet},
     fmt,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard,
@@ -395,6 +396,13 @@ impl View {
     /// The number of the release of exactly this id, over or not.
     pub fn release_key(&self, id: &str) -> Option<ReleaseKey> {
         self.known.pin().get(id).copied()
+    }
+
+    /// The ids of some releases, over or not. Looks through all.
+    pub fn release_ids(&self, keys: &HashSet<ReleaseKey>) -> StdHashMap<ReleaseKey, ReleaseId> {
+        let known = self.known.pin();
+        let wanted = known.iter().filter(|(_, key)| keys.contains(key));
+        wanted.map(|(id, key)| (*key, id.clone())).collect()
     }
 
     /// The id of any release ever.

@@ -1,10 +1,14 @@
-//! An array by number in which most numbers may belong to nobody any more.
+//! An array by number in which most numbers may belong to nobody any more, and of which a copy costs next to nothing.
 //!
 //! Children have dense numbers that are never used again, so an array finds each by one look. But anybody can ask for
 //! ids and never come back: an array as long as the numbers that were ever given would only grow. This one lies in pages,
 //! and a page on which nobody is left is given back; what remains of it is a pointer.
+//!
+//! The pages hang in a tree, and a copy shares all of it with the original. Who changes a place copies the page and the
+//! branches that lead there, and only while they are shared: so a writer goes on beside readers who look at a copy, for the
+//! price of what it changes meanwhile, and for none while nobody looks.
 
-use std::array;
+use std::{array, sync::Arc};
 
 /// What a place of a page holds: something, or nothing.
 pub trait Place: Sized {
@@ -21,13 +25,23 @@ impl<T> Place for Option<T> {
     }
 }
 
+/// Ways on from a branch: few enough that to copy one is little, so many that the tree stays low.
+const FAN: usize = 32;
+
 /// See the module's text. `N` places are on a page.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pages<P, const N: usize> {
-    pages: Vec<Option<Box<Page<P, N>>>>,
+    /// Each leads to [`FAN`] times [`FAN`] pages.
+    trunks: Vec<Option<Arc<Branch<Branch<Page<P, N>>>>>>,
 }
 
 #[derive(Debug)]
+struct Branch<T> {
+    taken: usize,
+    below: [Option<Arc<T>>; FAN],
+}
+
+#[derive(Debug, Clone)]
 struct Page<P, const N: usize> {
     taken: usize,
     places: [P; N],
@@ -35,62 +49,216 @@ struct Page<P, const N: usize> {
 
 impl<P, const N: usize> Default for Pages<P, N> {
     fn default() -> Self {
-        Self { pages: Vec::new() }
+        Self { trunks: Vec::new() }
+    }
+}
+
+/// What hangs in the tree: pages, and branches of it.
+trait Hangs: Default {
+    fn is_bare(&self) -> bool;
+}
+
+impl<T> Clone for Branch<T> {
+    fn clone(&self) -> Self {
+        Self { taken: self.taken, below: self.below.clone() }
+    }
+}
+
+impl<T> Default for Branch<T> {
+    fn default() -> Self {
+        Self { taken: 0, below: array::from_fn(|_| None) }
+    }
+}
+
+impl<T> Hangs for Branch<T> {
+    fn is_bare(&self) -> bool {
+        self.taken == 0
+    }
+}
+
+impl<P: Place, const N: usize> Default for Page<P, N> {
+    fn default() -> Self {
+        Self { taken: 0, places: array::from_fn(|_| P::VACANT) }
+    }
+}
+
+impl<P: Place, const N: usize> Hangs for Page<P, N> {
+    fn is_bare(&self) -> bool {
+        self.taken == 0
+    }
+}
+
+impl<T: Hangs + Clone> Branch<T> {
+    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        self.below[at].as_mut().map(Arc::make_mut)
+    }
+
+    fn grow(&mut self, at: usize) -> &mut T {
+        let below = &mut self.below[at];
+        self.taken += usize::from(below.is_none());
+        Arc::make_mut(below.get_or_insert_default())
+    }
+
+    /// Lets go of what is bare there.
+    fn prune(&mut self, at: usize) {
+        let below = &mut self.below[at];
+        if below.as_ref().is_some_and(|below| below.is_bare()) {
+            *below = None;
+            self.taken -= 1;
+        }
+    }
+}
+
+/// The way to a place: along which trunk, branch and page.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    trunk: usize,
+    branch: usize,
+    page: usize,
+    place: usize,
+}
+
+impl Way {
+    const fn to<const N: usize>(at: usize) -> Self {
+        let page = at / N;
+        let branch = page / FAN;
+        Self { trunk: branch / FAN, branch: branch % FAN, page: page % FAN, place: at % N }
     }
 }
 
 impl<P: Place, const N: usize> Pages<P, N> {
     /// What is at a place, if it is not vacant.
     pub fn get(&self, at: usize) -> Option<&P> {
-        let page = self.pages.get(at / N)?.as_ref()?;
-        Some(&page.places[at % N]).filter(|place| !place.is_vacant())
+        let way = Way::to::<N>(at);
+        let page =
+            self.trunks.get(way.trunk)?.as_ref()?.below[way.branch].as_ref()?.below[way.page].as_ref()?;
+        Some(&page.places[way.place]).filter(|place| !place.is_vacant())
     }
 
-    /// The same, to be changed; what it becomes must not be vacant.
+    /// What is not vacant from a place on, in order.
+    pub fn from(&self, first: usize) -> Iter<'_, P, N> {
+        Iter { pages: self, at: first, page: None }
+    }
+
+    /// The first page from this one on, by number.
+    fn page_from(&self, mut number: usize) -> Option<(usize, &Page<P, N>)> {
+        loop {
+            let way = Way::to::<N>(number * N);
+            let Some(trunk) = self.trunks.get(way.trunk)? else {
+                number = (way.trunk + 1) * FAN * FAN;
+                continue;
+            };
+            let Some(branch) = &trunk.below[way.branch] else {
+                number = (number / FAN + 1) * FAN;
+                continue;
+            };
+            match &branch.below[way.page] {
+                Some(found) => return Some((number, found)),
+                None => number += 1,
+            }
+        }
+    }
+}
+
+impl<P: Place + Clone, const N: usize> Pages<P, N> {
+    /// What is at a place, to be changed; what it becomes must not be vacant.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut P> {
-        let page = self.pages.get_mut(at / N)?.as_mut()?;
-        Some(&mut page.places[at % N]).filter(|place| !place.is_vacant())
+        let way = Way::to::<N>(at);
+        let trunk = Arc::make_mut(self.trunks.get_mut(way.trunk)?.as_mut()?);
+        let page = trunk.get_mut(way.branch)?.get_mut(way.page)?;
+        Some(&mut page.places[way.place]).filter(|place| !place.is_vacant())
     }
 
     /// Puts something that is not vacant at a place; what was there is replaced.
     pub fn put(&mut self, at: usize, place: P) {
-        if self.pages.len() <= at / N {
-            make_room(&mut self.pages, at / N + 1);
-            self.pages.resize_with(at / N + 1, || None);
+        let way = Way::to::<N>(at);
+        if self.trunks.len() <= way.trunk {
+            self.trunks.resize_with(way.trunk + 1, || None);
         }
-        let page = self.pages[at / N]
-            .get_or_insert_with(|| Box::new(Page { taken: 0, places: array::from_fn(|_| P::VACANT) }));
-        let before = std::mem::replace(&mut page.places[at % N], place);
+        let trunk = Arc::make_mut(self.trunks[way.trunk].get_or_insert_default());
+        let page = trunk.grow(way.branch).grow(way.page);
+        let before = std::mem::replace(&mut page.places[way.place], place);
         page.taken += usize::from(before.is_vacant());
     }
 
     /// Takes out what is at a place; `None`: it was vacant.
     pub fn take(&mut self, at: usize) -> Option<P> {
-        let entry = self.pages.get_mut(at / N)?;
-        let page = entry.as_mut()?;
-        let taken =
-            Some(std::mem::replace(&mut page.places[at % N], P::VACANT)).filter(|p| !p.is_vacant())?;
+        self.get(at)?;
+        let way = Way::to::<N>(at);
+        let trunk = Arc::make_mut(self.trunks[way.trunk].as_mut()?);
+        let branch = trunk.get_mut(way.branch)?;
+        let page = branch.get_mut(way.page)?;
+        let taken = std::mem::replace(&mut page.places[way.place], P::VACANT);
         page.taken -= 1;
-        if page.taken == 0 {
-            *entry = None;
+        branch.prune(way.page);
+        trunk.prune(way.branch);
+        if trunk.is_bare() {
+            self.trunks[way.trunk] = None;
         }
         Some(taken)
     }
 
-    /// What is not vacant from a place on, in order.
-    pub fn from(&self, first: usize) -> impl Iterator<Item = (usize, &P)> {
-        let pages = self.pages.iter().enumerate().skip(first / N);
-        let pages = pages.filter_map(|(number, page)| Some((number * N, page.as_ref()?)));
-        let all = pages.flat_map(|(begin, page)| (begin..).zip(&page.places));
-        all.filter(move |(at, place)| *at >= first && !place.is_vacant())
+    /// All that is not vacant, to be changed, in order; what it becomes must not be vacant.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut P)> {
+        let trunks = self.trunks.iter_mut().enumerate();
+        let branches = trunks.flat_map(|(at, trunk)| below(at, trunk.as_mut()));
+        let pages = branches.flat_map(|(at, branch)| below(at, branch.as_mut()));
+        let places = pages.filter_map(|(at, page)| Some((at * N, Arc::make_mut(page.as_mut()?))));
+        let all = places.flat_map(|(begin, page)| (begin..).zip(&mut page.places));
+        all.filter(|(_, place)| !place.is_vacant())
     }
 }
 
-/// Makes room for so many, and for an eighth more of those that are there: doubling would leave half of the memory empty.
-fn make_room<T>(list: &mut Vec<T>, len: usize) {
-    if list.capacity() < len {
-        let more = (len - list.len()).max(list.len() / 8).max(64);
-        list.reserve_exact(more);
+type Hanging<T> = Option<Arc<T>>;
+
+/// The ways on from a branch, numbered through over all of its level.
+fn below<T>(
+    at: usize,
+    branch: Option<&mut Arc<Branch<T>>>,
+) -> impl Iterator<Item = (usize, &mut Hanging<T>)> {
+    let below = branch.map(|branch| Arc::make_mut(branch).below.iter_mut());
+    (at * FAN..).zip(below.into_iter().flatten())
+}
+
+/// What is not vacant from a place on, in order.
+#[derive(Debug)]
+pub struct Iter<'a, P, const N: usize> {
+    pages: &'a Pages<P, N>,
+    at: usize,
+    /// The page on which `at` is, once it was looked up.
+    page: Option<&'a Page<P, N>>,
+}
+
+impl<P, const N: usize> Clone for Iter<'_, P, N> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<'a, P: Place, const N: usize> Iterator for Iter<'a, P, N> {
+    type Item = (usize, &'a P);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let page = match self.page {
+                Some(page) => page,
+                None => {
+                    let (number, page) = self.pages.page_from(self.at / N)?;
+                    self.at = self.at.max(number * N);
+                    self.page = Some(page);
+                    page
+                }
+            };
+            let at = self.at;
+            self.at += 1;
+            if self.at % N == 0 {
+                self.page = None;
+            }
+            let place = &page.places[at % N];
+            if !place.is_vacant() {
+                return Some((at, place));
+            }
+        }
     }
 }
 
@@ -103,7 +271,8 @@ mod tests {
     type Few = Pages<Option<usize>, 4>;
 
     fn pages_held(pages: &Few) -> usize {
-        pages.pages.iter().flatten().count()
+        let branches = pages.trunks.iter().flatten().flat_map(|trunk| trunk.below.iter().flatten());
+        branches.flat_map(|branch| branch.below.iter().flatten()).count()
     }
 
     #[test]
@@ -137,5 +306,59 @@ mod tests {
         }
         assert_eq!(pages.from(0).count(), 10);
         assert_eq!(pages.from(99_995).next(), Some((99_995, &Some(99_995))));
+    }
+
+    #[test]
+    fn a_copy_stays_as_it_was_and_shares_what_nobody_changes() {
+        let mut pages = Few::default();
+        let mut model = BTreeMap::new();
+        for at in (0..20_000).step_by(3) {
+            pages.put(at, Some(at));
+            model.insert(at, at);
+        }
+        let (copy, before) = (pages.clone(), model.clone());
+        for at in [0, 3, 9_999, 19_998] {
+            pages.get_mut(at).unwrap().replace(at + 1);
+            model.insert(at, at + 1);
+        }
+        assert_eq!((pages.take(6), model.remove(&6)), (Some(Some(6)), Some(6)));
+        pages.put(30_000, Some(1));
+        model.insert(30_000, 1);
+        let same = |pages: &Few, model: &BTreeMap<usize, usize>| {
+            pages.from(0).map(|(at, value)| (at, value.unwrap())).eq(model.iter().map(|(at, v)| (*at, *v)))
+        };
+        assert!(same(&copy, &before) && same(&pages, &model));
+        let place = |pages: &Few, at: usize| std::ptr::from_ref(pages.get(at).unwrap()) as usize;
+        assert_eq!(place(&pages, 12), place(&copy, 12), "nobody changed anything on its page");
+        assert_ne!(place(&pages, 3), place(&copy, 3));
+    }
+
+    #[test]
+    fn who_alone_holds_it_copies_nothing() {
+        let mut pages = Few::default();
+        pages.put(7, Some(1));
+        let place = |pages: &Few| std::ptr::from_ref(pages.get(7).unwrap()) as usize;
+        let before = place(&pages);
+        drop(pages.clone());
+        pages.get_mut(7).unwrap().replace(2);
+        assert_eq!((place(&pages), pages.get(7)), (before, Some(&Some(2))));
+    }
+
+    #[test]
+    fn all_can_be_changed_in_order() {
+        let mut pages = Few::default();
+        let places = [1, 2, 130, 4_000, 5_000, 70_000];
+        places.into_iter().for_each(|at| pages.put(at, Some(at)));
+        let copy = pages.clone();
+        let mut seen = Vec::new();
+        for (at, value) in pages.iter_mut() {
+            value.replace(at * 2);
+            seen.push(at);
+        }
+        assert_eq!(seen, places);
+        assert!(pages.from(0).eq(
+            places.iter().map(|at| (*at, Some(at * 2))).collect::<Vec<_>>().iter().map(|(a, v)| (*a, v))
+        ));
+        assert!(copy.from(0).all(|(at, value)| *value == Some(at)));
     }
 }

@@ -1,9 +1,10 @@
-//! The one integration-test binary; folders mirror `src`.
+//! What it takes the whole program to test. What one member of the workspace can show alone is beside this folder.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
-mod analysis;
+#[path = "../shared/areas.rs"]
+mod areas;
 mod cli;
 mod config;
 mod crash;
@@ -12,19 +13,23 @@ mod engine;
 mod fleet;
 mod forward;
 mod frozen;
-mod functions;
 mod http;
 mod judging;
 mod layers;
-mod link;
 mod notify;
 mod plan;
 mod provider;
-mod release;
+#[path = "../shared/random.rs"]
+mod random;
+#[path = "../shared/reference.rs"]
+mod reference;
+#[path = "../shared/releases.rs"]
+mod releases;
 mod replay;
 mod sim;
 mod store;
-mod strategy;
+#[path = "../shared/texts.rs"]
+mod texts;
 mod tree;
 mod wire;
 mod world;

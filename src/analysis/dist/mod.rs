@@ -1,7 +1,7 @@
 //! Tails of the distributions that tests are judged by, down to 1e-300.
 //!
 //! Densities, quantiles, the incomplete gamma and beta functions and their tails are those of `statrs`. What stands here
-//! besides is what it has not, or not exactly enough; `tests/it/analysis/dist.rs` compares both where both hold, and shows
+//! besides is what it has not, or not exactly enough; `tests/analysis/dist.rs` compares both where both hold, and shows
 //! the case where `statrs` doesn't.
 //!
 //! | function | by | why |

@@ -8,7 +8,7 @@ use analysis::Design;
 use heart::release::{
     analysis::Run,
     assignment::Slot,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState, Snapshot},
 };
 use language::{Strategy, analysis::Rule};
 use model::{ChildKey, Now, ReleaseKey};
@@ -103,7 +103,7 @@ pub(super) struct Agenda {
 impl Agenda {
     /// At most `room` looks, and none of blocks that are `busy` or rest.
     pub fn of(
-        state: &State,
+        state: &Snapshot,
         busy: &[(ReleaseKey, u8)],
         resting: &Resting,
         room: usize,

@@ -14,7 +14,7 @@ use super::{agenda::Due, threshold};
 use crate::Engine;
 use analysis::{Assignment, Sample, Stratum, Verdict};
 use heart::release::{
-    analysis::Metered, assignment::Slot, measured, state::State, strata::Strata, summary::Summary,
+    analysis::Metered, assignment::Slot, measured, state::Snapshot, strata::Strata, summary::Summary,
     upstream::aggregate,
 };
 use language::{
@@ -46,8 +46,8 @@ pub(super) async fn members(
     after: Option<ChildKey>,
 ) -> Result<(Vec<ChildKey>, Option<ChildKey>), String> {
     let (release, whose) = (due.release, due.whose);
-    let some = move |state: &State| state.release(release).map(|found| whose.some(found, after, SLICE));
-    match engine.query(PATIENCE, some).await {
+    let some = move |state: &Snapshot| state.release(release).map(|found| whose.some(found, after, SLICE));
+    match engine.read(PATIENCE, some).await {
         Ok(some) => Ok(some.unwrap_or_default()),
         Err(error) => Err(format!("the children can't be looked at: {error}")),
     }

@@ -42,7 +42,7 @@ use heart::release::{
     analysis,
     analysis::is_passed_early,
     command::{Command, Refusal},
-    state::State,
+    state::Snapshot,
 };
 use model::ReleaseKey;
 use ports::provider::Registry;
@@ -72,12 +72,12 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
         let (now, busy) = (engine.clock().now(), under_way.values().copied().collect::<Vec<_>>());
         let room = MAX_LOOKS.saturating_sub(busy.len());
         let (at_rest, instant) = (resting.clone(), Instant::now());
-        let agenda = move |state: &State| {
+        let agenda = move |state: &Snapshot| {
             let agenda = Agenda::of(state, &busy, &at_rest, room, now, instant);
             let is_over = |(release, _): &&(ReleaseKey, u8)| state.release(*release).is_none();
             (agenda, at_rest.keys().filter(is_over).copied().collect::<Vec<_>>())
         };
-        let agenda = engine.query(PATIENCE, agenda).await;
+        let agenda = engine.read(PATIENCE, agenda).await;
         let agenda = agenda.map(|(agenda, over)| {
             resting.retain(|place, _| !over.contains(place));
             agenda

@@ -9,7 +9,7 @@ use crate::{Engine, EngineError, view::View};
 use heart::{
     children::Child as Record,
     plan::{Bounds, Entry},
-    release::{command::Seen, state::State, waits::Look},
+    release::{command::Seen, state::Snapshot, waits::Look},
 };
 use model::{ChildKey, Cordon, Now};
 use wire::{
@@ -119,8 +119,8 @@ pub async fn page(
     loop {
         let (view, now) = (std::sync::Arc::clone(engine.view()), engine.clock().now());
         let (wanted, admit, missing) = (filter.clone(), admit.clone(), limit - items.len());
-        let take = move |state: &State| take(state, &view, now, after, missing, &wanted, &admit);
-        let (children, next) = engine.query(super::LOOK_PATIENCE, take).await?;
+        let take = move |state: &Snapshot| take(state, &view, now, after, missing, &wanted, &admit);
+        let (children, next) = engine.read(super::LOOK_PATIENCE, take).await?;
         items.extend(children);
         after = next;
         if after.is_none() || items.len() >= limit {
@@ -132,7 +132,7 @@ pub async fn page(
 
 /// Looks at a bounded number of children.
 fn take(
-    state: &State,
+    state: &Snapshot,
     view: &View,
     now: Now,
     after: Option<ChildKey>,
@@ -178,7 +178,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
 
 /// The middle of a child's area in words, to some metres: `52.5200N 13.4050E`. It stays when the child comes back under
 /// another id.
-pub fn place(state: &State, key: ChildKey) -> Option<String> {
+pub fn place(state: &Snapshot, key: ChildKey) -> Option<String> {
     let Bounds { min, max } = state.children.areas().get(key).and_then(Entry::bounds)?;
     let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
     // Areas may lie a turn further east or west than where they are shown on maps.

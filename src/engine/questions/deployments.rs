@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Asked, Kind, PATIENCE, ask, children::next_hop};
 use crate::{Engine, EngineError};
-use heart::release::state::State;
-use model::{ChildKey, ReleaseKey};
+use heart::release::state::Snapshot;
+use model::{ChildKey, ReleaseId, ReleaseKey};
 use store::{DeploymentFilter, StoreError, rows::DeploymentRow};
 use wire::{
     api::{Deployment, Page},
@@ -83,23 +83,26 @@ pub async fn page(engine: &Engine, filter: &DeploymentFilter) -> Result<Page<Dep
     let rows = engine.reader().deployments(filter).await?;
     let last = rows.last().filter(|_| rows.len() == filter.limit as usize);
     let next = last.map(|row| format!("{}:{}", row.child_key, row.function));
-    let items = engine.query(super::LOOK_PATIENCE, move |state| name(state, rows)).await?;
+    let state = engine.snapshot(super::LOOK_PATIENCE).await?;
+    // Few releases stand behind many rows.
+    let keys: HashSet<ReleaseKey> = rows.iter().map(|row| ReleaseKey(row.release_key)).collect();
+    let items = name(&state, &engine.view().release_ids(&keys), rows);
     Ok(Page { items, next })
 }
 
 /// Puts ids in place of numbers.
-fn name(state: &State, rows: Vec<DeploymentRow>) -> Vec<Deployment> {
-    // Few releases stand behind many rows.
-    let keys: HashSet<u32> = rows.iter().map(|row| row.release_key).collect();
-    let known = state.known.iter().filter(|(_, known)| keys.contains(&known.key.0));
-    let wanted: HashMap<ReleaseKey, String> = known.map(|(id, known)| (known.key, id.to_string())).collect();
+fn name(
+    state: &Snapshot,
+    releases: &HashMap<ReleaseKey, ReleaseId>,
+    rows: Vec<DeploymentRow>,
+) -> Vec<Deployment> {
     let one = |row: DeploymentRow| {
         let child = state.children.get(ChildKey(row.child_key));
         let forgotten = || format!("forgotten child {}", row.child_key);
         Deployment {
             child: child.map_or_else(forgotten, |child| child.id.to_string()),
             function: row.function,
-            release: wanted.get(&ReleaseKey(row.release_key)).cloned().unwrap_or_default(),
+            release: releases.get(&ReleaseKey(row.release_key)).map(ToString::to_string).unwrap_or_default(),
             variant: row.variant,
             path: row.path,
             since: rfc3339(row.at_ms),

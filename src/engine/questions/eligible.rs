@@ -12,7 +12,7 @@ use crate::Engine;
 use heart::{
     plan,
     plan::Needs,
-    release::{command::Seen as _, state::State, turn},
+    release::{command::Seen as _, state::Snapshot, turn},
 };
 use model::{ChildKey, ChildKind, Exclusion};
 
@@ -117,7 +117,7 @@ struct Fits {
 }
 
 impl Fits {
-    fn of(state: &State, needs: &Needs) -> Self {
+    fn of(state: &Snapshot, needs: &Needs) -> Self {
         let mut fits = Self::default();
         plan::able(needs, state, |key, entry, judged| {
             let Some(child) = state.children.get(key) else { return };

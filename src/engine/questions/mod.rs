@@ -131,12 +131,12 @@ impl Asked {
         left.saturating_sub((left / KEPT).max(MIN_KEPT))
     }
 
-    /// Looks at the state, between two commits. Keep it short: everybody waits.
+    /// Looks at the state, as it is committed.
     pub async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&heart::release::state::State) -> T + Send + 'static,
+        look: impl FnOnce(&heart::release::state::Snapshot) -> T + Send + 'static,
     ) -> Result<T, String> {
-        self.engine.query(LOOK_PATIENCE, look).await.map_err(|error| error.to_string())
+        self.engine.read_apart(LOOK_PATIENCE, look).await.map_err(|error| error.to_string())
     }
 
     /// Asks managers below, all at once, within the time that is left; the answers come in the order of the questions.

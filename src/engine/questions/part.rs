@@ -11,7 +11,8 @@ use super::{Asked, Kind, Unanswered, ask_all};
 use crate::{Engine, ReleaseDetail};
 use heart::release::{
     manager::Agents,
-    state::{Release, ReleaseState, State},
+    pause::Pause,
+    state::{Release, ReleaseState, Snapshot},
     takeover, waits,
 };
 use model::ChildKey;
@@ -73,8 +74,10 @@ impl Kind for PartOf {
 
     async fn answer(asked: Asked, wanted: Wanted) -> Result<Part, String> {
         let now = asked.engine.clock().now();
-        let look = move |state: &State| Look::at(state, &wanted.release, now);
-        match asked.look(look).await? {
+        // Before the look: what is known by now is in it, unless it has left memory.
+        let view = asked.engine.view();
+        let ids = takeover::all_ids(&wanted.release).filter(|id| view.release_key(id).is_some()).collect();
+        match asked.look(move |state| Look::at(state, ids, now)).await? {
             Look::Open { part, id, managers } => {
                 let body = |child: &(ChildKey, String)| (child.0, Wanted { release: id.clone() });
                 let answers = asked.below::<Self>(managers.iter().map(body).collect()).await;
@@ -97,10 +100,9 @@ enum Look {
 }
 
 impl Look {
-    fn at(state: &State, release: &str, now: model::Now) -> Self {
+    /// `ids`: those by which the release is known here.
+    fn at(state: &Snapshot, ids: Vec<String>, now: model::Now) -> Self {
         // The latest attempt is what the parent has in mind.
-        let ids: Vec<String> =
-            takeover::all_ids(release).filter(|id| state.known.contains_key(id.as_str())).collect();
         let open = ids.iter().rev().find_map(|id| state.release_by_id(id));
         let Some(release) = open.filter(|release| release.upstream.is_some()) else {
             return Self::Over { ids };
@@ -114,12 +116,12 @@ impl Look {
 }
 
 /// The managers below that take part, and their ids.
-pub fn managers(state: &State, release: &Release) -> Vec<(ChildKey, String)> {
+pub fn managers(state: &Snapshot, release: &Release) -> Vec<(ChildKey, String)> {
     let id = |child: &ChildKey| Some((*child, state.children.get(*child)?.id.to_string()));
     release.managers.keys().filter_map(id).collect()
 }
 
-fn own(state: &State, release: &Release, now: model::Now) -> Part {
+fn own(state: &Snapshot, release: &Release, now: model::Now) -> Part {
     let mut stages: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     for assignment in release.assignments.values().filter(|assignment| assignment.rare.manager.is_none()) {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
@@ -139,7 +141,7 @@ fn own(state: &State, release: &Release, now: model::Now) -> Part {
 
 fn reason(state: &ReleaseState) -> Option<String> {
     match state {
-        ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
+        ReleaseState::Paused(Pause { reason, .. }) | ReleaseState::RollingBack { reason, .. } => {
             Some(reason.clone())
         }
         ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),

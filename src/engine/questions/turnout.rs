@@ -15,7 +15,7 @@ use heart::{
     release::{
         command::Command,
         rollout,
-        state::{Release, State},
+        state::{Release, Snapshot},
         turnout::{ASKED_FOR, Told, Turnouts},
     },
 };
@@ -38,7 +38,7 @@ pub async fn run(engine: Engine, stop: CancellationToken) {
     let mut under_way: BTreeSet<(ReleaseKey, u64)> = BTreeSet::new();
     let mut asking = JoinSet::new();
     loop {
-        let waiting = engine.query(PATIENCE, waiting).await;
+        let waiting = engine.read(PATIENCE, waiting).await;
         match waiting {
             Ok(waiting) => {
                 for release in waiting.into_iter().filter(|release| under_way.insert(*release)) {
@@ -68,14 +68,14 @@ pub async fn run(engine: Engine, stop: CancellationToken) {
     asking.shutdown().await;
 }
 
-fn waiting(state: &State) -> Vec<(ReleaseKey, u64)> {
+fn waiting(state: &Snapshot) -> Vec<(ReleaseKey, u64)> {
     state.releases.values().filter_map(|release| Some((release.key, release.asking?))).collect()
 }
 
 async fn one(engine: &Engine, (key, until): (ReleaseKey, u64)) {
     let left = Duration::from_millis(until.saturating_sub(engine.clock().served_ms()));
     let time = left.min(ASKED_FOR).saturating_sub(KEPT);
-    let found = engine.query(PATIENCE, move |state| {
+    let found = engine.read_apart(PATIENCE, move |state| {
         let release = state.release(key)?;
         Some((wanted(release), asked(state, release.asked(state))))
     });
@@ -94,7 +94,7 @@ fn wanted(release: &Release) -> Wanted {
     Wanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
 }
 
-fn asked(state: &State, managers: Vec<ChildKey>) -> Vec<Asked> {
+fn asked(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<Asked> {
     let one = |key: ChildKey| {
         let child = state.children.get(key)?;
         Some((key, child.area.clone(), child.counted_agents()))
@@ -104,7 +104,7 @@ fn asked(state: &State, managers: Vec<ChildKey>) -> Vec<Asked> {
 
 /// What managers below say who have a part in the waves of a release that are not open.
 pub async fn of_release(engine: &Engine, release: String) -> Result<Turnouts, EngineError> {
-    let found = engine.query(PATIENCE, move |state| {
+    let found = engine.read(PATIENCE, move |state| {
         let release = state.release_by_id(&release)?;
         Some((wanted(release), asked(state, release.to_ask(state))))
     });
@@ -118,7 +118,7 @@ pub async fn of_managers(
     wanted: &Wanted,
     managers: Vec<ChildKey>,
 ) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
-    let managers = engine.query(PATIENCE, move |state| asked(state, managers)).await?;
+    let managers = engine.read(PATIENCE, move |state| asked(state, managers)).await?;
     Ok(of(engine, wanted, managers, super::PATIENCE).await)
 }
 

@@ -155,7 +155,7 @@ impl Driver {
 
     /// Looks at the state. Results that were owed before that look are known to the link with it.
     async fn look(&mut self) -> Result<(), Gone> {
-        let facts = self.caller.engine.query(PATIENCE, Facts::of).await;
+        let facts = self.caller.engine.read(PATIENCE, Facts::of).await;
         (self.facts_at, self.is_stale) = (Instant::now(), false);
         match facts {
             Ok(facts) => {
@@ -355,7 +355,7 @@ impl Driver {
 async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, Trouble> {
     let (mut seen, mut after) = (Look::default(), None);
     loop {
-        let (slice, next) = engine.query(PATIENCE, move |state| Look::at(state, after, SLICE)).await?;
+        let (slice, next) = engine.read(PATIENCE, move |state| Look::at(state, after, SLICE)).await?;
         seen.add(slice);
         after = next;
         if next.is_none() {

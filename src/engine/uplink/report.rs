@@ -125,7 +125,7 @@ impl Caller {
         name: &str,
     ) -> Result<Option<StageSummary>, Trouble> {
         let release = release.to_owned();
-        let found = self.engine.query(PATIENCE, move |state| {
+        let found = self.engine.read(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
             let split = release.strategy.stages.get(usize::from(stage))?.new_traffic;
             let next = release.stage_after(stage).map(str::to_owned);

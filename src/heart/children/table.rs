@@ -1,24 +1,19 @@
 //! All children, by number and by id.
 
-use std::hash::{BuildHasher as _, RandomState};
-
-use hashbrown::HashTable;
-
-use super::Child;
+use super::{Child, ids::Ids};
 use model::{ChildKey, pages::Pages, steps};
 
 /// Children on a page of [`Table`]: a page takes as much as they do, also where only one of them is left.
 const CHILDREN_ON_A_PAGE: usize = 15;
 
-/// All children, by number and by id. Numbers are never used again.
-#[derive(Debug, Default)]
+/// All children, by number and by id. A copy shares everything with the original. Numbers are never used again.
+#[derive(Debug, Clone, Default)]
 pub struct Table {
     slots: Pages<Option<Child>, CHILDREN_ON_A_PAGE>,
     /// Numbers below this one were given, whether or not those who had them are still known.
     given: u32,
     /// The ids themselves are in the slots.
-    by_id: HashTable<ChildKey>,
-    hasher: RandomState,
+    by_id: Ids,
 }
 
 impl Table {
@@ -27,12 +22,11 @@ impl Table {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.len() == 0
     }
 
     pub fn key(&self, id: &str) -> Option<ChildKey> {
-        let is_it = |key: &ChildKey| self.get(*key).is_some_and(|child| child.id.is(id));
-        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
+        self.by_id.find(id, |key| self.get(key).is_some_and(|child| child.id.is(id)))
     }
 
     pub fn get(&self, key: ChildKey) -> Option<&Child> {
@@ -53,13 +47,17 @@ impl Table {
         self.remove(key);
         // The id is this one's now.
         self.let_go_of(child.id.as_str());
-        let hash = self.hasher.hash_one(child.id.as_str());
+        let id = child.id.clone();
         self.slots.put(key.0 as usize, Some(child));
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let id = |key: &ChildKey| {
-            slots.get(key.0 as usize).and_then(Option::as_ref).map(|child: &Child| child.id.as_str())
+        let slots = &self.slots;
+        let id_of = |key: ChildKey| {
+            slots
+                .get(key.0 as usize)
+                .and_then(Option::as_ref)
+                .map(|child| child.id.as_str())
+                .unwrap_or_default()
         };
-        self.by_id.insert_unique(hash, key, |key| hasher.hash_one(id(key).unwrap_or_default()));
+        self.by_id.insert(id.as_str(), key, id_of);
     }
 
     pub(super) fn remove(&mut self, key: ChildKey) -> Option<Child> {
@@ -71,9 +69,8 @@ impl Table {
     }
 
     fn let_go_of(&mut self, id: &str) {
-        let Some(key) = self.key(id) else { return };
-        if let Ok(entry) = self.by_id.find_entry(self.hasher.hash_one(id), |other| *other == key) {
-            entry.remove();
+        if let Some(key) = self.key(id) {
+            self.by_id.remove(id, key);
         }
     }
 

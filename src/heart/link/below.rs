@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::area::{self, Reported};
-use crate::{children::Child, release::state::State};
+use crate::{children::Child, release::state::Snapshot};
 use model::{Capabilities, ChildKey, ChildKind};
 
 /// Most runtimes that are reported one by one; with more of them nothing is said, which means all.
@@ -82,7 +82,7 @@ impl SomeLabels {
 
 impl Look {
     /// Looks at up to `count` children after one, and answers the last one if there may be more.
-    pub fn at(state: &State, after: Option<ChildKey>, count: usize) -> (Self, Option<ChildKey>) {
+    pub fn at(state: &Snapshot, after: Option<ChildKey>, count: usize) -> (Self, Option<ChildKey>) {
         let (mut look, mut last, mut looked) = (Self::default(), None, 0);
         for (key, child) in state.children.after(after).take(count) {
             (last, looked) = (Some(key), looked + 1);

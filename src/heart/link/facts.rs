@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::release::{state::State, upstream::Waiting};
+use crate::release::{state::Snapshot, upstream::Waiting};
 use model::ReleaseId;
 
 /// A release that came from the parent and is in memory.
@@ -36,7 +36,7 @@ pub struct Facts(pub BTreeMap<String, FromAbove>);
 
 impl Facts {
     /// Looks at the open releases alone.
-    pub fn of(state: &State) -> Self {
+    pub fn of(state: &Snapshot) -> Self {
         let from_above = state.releases.values().filter_map(|release| {
             let upstream = release.upstream.as_ref()?;
             let waiting = release.waits_above();

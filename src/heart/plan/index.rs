@@ -71,8 +71,8 @@ pub enum Place {
     Unknown,
 }
 
-/// The areas of all children.
-#[derive(Debug, Default)]
+/// The areas of all children. A copy shares everything with the original.
+#[derive(Debug, Clone, Default)]
 pub struct AreaIndex {
     entries: Pages<Entry, ON_A_PAGE>,
     len: usize,

@@ -7,16 +7,17 @@ use super::{
     assignment::{Dated, Fact, ReleaseMs},
     change::Change,
     deadline, lifecycle, members, rollout, stages,
-    state::{Release, State},
+    state::{Release, Snapshot, State},
     upstream,
 };
+use crate::children;
 use model::{Now, ReleaseKey};
 
 impl State {
     /// Folds one change in.
     pub fn apply(&mut self, change: &Change) {
         match change {
-            Change::Children(change) => self.children.apply(change, self.settings.absence),
+            Change::Children(change) => self.apply_to_children(change),
             Change::Lifecycle(change) => lifecycle::apply(self, change),
             Change::Rollout(change) => rollout::apply(self, change),
             Change::Stages(change) => stages::apply(self, change),
@@ -29,19 +30,24 @@ impl State {
         }
     }
 
+    fn apply_to_children(&mut self, change: &children::Change) {
+        let Snapshot { children, settings, .. } = &mut self.shared;
+        self.books.apply(children, change, settings.absence);
+    }
+
     /// Changes a release, if it is in memory.
     pub(super) fn with_release(&mut self, key: ReleaseKey, change: impl FnOnce(&mut Release)) {
-        if let Some(release) = self.releases.get_mut(&key) {
+        if let Some(release) = self.shared.releases.get_mut(&key) {
             change(release);
         }
     }
 
     /// Folds a fact into every assignment of a release.
     pub(super) fn fold(&mut self, key: ReleaseKey, fact: Fact, now: Now) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let mut next = ReleaseMs::MAX;
         for assignment in release.assignments.values_mut() {
             release.counts.remove(assignment, &release.gates);

@@ -1,53 +1,69 @@
-//! All children of one release, by key: a map that is as dense as memory allows.
+//! The parts of all children in one release, by their keys.
 //!
-//! Who is a member at the start lies in one block of exactly the size it takes, in order. Those who join later, who are
-//! few, are in a map beside it, so that none of them moves the others. What is read is both in one order. Walking over them
-//! is counted, see [`steps`].
+//! Whoever the release was planned for is known when it starts, and there are as many of them as there are children: their keys
+//! are a sorted array, with one part after the other beside it, in pages. Those who join later, who are
+//! few, are in pages by their keys, so that none of them moves the others. What is read is both in one order. Walking over them
+//! is counted, see [`steps`]. A copy shares all with the original, which copies the pages that it changes while somebody holds
+//! one.
 
 use std::{
-    collections::{BTreeMap, btree_map},
+    collections::BTreeMap,
     fmt,
-    iter::Peekable,
+    iter::{Peekable, Zip},
     ops::{Bound, Index, RangeBounds},
     slice,
+    sync::Arc,
 };
 
 use super::assignment::Assignment;
-use model::{ChildKey, steps};
+use model::{
+    ChildKey,
+    pages::{self, Pages},
+    steps,
+};
+
+/// Members on a page: to copy one takes about as long as to decide what changes on it.
+const MEMBERS_ON_A_PAGE: usize = 16;
+
+/// They are seldom neighbours.
+const JOINED_ON_A_PAGE: usize = 4;
 
 /// See the module's text.
 #[derive(Clone, Default)]
 pub struct Assignments {
     /// Ascending.
-    members: Vec<(ChildKey, Assignment)>,
-    /// None of the members.
-    joined: BTreeMap<ChildKey, Assignment>,
+    keys: Arc<[ChildKey]>,
+    /// In the order of `keys`.
+    members: Pages<Option<Assignment>, MEMBERS_ON_A_PAGE>,
+    /// None of the members; by key.
+    joined: Pages<Option<(ChildKey, Assignment)>, JOINED_ON_A_PAGE>,
+    joiners: usize,
 }
 
 impl Assignments {
     pub fn len(&self) -> usize {
-        self.members.len() + self.joined.len()
+        self.keys.len() + self.joiners
     }
 
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.joined.is_empty()
+        self.len() == 0
     }
 
-    fn place(&self, child: ChildKey) -> Result<usize, usize> {
-        self.members.binary_search_by_key(&child, |(key, _)| *key)
+    fn place(&self, child: ChildKey) -> Option<usize> {
+        self.keys.binary_search(&child).ok()
     }
 
     pub fn get(&self, child: &ChildKey) -> Option<&Assignment> {
         match self.place(*child) {
-            Ok(at) => Some(&self.members[at].1),
-            Err(_) => self.joined.get(child),
+            Some(at) => self.members.get(at)?.as_ref(),
+            None => self.joined.get(child.0 as usize)?.as_ref().map(|(_, part)| part),
         }
     }
 
     pub fn get_mut(&mut self, child: &ChildKey) -> Option<&mut Assignment> {
         match self.place(*child) {
-            Ok(at) => Some(&mut self.members[at].1),
-            Err(_) => self.joined.get_mut(child),
+            Some(at) => self.members.get_mut(at)?.as_mut(),
+            None => self.joined.get_mut(child.0 as usize)?.as_mut().map(|(_, part)| part),
         }
     }
 
@@ -57,10 +73,12 @@ impl Assignments {
 
     /// Takes a child in, or replaces what was there of it.
     pub fn insert(&mut self, child: ChildKey, assignment: Assignment) {
-        match self.place(child) {
-            Ok(at) => self.members[at].1 = assignment,
-            Err(_) => drop(self.joined.insert(child, assignment)),
+        if let Some(at) = self.place(child) {
+            return self.members.put(at, Some(assignment));
         }
+        let at = child.0 as usize;
+        self.joiners += usize::from(self.joined.get(at).is_none());
+        self.joined.put(at, Some((child, assignment)));
     }
 
     /// In order of key.
@@ -70,18 +88,30 @@ impl Assignments {
 
     /// In order of key, those within the bounds.
     pub fn range(&self, bounds: impl RangeBounds<ChildKey>) -> Iter<'_> {
+        let keys = &self.keys;
         let first = match bounds.start_bound() {
             Bound::Unbounded => 0,
-            Bound::Included(from) => self.members.partition_point(|(key, _)| key < from),
-            Bound::Excluded(from) => self.members.partition_point(|(key, _)| key <= from),
+            Bound::Included(from) => keys.partition_point(|key| key < from),
+            Bound::Excluded(from) => keys.partition_point(|key| key <= from),
         };
         let end = match bounds.end_bound() {
-            Bound::Unbounded => self.members.len(),
-            Bound::Included(to) => self.members.partition_point(|(key, _)| key <= to),
-            Bound::Excluded(to) => self.members.partition_point(|(key, _)| key < to),
+            Bound::Unbounded => keys.len(),
+            Bound::Included(to) => keys.partition_point(|key| key <= to),
+            Bound::Excluded(to) => keys.partition_point(|key| key < to),
         };
-        let members = self.members.get(first..end).unwrap_or_default();
-        Iter { members: members.iter().peekable(), joined: self.joined.range(bounds).peekable() }
+        let joined_from = match bounds.start_bound() {
+            Bound::Unbounded => 0,
+            Bound::Included(from) => from.0 as usize,
+            Bound::Excluded(from) => from.0 as usize + 1,
+        };
+        let joined_to = match bounds.end_bound() {
+            Bound::Unbounded => usize::MAX,
+            Bound::Included(to) => to.0 as usize + 1,
+            Bound::Excluded(to) => to.0 as usize,
+        };
+        let keys = keys.get(first..end).unwrap_or_default();
+        let joined = Joined { rest: self.joined.from(joined_from), end: joined_to };
+        Iter { members: keys.iter().zip(self.members.from(first)).peekable(), joined: joined.peekable() }
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &ChildKey> + Clone {
@@ -93,22 +123,36 @@ impl Assignments {
     }
 
     /// In no order.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&ChildKey, &mut Assignment)> {
-        let members = self.members.iter_mut().map(|(key, assignment)| (&*key, assignment));
-        members.chain(self.joined.iter_mut()).inspect(|_| steps::take(1))
-    }
-
-    /// In no order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Assignment> {
-        self.iter_mut().map(|(_, assignment)| assignment)
+        let members = self.members.iter_mut().filter_map(|(_, part)| part.as_mut());
+        let joined = self.joined.iter_mut().filter_map(|(_, joined)| Some(&mut joined.as_mut()?.1));
+        members.chain(joined).inspect(|_| steps::take(1))
     }
 }
+
+/// Those who joined, up to an end.
+#[derive(Debug, Clone)]
+struct Joined<'a> {
+    rest: pages::Iter<'a, Option<(ChildKey, Assignment)>, JOINED_ON_A_PAGE>,
+    end: usize,
+}
+
+impl<'a> Iterator for Joined<'a> {
+    type Item = (&'a ChildKey, &'a Assignment);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (_, joined) = self.rest.next().filter(|(at, _)| *at < self.end)?;
+        joined.as_ref().map(|(key, part)| (key, part))
+    }
+}
+
+type Members<'a> = Zip<slice::Iter<'a, ChildKey>, pages::Iter<'a, Option<Assignment>, MEMBERS_ON_A_PAGE>>;
 
 /// In order of key.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
-    members: Peekable<slice::Iter<'a, (ChildKey, Assignment)>>,
-    joined: Peekable<btree_map::Range<'a, ChildKey, Assignment>>,
+    members: Peekable<Members<'a>>,
+    joined: Peekable<Joined<'a>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -117,17 +161,14 @@ impl<'a> Iterator for Iter<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         steps::take(1);
         let is_joined = match (self.members.peek(), self.joined.peek()) {
-            (Some((member, _)), Some((joined, _))) => *joined < member,
+            (Some((member, _)), Some((joined, _))) => joined < member,
             (members, _) => members.is_none(),
         };
         if is_joined {
             return self.joined.next();
         }
-        self.members.next().map(|(key, assignment)| (key, assignment))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.members.len(), None)
+        let (key, (_, part)) = self.members.next()?;
+        Some((key, part.as_ref()?))
     }
 }
 
@@ -143,11 +184,21 @@ impl<'a> IntoIterator for &'a Assignments {
 /// They are the members; of two with one key the later counts.
 impl FromIterator<(ChildKey, Assignment)> for Assignments {
     fn from_iter<T: IntoIterator<Item = (ChildKey, Assignment)>>(all: T) -> Self {
-        let mut members: Vec<(ChildKey, Assignment)> = all.into_iter().collect();
-        if !members.is_sorted_by(|one, other| one.0 < other.0) {
-            members = members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+        let mut all = all.into_iter();
+        let (mut keys, mut members) = (Vec::with_capacity(all.size_hint().0), Pages::default());
+        while let Some((key, part)) = all.next() {
+            if keys.last().is_some_and(|last| *last >= key) {
+                let mut sorted = BTreeMap::new();
+                let before = keys.iter().enumerate();
+                sorted.extend(before.filter_map(|(at, key)| Some((*key, members.take(at)??))));
+                sorted.insert(key, part);
+                sorted.extend(all);
+                return sorted.into_iter().collect();
+            }
+            members.put(keys.len(), Some(part));
+            keys.push(key);
         }
-        Self { members, joined: BTreeMap::new() }
+        Self { keys: keys.into(), members, ..Self::default() }
     }
 }
 
@@ -219,5 +270,23 @@ mod tests {
         assert_eq!(all(&[3, 1, 2, 1]), all(&[1, 2, 3]));
         assert_ne!(all(&[1]), all(&[1, 2]));
         assert!(all(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_copy_stays_as_it_was() {
+        let mut found = all(&[2, 4, 6, 8]);
+        found.insert(ChildKey(5), assignment(1));
+        let copy = found.clone();
+        found.insert(ChildKey(7), assignment(2));
+        found.values_mut().for_each(|part| part.wave += 10);
+        assert!(copy.iter().map(|(key, part)| (key.0, part.wave)).eq([
+            (2, 2),
+            (4, 4),
+            (5, 1),
+            (6, 6),
+            (8, 8)
+        ]));
+        let changed = [(2, 12), (4, 14), (5, 11), (6, 16), (7, 12), (8, 18)];
+        assert!(found.iter().map(|(key, part)| (key.0, part.wave)).eq(changed));
     }
 }

@@ -1,10 +1,10 @@
 //! The children of the state, as the planner sees them.
 
-use super::state::State;
+use super::state::Snapshot;
 use crate::plan::{AreaIndex, Candidate, Fleet};
 use model::{ChildKey, ChildKind};
 
-impl Fleet for State {
+impl Fleet for Snapshot {
     fn areas(&self) -> &AreaIndex {
         self.children.areas()
     }

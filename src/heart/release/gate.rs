@@ -307,7 +307,7 @@ impl Gates {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Turns {
     /// Empty where all are in the first wave.
-    order: Vec<ChildKey>,
+    order: Arc<Vec<ChildKey>>,
     /// After each wave, how many of them have had their turn. Empty likewise.
     ends: Vec<u32>,
 }
@@ -326,7 +326,7 @@ impl Turns {
         };
         order.sort_unstable();
         let ends = (0..=last).map(|wave| order.partition_point(|(of, _)| *of <= wave) as u32);
-        Self { ends: ends.collect(), order: order.into_iter().map(|(_, child)| child).collect() }
+        Self { ends: ends.collect(), order: Arc::new(order.into_iter().map(|(_, child)| child).collect()) }
     }
 
     /// Lets one more have its turn after all others: with the last wave, or in one of its own.
@@ -335,10 +335,10 @@ impl Turns {
             return 0;
         }
         if self.order.is_empty() {
-            self.order = members.to_vec();
+            self.order = Arc::new(members.to_vec());
             self.ends = vec![members.len() as u32];
         }
-        self.order.push(child);
+        Arc::make_mut(&mut self.order).push(child);
         let all = self.order.len() as u32;
         match self.ends.last_mut() {
             Some(last) if !alone => *last = all,

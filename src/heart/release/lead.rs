@@ -11,8 +11,8 @@ use super::{
     command::Seen,
     ending::{Cause, Ending, Fault},
     gate::{Gate, Reached},
-    lifecycle,
-    lifecycle::roll_back,
+    lifecycle::{self, roll_back},
+    pause::{Pause, PausedBy},
     rollout,
     state::{Bad, End, Release, ReleaseState, State},
 };
@@ -158,13 +158,8 @@ pub(super) fn judge(state: &State, release: &Release, changes: &[&Change], now: 
         let ending = evidence(state, release, &passed, changes);
         return match rollout.on_failure {
             OnLimit::Pause => {
-                let reason = ending.text;
-                vec![Change::Lifecycle(lifecycle::Change::Paused {
-                    release: release.key,
-                    reason,
-                    by_limit: true,
-                    now,
-                })]
+                let pause = Pause::new(PausedBy::Limit, ending.text);
+                vec![Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now })]
             }
             OnLimit::Rollback | OnLimit::Continue => roll_back(state, release, ending, End::RolledBack, now),
         };
@@ -184,13 +179,8 @@ pub(super) fn lead(state: &State, seen: &dyn Seen, release: &Release, now: Now) 
         return step(state, release, now).into_iter().collect();
     };
     if !release.is_proven(gate) {
-        let reason = release.unproven_reason(gate);
-        return vec![Change::Lifecycle(lifecycle::Change::Paused {
-            release: release.key,
-            reason,
-            by_limit: true,
-            now,
-        })];
+        let pause = Pause::new(PausedBy::Unproven, release.unproven_reason(gate));
+        return vec![Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now })];
     }
     match step(state, release, now) {
         Some(change) if change == release.opening(gate, now) => match gate {

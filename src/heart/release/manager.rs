@@ -11,7 +11,7 @@
 //!
 //! Deliberately not here: how a release from above is led (`upstream`), the text itself (`strategy::render_full`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +98,7 @@ pub struct Planned {
 /// so it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Managers {
-    planned: BTreeMap<ChildKey, Planned>,
+    planned: Arc<BTreeMap<ChildKey, Planned>>,
     agents: u64,
 }
 
@@ -110,7 +110,7 @@ impl Managers {
     /// Takes one in, or plans it otherwise.
     pub fn insert(&mut self, child: ChildKey, planned: Planned) {
         self.agents += u64::from(planned.agents);
-        let before = self.planned.insert(child, planned);
+        let before = Arc::make_mut(&mut self.planned).insert(child, planned);
         self.agents -= before.map_or(0, |before| u64::from(before.agents));
     }
 
@@ -130,7 +130,7 @@ impl Managers {
         self.planned.is_empty()
     }
 
-    pub const fn by_key(&self) -> &BTreeMap<ChildKey, Planned> {
+    pub fn by_key(&self) -> &BTreeMap<ChildKey, Planned> {
         &self.planned
     }
 

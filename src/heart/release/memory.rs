@@ -28,7 +28,7 @@ impl State {
             }
         }
         for child in release.assignments.keys() {
-            self.children.take_part(*child, key);
+            self.shared.children.take_part(*child, key);
         }
         self.releases.insert(key, release);
         self.reschedule(key);
@@ -73,7 +73,7 @@ impl State {
         let release = self.releases.remove(&key)?;
         self.reschedule(key);
         for child in release.assignments.keys() {
-            self.children.leave(*child, key);
+            self.shared.children.leave(*child, key);
         }
         Some(release)
     }

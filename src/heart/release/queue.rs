@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     schedule,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState, Snapshot, State},
 };
 use language::Strategy;
 use model::{Now, ReleaseKey};
@@ -52,6 +52,31 @@ impl Release {
     }
 }
 
+/// Whether a release has to wait for another one that is not over and changes one of its functions.
+fn is_ahead(other: &Release, key: ReleaseKey, now: Now) -> bool {
+    match other.state {
+        ReleaseState::Planned => other.key < key && schedule::lets_no_other_pass(other, now.wall_ms),
+        _ => true,
+    }
+}
+
+impl Snapshot {
+    /// The same as [`State::goes_before`]. Looks through all releases: who decides has them by function.
+    pub fn goes_before<'a>(
+        &'a self,
+        strategy: &'a Strategy,
+        key: ReleaseKey,
+        now: Now,
+    ) -> impl Iterator<Item = &'a Release> {
+        let shares = |other: &Release| {
+            let mut names = other.strategy.functions.iter().map(|function| &function.name);
+            names.any(|name| strategy.functions.iter().any(|function| function.name == *name))
+        };
+        let others = self.releases.values().filter(move |other| other.key != key && !other.state.is_over());
+        others.filter(move |other| shares(other) && is_ahead(other, key, now))
+    }
+}
+
 impl State {
     /// Other releases that are not over and change one of the functions of `strategy`.
     pub fn conflicts<'a>(
@@ -70,10 +95,7 @@ impl State {
         key: ReleaseKey,
         now: Now,
     ) -> impl Iterator<Item = &'a Release> {
-        self.conflicts(strategy, key).filter(move |other| match other.state {
-            ReleaseState::Planned => other.key < key && schedule::lets_no_other_pass(other, now.wall_ms),
-            _ => true,
-        })
+        self.conflicts(strategy, key).filter(move |other| is_ahead(other, key, now))
     }
 
     /// Takes note of whom a release overtakes that begins.

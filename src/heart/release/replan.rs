@@ -46,7 +46,7 @@ impl Release {
 }
 
 fn unfit(release: &Release, state: &State, cover: Option<&Cover>, child: ChildKey) -> Option<Exclusion> {
-    plan::fit(&release.strategy, state, cover, child)?.err().map(plan::Why::exclusion)
+    plan::fit(&release.strategy, &state.shared, cover, child)?.err().map(plan::Why::exclusion)
 }
 
 /// What follows from `changes`, which are applied already.
@@ -106,7 +106,7 @@ fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKe
     if !is_to_begin(release, child) {
         return Vec::new();
     }
-    match plan::fit(&release.strategy, state, cover, child) {
+    match plan::fit(&release.strategy, &state.shared, cover, child) {
         None => Vec::new(),
         Some(Err(why)) => take_out(state, release, child, why.exclusion(), now),
         // What it can run may be more now, or less.
@@ -140,7 +140,7 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
     let wants = |release: &&Release| release.assignments.get(&child).is_none_or(may_come_back);
     let is_able = |release: &&Release| {
         let cover = release.cover_for(state, child);
-        matches!(plan::why_not(&release.strategy, state, cover.as_deref(), child), Some(Ok(_)))
+        matches!(plan::why_not(&release.strategy, &state.shared, cover.as_deref(), child), Some(Ok(_)))
     };
     let join = |release: &Release| {
         let key = release.key;

@@ -291,7 +291,7 @@ fn due_at(release: &Release) -> Option<u64> {
 impl State {
     /// Takes note of what a change has made of a release.
     pub(super) fn reschedule(&mut self, key: ReleaseKey) {
-        self.schedule.note(key, self.releases.get(&key));
+        self.schedule.note(key, self.shared.releases.get(&key));
     }
 
     /// Releases that are not over.

@@ -10,7 +10,7 @@
 use super::{
     assignment::{Assignment, Undo},
     offer::OfferName,
-    state::{Release, State},
+    state::{Release, Snapshot},
 };
 use model::{ChildKey, ChildKind, ChildStatus, ReleaseKey, steps};
 
@@ -28,7 +28,7 @@ pub enum Turn {
 }
 
 /// The turn of a child. `Idle` for one that is not known.
-pub fn turn(state: &State, child: ChildKey) -> Turn {
+pub fn turn(state: &Snapshot, child: ChildKey) -> Turn {
     let Some(record) = state.children.get(child) else { return Turn::Idle };
     let is_manager = record.kind() == ChildKind::Rm;
     let Parts { in_hand, undo_in_hand, new_undo, begun, to_begin } = Parts::of(state, child, &record.open);
@@ -74,7 +74,7 @@ struct Parts<'s> {
 }
 
 impl<'s> Parts<'s> {
-    fn of(state: &'s State, child: ChildKey, open: &[ReleaseKey]) -> Self {
+    fn of(state: &'s Snapshot, child: ChildKey, open: &[ReleaseKey]) -> Self {
         let mut parts = Self::default();
         steps::take(open.len());
         for release in open.iter().filter_map(|key| state.release(*key)) {
@@ -105,7 +105,7 @@ impl<'s> Parts<'s> {
 }
 
 /// Whether a child has something in hand anywhere: it may be silent then without being gone.
-pub fn has_in_hand(state: &State, child: ChildKey) -> bool {
+pub fn has_in_hand(state: &Snapshot, child: ChildKey) -> bool {
     let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
     open.iter().filter_map(|release| state.assignment(*release, child)).any(|assignment| {
         is_in_hand(assignment) || assignment.pending_undo().is_some_and(|undo| undo.fetched)
@@ -113,7 +113,7 @@ pub fn has_in_hand(state: &State, child: ChildKey) -> bool {
 }
 
 /// The offers that a child has in hand and whose release is paused.
-pub fn held(state: &State, child: ChildKey) -> Vec<String> {
+pub fn held(state: &Snapshot, child: ChildKey) -> Vec<String> {
     let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
     let paused = open.iter().filter_map(|key| state.release(*key)).filter(|release| release.is_paused());
     let in_hand = paused.filter_map(|release| {
@@ -128,12 +128,12 @@ fn is_in_hand(assignment: &Assignment) -> bool {
 }
 
 /// Whether this release's next offer is what waits for the child.
-pub fn is_offered(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
+pub fn is_offered(state: &Snapshot, release: ReleaseKey, child: ChildKey) -> bool {
     matches!(turn(state, child), Turn::Offer { release: offered, .. } if offered == release)
 }
 
 /// Whether this very offer is what waits for the child.
-pub fn is_next(state: &State, release: ReleaseKey, child: ChildKey, name: OfferName) -> bool {
+pub fn is_next(state: &Snapshot, release: ReleaseKey, child: ChildKey, name: OfferName) -> bool {
     turn(state, child) == Turn::Offer { release, name }
 }
 
@@ -142,7 +142,7 @@ pub fn is_next(state: &State, release: ReleaseKey, child: ChildKey, name: OfferN
 ///
 /// Nor does a release whose barrier holds the child: it may wait for others that are held in this one, and neither
 /// would ever open.
-pub fn is_behind_another(state: &State, release: ReleaseKey, child: ChildKey) -> bool {
+pub fn is_behind_another(state: &Snapshot, release: ReleaseKey, child: ChildKey) -> bool {
     let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
     let is_held = |key: &ReleaseKey| {
         *key != release && state.release(*key).is_some_and(|other| other.holds_at_barrier(child))

@@ -22,8 +22,9 @@ use super::{
     command::Seen,
     gate::{Gate, Gates, Turns},
     manager::{Agents, Planned},
+    pause::{PausedBy, UNPROVEN},
     rollout,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState, Snapshot, State},
     turn,
 };
 use crate::{
@@ -49,7 +50,7 @@ pub struct Told {
 }
 
 /// Whether a child has nothing in hand and was not heard of for so long.
-pub fn is_silent(state: &State, seen: &dyn Seen, child: ChildKey, silent_after_ms: u64, now: Now) -> bool {
+pub fn is_silent(state: &Snapshot, seen: &dyn Seen, child: ChildKey, silent_after_ms: u64, now: Now) -> bool {
     let last = seen.last_call(child);
     last.is_some_and(|last| now.served_ms.saturating_sub(last) >= silent_after_ms)
         && !turn::has_in_hand(state, child)
@@ -57,7 +58,7 @@ pub fn is_silent(state: &State, seen: &dyn Seen, child: ChildKey, silent_after_m
 
 /// How many agents of a child can take part, as far as is known.
 pub fn of_child(
-    state: &State,
+    state: &Snapshot,
     seen: &dyn Seen,
     told: &Turnouts,
     silent_after_ms: u64,
@@ -77,7 +78,7 @@ pub fn of_child(
 }
 
 /// Whether a child is a manager that answers questions, and has somebody to answer for.
-pub fn is_askable(state: &State, child: ChildKey) -> bool {
+pub fn is_askable(state: &Snapshot, child: ChildKey) -> bool {
     state.children.get(child).is_some_and(|record| {
         let profile = record.profile.as_deref();
         record.kind() == ChildKind::Rm
@@ -93,7 +94,7 @@ impl Release {
     }
 
     /// The managers to be asked before this opens: those whose agents, or more of them, have their turn in it or later.
-    pub fn to_ask(&self, state: &State) -> Vec<ChildKey> {
+    pub fn to_ask(&self, state: &Snapshot) -> Vec<ChildKey> {
         let open = self.gates.stand.waves;
         let has_more = |(child, planned): &(&ChildKey, &Planned)| {
             self.assignments.get(child).is_some_and(|part| !part.status.is_over())
@@ -166,7 +167,7 @@ impl Release {
     }
 
     /// Managers to be asked before it starts: those that would take part, and may.
-    pub fn managers_to_plan(&self, state: &State) -> Vec<ChildKey> {
+    pub fn managers_to_plan(&self, state: &Snapshot) -> Vec<ChildKey> {
         let askable = state.children.iter().map(|(key, _)| key).filter(|key| is_askable(state, *key));
         let askable: Vec<ChildKey> = askable.collect();
         let area = self.strategy.target.as_ref().and_then(|target| target.area.as_ref());
@@ -179,7 +180,7 @@ impl Release {
     }
 
     /// Those whose answer it waits for.
-    pub fn asked(&self, state: &State) -> Vec<ChildKey> {
+    pub fn asked(&self, state: &Snapshot) -> Vec<ChildKey> {
         if self.state == ReleaseState::Planned { self.managers_to_plan(state) } else { self.to_ask(state) }
     }
 
@@ -418,12 +419,9 @@ impl Release {
 
     /// Paused because nobody has proven it: to resume is to go on all the same.
     pub fn is_unproven(&self) -> bool {
-        matches!(&self.state, ReleaseState::Paused { reason, by_limit: true } if reason.starts_with(UNPROVEN))
+        self.state.pause().is_some_and(|pause| pause.by == PausedBy::Unproven)
     }
 }
-
-/// How the reason of such a pause begins.
-const UNPROVEN: &str = "unproven: ";
 
 impl Release {
     /// Lets others have their turn in the waves that are not open. Who is concerned has no part in what is counted of those

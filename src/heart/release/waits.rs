@@ -12,7 +12,8 @@ use super::{
     deadline::{self, Missed},
     gate::{ALL_OPEN, Gate},
     offer::OfferName,
-    state::{Release, ReleaseState, State},
+    pause::Pause,
+    state::{Release, ReleaseState, Snapshot},
     turn::{Turn, turn},
 };
 use model::{ChildKey, ChildStatus, Now, Outcome, StageStatus};
@@ -43,7 +44,7 @@ impl fmt::Display for Span {
 /// What a line about a child is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a, S: ?Sized> {
-    pub state: &'a State,
+    pub state: &'a Snapshot,
     pub seen: &'a S,
     pub now: Now,
     /// Serving time at which the manager began to answer: calls before are not known.
@@ -94,7 +95,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     }
 
     fn to_fetch(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
-        if let ReleaseState::Paused { reason, .. } = &release.state {
+        if let Some(Pause { reason, .. }) = release.state.pause() {
             return format!("the release is paused: {}", brief(reason));
         }
         if !release.gates.admits(assignment) {
@@ -139,10 +140,8 @@ impl<S: Seen + ?Sized> Look<'_, S> {
 
     fn in_hand(&self, release: &Release, key: ChildKey, assignment: &Assignment) -> String {
         let what = stage_name(release, assignment);
-        let paused = match &release.state {
-            ReleaseState::Paused { reason, .. } => Some(format!("the release is paused: {}", brief(reason))),
-            _ => None,
-        };
+        let pause = release.state.pause();
+        let paused = pause.map(|pause| format!("the release is paused: {}", brief(&pause.reason)));
         let mut line = match (assignment.stage_status, paused) {
             (StageStatus::SuccessWaiting, Some(paused)) => {
                 format!("is ready to end {what}; {paused}")
@@ -358,7 +357,7 @@ fn gates(release: &Release, now: Now) -> String {
 }
 
 /// What a release waits for; `None` once it is over.
-pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
+pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> {
     let counts = &release.counts;
     Some(match &release.state {
         ReleaseState::Planned if release.asking.is_some() => {
@@ -408,7 +407,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> Option<String> {
         ReleaseState::Paused { .. } if release.is_held() => {
             "is paused by the manager above: it is resumed or aborted there".to_owned()
         }
-        ReleaseState::Paused { reason, .. } => format!("is paused ({reason}): resume or abort it"),
+        ReleaseState::Paused(Pause { reason, .. }) => format!("is paused ({reason}): resume or abort it"),
         ReleaseState::RollingBack { reason, .. } => {
             let children = if counts.awaited == 1 { "child has" } else { "children have" };
             format!("rolls back ({reason}): {} {children} not confirmed it", counts.awaited)

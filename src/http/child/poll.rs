@@ -205,7 +205,7 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
     });
     let hold = match shows_undo {
         // Its turn is that of the undo, and says nothing of what it has in hand beside it.
-        Some((key, true)) => ctx.engine.query(PATIENCE, move |state| turn::held(state, key)).await?,
+        Some((key, true)) => ctx.engine.read(PATIENCE, move |state| turn::held(state, key)).await?,
         _ => held(ctx, &answer.id),
     };
     let key = shows_undo.filter(|_| manager.answers).map(|(key, _)| key);

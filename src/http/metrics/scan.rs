@@ -6,7 +6,7 @@ use crate::Context;
 use engine::EngineError;
 use heart::release::{
     assignment::Assignment,
-    state::{Counts, Release, State},
+    state::{Counts, Release, Snapshot},
     turn,
 };
 use model::{ChildKey, ChildStatus, Now, ReleaseKey};
@@ -43,7 +43,7 @@ pub async fn releases(ctx: &Context) -> Result<Vec<ReleaseNumbers>, EngineError>
     let mut at: Option<Cursor> = Some((ReleaseKey(0), None));
     while let Some(from) = at {
         let now = ctx.engine.clock().now();
-        let (part, next) = ctx.engine.query(SCRAPE_PATIENCE, move |state| slice(state, from, now)).await?;
+        let (part, next) = ctx.engine.read(SCRAPE_PATIENCE, move |state| slice(state, from, now)).await?;
         for numbers in part {
             match found.last_mut().filter(|last| last.id == numbers.id) {
                 Some(last) => {
@@ -58,7 +58,7 @@ pub async fn releases(ctx: &Context) -> Result<Vec<ReleaseNumbers>, EngineError>
     Ok(found)
 }
 
-fn slice(state: &State, from: Cursor, now: Now) -> (Vec<ReleaseNumbers>, Option<Cursor>) {
+fn slice(state: &Snapshot, from: Cursor, now: Now) -> (Vec<ReleaseNumbers>, Option<Cursor>) {
     let mut found = Vec::new();
     let mut looked = 0;
     let (first, mut after) = from;
@@ -86,7 +86,7 @@ fn slice(state: &State, from: Cursor, now: Now) -> (Vec<ReleaseNumbers>, Option<
     (found, None)
 }
 
-fn is_late(state: &State, release: &Release, child: ChildKey, assignment: &Assignment, now: Now) -> bool {
+fn is_late(state: &Snapshot, release: &Release, child: ChildKey, assignment: &Assignment, now: Now) -> bool {
     let waited = |since: u64| release.at(now).saturating_sub(since) >= LATE_FETCH_MS;
     if let Some(undo) = assignment.pending_undo() {
         return !undo.fetched && waited(undo.since);
@@ -99,7 +99,7 @@ fn is_late(state: &State, release: &Release, child: ChildKey, assignment: &Assig
     waits && waited(assignment.since) && turn::is_offered(state, release.key, child)
 }
 
-fn is_stuck(state: &State, release: &Release, assignment: &Assignment, now: Now) -> bool {
+fn is_stuck(state: &Snapshot, release: &Release, assignment: &Assignment, now: Now) -> bool {
     let half = state.settings.deadlines(&release.strategy).stage_ms / 2;
     assignment.status == ChildStatus::Doing
         && assignment.fetched

@@ -138,7 +138,7 @@ fn changed(value: &Value) -> Vec<Value> {
 #[test]
 fn nothing_that_a_strategy_says_is_overlooked() {
     let mut seen = 0;
-    for (_, text) in crate::strategy::samples() {
+    for (_, text) in crate::texts::samples() {
         let strategy = language::check(&text).strategy.unwrap();
         for other in changed(&serde_json::to_value(&strategy).unwrap()) {
             // A word that is none of a few is no other strategy.

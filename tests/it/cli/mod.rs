@@ -12,6 +12,7 @@ mod samples;
 mod serve;
 mod stream;
 mod tree;
+mod validate;
 mod words;
 
 use std::{

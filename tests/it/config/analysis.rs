@@ -30,7 +30,7 @@ fn providers_and_templates_are_read_from_their_files() {
     assert_eq!(site.templates.names().collect::<Vec<_>>(), ["a", "b"]);
     let block =
         "    analysis: {duration: 10m, interval: 1m, metrics: [{template: {name: b}}]}\n    end_action:\n";
-    let text = crate::strategy::REFERENCE.replacen("    end_action:\n", block, 1);
+    let text = crate::reference::REFERENCE.replacen("    end_action:\n", block, 1);
     assert!(check_at(text.as_bytes(), &site).strategy.is_some());
     let nothing = load("", &[], &[]).unwrap().analysis.site().unwrap();
     assert_eq!((nothing.providers.names().count(), nothing.templates.names().count()), (0, 0));

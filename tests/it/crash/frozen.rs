@@ -115,7 +115,7 @@ impl Story {
     }
 
     fn runs(&self, function: &str) -> Option<Variant> {
-        self.state.children.deployment(ChildKey(0), function).map(|deployment| deployment.variant)
+        self.state.deployment(ChildKey(0), function).map(|deployment| deployment.variant)
     }
 }
 

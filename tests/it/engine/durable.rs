@@ -21,6 +21,7 @@ use language::functions;
 use model::ReleaseId;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
+use store::DeploymentFilter;
 
 const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
@@ -134,7 +135,7 @@ async fn a_release_goes_on_after_a_restart_where_it_stood() {
 
 /// What is in memory of the releases; the bound of the next deadline is found anew.
 async fn releases(manager: &Manager) -> Vec<Release> {
-    let all = manager.engine.query(PATIENCE, |state| state.releases.values().cloned().collect::<Vec<_>>());
+    let all = manager.engine.read(PATIENCE, |state| state.releases.values().cloned().collect::<Vec<_>>());
     let blank = |release| Release { next_deadline: 0, ..release };
     all.await.unwrap().into_iter().map(blank).collect()
 }
@@ -244,10 +245,15 @@ async fn what_an_earlier_build_handed_out_whole_goes_on_as_whole_and_what_was_no
         assert_eq!(post(&manager, "/result", done).await, (200, String::new()));
     }
     assert_eq!(poll(&manager, &children[0]).await.1, "");
-    let runs = manager.engine.query(PATIENCE, |state| {
-        state.children.iter().next().and_then(|(key, _)| state.children.deployment(key, "sieve"))
-    });
-    assert_eq!(runs.await.unwrap().map(|found| found.variant.name()), Some("new"));
+    let child_key = Some(manager.engine.view().child(&children[0]).unwrap().key.0);
+    let of_child = DeploymentFilter {
+        child_key,
+        function: Some("sieve".into()),
+        limit: 10,
+        ..DeploymentFilter::default()
+    };
+    let runs = manager.engine.reader().deployments(&of_child).await.unwrap();
+    assert_eq!(runs.iter().map(|row| row.variant.as_str()).collect::<Vec<_>>(), ["new"]);
     manager.stop().await.unwrap();
 }
 

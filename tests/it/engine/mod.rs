@@ -3,6 +3,7 @@ mod faulty;
 mod history;
 mod recall;
 mod refused;
+mod snapshots;
 mod standstill;
 mod trouble;
 mod waiters;

@@ -12,13 +12,13 @@ fn commands(world: &World) -> u64 {
 
 async fn is_in_memory(world: &World, release: &str) -> bool {
     let release = release.to_owned();
-    let look = world.manager.engine.query(PATIENCE, move |state| state.release_by_id(&release).is_some());
+    let look = world.manager.engine.read(PATIENCE, move |state| state.release_by_id(&release).is_some());
     look.await.unwrap()
 }
 
 async fn has_called_again(world: &World, child: &str) -> bool {
     let child = child.to_owned();
-    let look = world.manager.engine.query(PATIENCE, move |state| {
+    let look = world.manager.engine.read(PATIENCE, move |state| {
         state.children.by_id(&child).is_some_and(|(_, child)| child.called_again)
     });
     look.await.unwrap()

@@ -48,7 +48,7 @@ async fn only_the_command_that_the_store_refuses_fails() {
         }
     }
     let known = engine
-        .query(PATIENCE, |state| {
+        .read(PATIENCE, |state| {
             state.children.iter().map(|(_, child)| child.id.to_string()).collect::<Vec<_>>()
         })
         .await

@@ -42,10 +42,10 @@ async fn agents_are_counted_for_managers_alone_and_only_so_many() {
         let mut again = body.clone();
         again["id"] = json!(id);
         world.post("/poll", &again).await.ok();
-        let counted = move |state: &heart::release::state::State| {
+        let counted = move |state: &heart::release::state::Snapshot| {
             state.children.by_id(&id).map(|(_, child)| child.counted_agents())
         };
-        world.manager.engine.query(std::time::Duration::from_secs(5), counted).await.unwrap().unwrap()
+        world.manager.engine.read(std::time::Duration::from_secs(5), counted).await.unwrap().unwrap()
     };
     let of = |kind: Option<&str>, number: u64| {
         let mut body = json!({"id": "", "geographic_area": area(), "number_of_children": number});
@@ -118,11 +118,11 @@ async fn where_a_child_calls_from_outlives_a_restart_of_the_manager() {
     world.send(from(&world, &id, "198.51.100.1")).await.ok();
     let known = async |world: &World| {
         let id = id.clone();
-        let query = move |state: &heart::release::state::State| {
+        let query = move |state: &heart::release::state::Snapshot| {
             state.children.by_id(&id).and_then(|(_, child)| child.address).map(|address| address.to_string())
         };
         let patience = std::time::Duration::from_secs(5);
-        world.manager.engine.query(patience, query).await.unwrap().unwrap_or_default()
+        world.manager.engine.read(patience, query).await.unwrap().unwrap_or_default()
     };
     assert_eq!(known(&world).await, "198.51.100.1");
     let world = world.restart_with(trust).await;

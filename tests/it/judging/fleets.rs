@@ -147,7 +147,7 @@ impl Hand {
         advance(TURN).await;
         for _ in 0..ROUNDS {
             spawn_blocking(|| thread::sleep(BREATH)).await.unwrap();
-            world.manager.engine.query(PATIENCE, |_| ()).await.unwrap();
+            world.manager.engine.read(PATIENCE, |_| ()).await.unwrap();
         }
     }
 }

@@ -6,7 +6,7 @@ use simulated::Kind;
 
 use super::{Agents, in_state, judged, look_until, registered};
 use crate::{
-    analysis::random::Random,
+    random::Random,
     tree::levels,
     world::{STAGE, World, strategy, summary},
 };

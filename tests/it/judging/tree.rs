@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 
 use super::{Agents, PATIENCE, events, in_state, judged};
 use crate::{
-    analysis::random::Random,
     provider::{real::Server, written::Series},
+    random::Random,
     tree::levels,
     world::World,
 };

@@ -10,7 +10,7 @@ use super::{
     in_state, judged, look_until, registered,
 };
 use crate::{
-    analysis::random::Random,
+    random::Random,
     tree::levels,
     world::{AREA, STAGE, World},
 };

@@ -161,7 +161,7 @@ async fn both_variants(it: &Arc<dyn Provider>) {
     let block = format!(
         "    analysis:\n      duration: 10m\n      interval: 1m\n      metrics:\n        - {{name: latency, provider: it, strategy: CANARY_BASELINE, query: '{QUERY}'}}\n    end_action:\n"
     );
-    let text = crate::strategy::REFERENCE.replacen("    end_action:\n", &block, 1);
+    let text = crate::reference::REFERENCE.replacen("    end_action:\n", &block, 1);
     let strategy = check(&text).strategy.unwrap();
     let (_, analysis) = strategy.analyses().next().unwrap();
     let metric = &analysis.metrics[0];

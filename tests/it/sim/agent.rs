@@ -20,7 +20,7 @@ use super::{
     call::{Request, Response},
     dice::Dice,
 };
-use crate::release::world::numbered;
+use crate::releases::numbered;
 
 const POLL_MS: u64 = 3_000;
 const FIRST_QUESTION_MS: u64 = 5_000;

@@ -9,7 +9,9 @@ use heart::{
         command::{Command, Form, Refusal, Reply, Seen},
         decide,
         gate::Gate,
-        lifecycle, members, rollout, settle,
+        lifecycle, members,
+        pause::PausedBy,
+        rollout, settle,
         state::State,
         waiting_offer,
     },
@@ -217,8 +219,8 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         }
         Flaw::OpensUnproven => {
             for change in changes.iter_mut() {
-                if let Change::Lifecycle(lifecycle::Change::Paused { release, reason, now, .. }) = change
-                    && reason.starts_with("unproven")
+                if let Change::Lifecycle(lifecycle::Change::Paused { release, pause, now }) = change
+                    && pause.by == PausedBy::Unproven
                     && let Some(found) = state.release(*release)
                 {
                     let open = found.gates.stand.waves;

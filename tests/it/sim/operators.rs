@@ -12,7 +12,7 @@ use super::{
     plans,
     world::{Event, World},
 };
-use crate::release::world::submission;
+use crate::releases::submission;
 
 impl World {
     pub(super) fn operate(&mut self) {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::dice::Dice;
-use crate::release::world::{AB, WAIT, strategy_text};
+use crate::releases::{AB, WAIT, strategy_text};
 
 /// The stages of a strategy, as far as it has so many.
 pub const NAMES: [&str; 3] = ["One", "Two", "Three"];

@@ -49,7 +49,7 @@ impl World {
         let paused = releases().any(|r| matches!(r.state, ReleaseState::Paused { .. }));
         let waiting = releases().find(|release| match &release.state {
             ReleaseState::Over { .. } => false,
-            ReleaseState::Paused { reason, .. } => reason.is_empty(),
+            ReleaseState::Paused(pause) => pause.reason.is_empty(),
             // What is paused may hold a child between two offers, and what changes the same functions.
             _ => !paused,
         });

@@ -1,5 +1,7 @@
 //! Folding a change of a run in.
 
+use std::sync::Arc;
+
 use super::{Change, Extended, Metered, Run, Standing, ms, weight};
 use crate::release::state::{Release, State};
 use ::analysis::Verdict;
@@ -41,7 +43,7 @@ impl Release {
     }
 
     fn give_verdict(&mut self, block: u8, verdict: Verdict, why: &str, standing: Standing) {
-        if let Some(run) = self.runs.iter_mut().find(|run| run.block == block) {
+        if let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) {
             run.verdict = Some(verdict);
             why.clone_into(&mut run.why);
             run.standing = standing;
@@ -53,7 +55,7 @@ impl Release {
     /// What was looked at as long as the release took has found nothing against it.
     pub(in crate::release) fn end_analyses(&mut self) {
         let Self { runs, strategy, .. } = self;
-        for run in runs.iter_mut().filter(|run| run.is_open()) {
+        for run in Arc::make_mut(runs).iter_mut().filter(|run| run.is_open()) {
             let block = strategy.analyses().nth(usize::from(run.block));
             let Some((_, analysis)) = block.filter(|(_, analysis)| analysis.duration.is_none()) else {
                 continue;
@@ -81,7 +83,9 @@ impl Release {
     fn extend_run(&mut self, block: u8, extended: Extended, now: Now) {
         let at = self.at(now);
         let delay = self.block(block).map_or(0, |(_, analysis)| ms(analysis.initial_delay));
-        let Some(run) = self.runs.iter_mut().find(|run| run.block == block) else { return };
+        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else {
+            return;
+        };
         if run.verdict.is_none() {
             // What goes on already goes on for longer, from now on.
             let goes_on = run.extended.is_some_and(|extended| extended.begun.is_some());
@@ -102,15 +106,16 @@ impl Release {
     }
 
     fn put_run(&mut self, run: Run) {
-        match self.runs.iter_mut().find(|before| before.block == run.block) {
+        let runs = Arc::make_mut(&mut self.runs);
+        match runs.iter_mut().find(|before| before.block == run.block) {
             Some(before) => *before = run,
-            None => self.runs.push(run),
+            None => runs.push(run),
         }
     }
 
     /// Whoever lets it go on accepts the verdicts that it was paused for.
     pub(in crate::release) fn accept_verdicts(&mut self) {
-        for run in self.runs.iter_mut().filter(|run| run.standing == Standing::Paused) {
+        for run in Arc::make_mut(&mut self.runs).iter_mut().filter(|run| run.standing == Standing::Paused) {
             run.standing = Standing::Accepted;
         }
     }

@@ -40,6 +40,7 @@ use super::{
     gate::Gate,
     lifecycle::{self, roll_back},
     members,
+    pause::{Pause, PausedBy},
     state::{End as ReleaseEnd, Release, ReleaseState, State},
     strata::Key,
 };
@@ -58,7 +59,7 @@ use model::{Now, ReleaseKey};
 const OVERDUE_AFTER_MS: u64 = 15 * 60 * 1_000;
 
 /// How the reason of a release begins that an analysis holds.
-const REASON: &str = "analysis of ";
+pub(super) const REASON: &str = "analysis of ";
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -643,10 +644,10 @@ fn act(
             changes.extend(roll_back(state, release, ending, ReleaseEnd::RolledBack, now));
         }
         Standing::Paused => {
+            let pause = Pause::new(PausedBy::Analysis, reason);
             changes.push(StateChange::Lifecycle(lifecycle::Change::Paused {
                 release: release.key,
-                reason,
-                by_limit: false,
+                pause,
                 now,
             }));
         }

@@ -60,7 +60,7 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
 /// anybody can make up ids. On the machine itself nobody is limited.
 fn may_bring_an_id(state: &State, poll: &Poll) -> bool {
     let address = poll.address.map(for_limits).filter(|address| !address.is_loopback());
-    address.is_none_or(|address| state.children.unproven_from(address) < state.settings.max_adopted)
+    address.is_none_or(|address| state.books.unproven_from(address) < state.settings.max_adopted)
 }
 
 fn call_again(

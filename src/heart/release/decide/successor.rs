@@ -52,8 +52,7 @@ pub(in crate::release) fn succeed(
     if record.kind() != ChildKind::Agent || record.replaced.is_some() || was_replaced(state, newcomer) {
         return Vec::new();
     }
-    let others: Vec<ChildKey> =
-        state.children.at_place_of(record).filter(|child| *child != newcomer).collect();
+    let others: Vec<ChildKey> = state.books.at_place_of(record).filter(|child| *child != newcomer).collect();
     if others.iter().any(|child| is_live(state, seen, *child, now)) {
         return Vec::new();
     }
@@ -85,7 +84,7 @@ pub(in crate::release) struct Looked {
 
 /// Looks again at the children of which that is due.
 pub(in crate::release) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
-    let due = state.children.rechecks(now.served_ms);
+    let due = state.books.rechecks(now.served_ms);
     let mut all = Looked { done: Vec::new(), again: Vec::new(), changes: Vec::new() };
     let mut taken = BTreeSet::new();
     for recheck in due.take(MAX_RECHECKS_PER_TICK) {
@@ -170,7 +169,7 @@ pub(in crate::release) fn now_there(state: &State, old: ChildKey) -> Option<Chil
         let other = state.children.get(*child).filter(|_| *child > old && is_free(state, *child));
         other.is_some_and(|other| may_follow(state, record, other))
     };
-    let mut later = state.children.at_place_of(record).filter(is_later);
+    let mut later = state.books.at_place_of(record).filter(is_later);
     let found = later.next()?;
     later.next().is_none().then_some(found)
 }
@@ -191,7 +190,7 @@ pub(in crate::release) fn heir(state: &State, old: ChildKey) -> Option<ChildKey>
 /// The only one who calls from the place of a silent child, if that one came later, and the child was not heard since.
 fn alone_at_place_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
     let record = state.children.get(old)?;
-    let others = state.children.at_place_of(record).filter(|child| *child != old);
+    let others = state.books.at_place_of(record).filter(|child| *child != old);
     let mut live = others.filter(|child| is_live(state, seen, *child, now));
     let newcomer = live.next().filter(|_| live.next().is_none()).filter(|newcomer| *newcomer > old)?;
     let other = state.children.get(newcomer).filter(|_| is_free(state, newcomer))?;

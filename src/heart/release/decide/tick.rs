@@ -70,7 +70,7 @@ struct Expired {
 
 fn expired(state: &State, seen: &dyn Seen, now: Now) -> Expired {
     let mut expired = Expired::default();
-    let due = state.children.expiring(now.served_ms);
+    let due = state.books.expiring(now.served_ms);
     for (at, key) in due.take(MAX_DUE_PER_TICK) {
         steps::take(1);
         expired.gone.push((at, key));

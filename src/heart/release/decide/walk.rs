@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
             }
             _ => None,
         });
-        let said = said.or_else(|| self.state.children.deployment(self.child, name));
+        let said = said.or_else(|| self.state.deployment(self.child, name));
         if said != Some(Deployment { release, variant }) {
             self.changes.push(Change::Members(members::Change::Deployed {
                 child: self.child,
@@ -190,7 +190,7 @@ pub(in crate::release) fn not_changed_later(
             })
         };
         let open = state.children.get(child).map(|child| child.open.as_slice()).unwrap_or_default();
-        state.children.deployment(child, name).is_some_and(|found| release.is_before(found.release))
+        state.deployment(child, name).is_some_and(|found| release.is_before(found.release))
             || open.iter().filter(|key| release.is_before(**key)).any(began)
     };
     functions.iter().filter(|function| !changed_later(*function)).fold(FunctionSet::EMPTY, FunctionSet::with)

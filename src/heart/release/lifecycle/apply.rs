@@ -17,10 +17,10 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
     match change {
         Change::Submitted { release, submitted, now } => state.submit(*release, submitted, *now),
         Change::Started { release, membership, now } => state.start(*release, membership, *now),
-        Change::Paused { release, reason, by_limit, now } => state.with_release(*release, |release| {
+        Change::Paused { release, pause, now } => state.with_release(*release, |release| {
             release.clock.pause(*now);
             release.asking = None;
-            release.state = ReleaseState::Paused { reason: reason.clone(), by_limit: *by_limit };
+            release.state = ReleaseState::Paused(pause.clone());
         }),
         Change::Resumed { release, now } => state.resume(*release, *now),
         Change::Aborted { release, why, end, now } => {
@@ -70,11 +70,11 @@ impl State {
     fn submit(&mut self, key: ReleaseKey, submitted: &Submitted, now: Now) {
         self.next_release = self.next_release.max(key.0 + 1);
         self.known.insert(submitted.id.clone(), Known { key, digest: submitted.digest });
-        self.releases.insert(key, Release::new(key, submitted, now));
+        self.shared.releases.insert(key, Release::new(key, submitted, now));
     }
 
     fn resume(&mut self, key: ReleaseKey, now: Now) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         if release.deferred {
             // Nobody has begun it: whether its turn has come is seen to after this.
             release.deferred = false;
@@ -83,7 +83,7 @@ impl State {
         let level = release.gates.stand.level;
         release.clock.resume(now);
         release.gates.stand.waived |= release.is_unproven();
-        if let ReleaseState::Paused { by_limit: true, .. } = release.state {
+        if release.state.pause().is_some_and(|pause| pause.by.is_limit()) {
             release.accepted = release.counts.bad();
         }
         release.accept_verdicts();
@@ -93,7 +93,7 @@ impl State {
 
     fn start(&mut self, key: ReleaseKey, membership: &Membership, now: Now) {
         self.overtake(key);
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let Membership { members, excluded, waves, managers, lacks, left_out } = membership;
         release.state = ReleaseState::Running;
         release.asking = None;
@@ -132,12 +132,12 @@ impl State {
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let soonest = |part| deadline::soonest(part, deadlines, &release.strategy, &release.gates);
         release.next_deadline = release.assignments.values().map(soonest).min().unwrap_or(ReleaseMs::MAX);
         for child in members.iter() {
             // A release that waited in the queue may start after one that was submitted later.
-            self.children.take_part(*child, key);
+            self.shared.children.take_part(*child, key);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::release::{
-    assignment::FunctionSet, ending::Ending, manager::Planned, state::End, upstream::Upstream,
+    assignment::FunctionSet, ending::Ending, manager::Planned, pause::Pause, state::End, upstream::Upstream,
 };
 use language::Strategy;
 use model::{ChildKey, Exclusion, Now, ReleaseId, ReleaseKey};
@@ -56,9 +56,7 @@ pub enum Change {
     },
     Paused {
         release: ReleaseKey,
-        reason: String,
-        /// Too many children ended badly; to go on is to accept that.
-        by_limit: bool,
+        pause: Pause,
         now: Now,
     },
     Resumed {

@@ -18,8 +18,8 @@ use crate::release::{
     ending::{Cause, Ending},
     lifecycle,
     offer::MAX_ATTEMPT,
+    pause::{Pause, PausedBy},
     state::{End, Release, ReleaseState, State},
-    upstream::HELD,
 };
 use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome};
 
@@ -44,35 +44,28 @@ fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
     let Some((id, known)) = state.known.get_key_value(id) else {
         return Err(Refusal::UnknownRelease(id.to_owned()));
     };
-    if state.find(known.key).is_some() || state.children.run_what_is_of(known.key) {
+    if state.find(known.key).is_some() || state.is_deployed(known.key) {
         return Ok(Decision::unchanged(Reply::Done));
     }
     let removed = Change::Lifecycle(lifecycle::Change::Removed { release: known.key, id: id.clone() });
     Ok(Decision::new(vec![removed], Reply::Done))
 }
 
-pub(in crate::release) fn pause(
-    state: &State,
-    id: &str,
-    reason: &str,
-    now: Now,
-) -> Result<Decision, Refusal> {
+fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
+    let paused = || {
+        let pause = Pause::new(PausedBy::Operator, reason);
+        Decision::new(
+            vec![Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now })],
+            Reply::Done,
+        )
+    };
     match release.state {
         // Paused from above alone, it would go on when it goes on there.
-        ReleaseState::Paused { .. } if release.is_held() && reason != HELD => {
-            let (release, reason) = (release.key, reason.to_owned());
-            let change =
-                Change::Lifecycle(lifecycle::Change::Paused { release, reason, by_limit: false, now });
-            Ok(Decision::new(vec![change], Reply::Done))
-        }
+        ReleaseState::Paused { .. } if release.is_held() => Ok(paused()),
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
             another_fact(release)?;
-            let (release, reason) = (release.key, reason.to_owned());
-            Ok(Decision::new(
-                vec![Change::Lifecycle(lifecycle::Change::Paused { release, reason, by_limit: false, now })],
-                Reply::Done,
-            ))
+            Ok(paused())
         }
         ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
         _ => Err(wrong(release, "only a running release can be paused")),
@@ -81,12 +74,12 @@ pub(in crate::release) fn pause(
 
 fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    match release.state {
+    match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
         // Paused by both: what was paused here goes on when it goes on there.
-        ReleaseState::Paused { by_limit, .. } if release.is_held_above() => {
-            let (release, reason) = (release.key, HELD.to_owned());
-            let change = Change::Lifecycle(lifecycle::Change::Paused { release, reason, by_limit, now });
+        ReleaseState::Paused(pause) if release.is_held_above() => {
+            let pause = Pause::above(pause.by.is_limit());
+            let change = Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now });
             Ok(Decision::new(vec![change], Reply::Done))
         }
         ReleaseState::Paused { .. } => Ok(Decision::new(
@@ -246,7 +239,7 @@ pub(in crate::release) fn goes_on_as_another(
 
 fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> bool {
     let later = |child: ChildKey, function: &str| {
-        state.children.deployment(child, function).is_some_and(|found| release.is_before(found.release))
+        state.deployment(child, function).is_some_and(|found| release.is_before(found.release))
     };
     children.iter().any(|child| release.strategy.functions.iter().any(|f| later(*child, &f.name)))
 }

@@ -9,6 +9,6 @@ mod submit;
 pub(super) use apply::apply;
 pub use change::{Change, Membership, Submitted};
 pub use command::Command;
-pub(super) use decide::{decide, goes_on_as_another, pause, retry, roll_back};
+pub(super) use decide::{decide, goes_on_as_another, retry, roll_back};
 pub(super) use submit::lacks_of;
 pub use submit::membership;

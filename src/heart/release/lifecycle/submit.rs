@@ -13,7 +13,7 @@ use crate::{
         lifecycle::{self, Membership, Submitted},
         manager::Planned,
         offer::OfferName,
-        state::{End, Release, ReleaseState, State},
+        state::{End, Release, ReleaseState, Snapshot, State},
         turnout::{self, Turnouts},
     },
 };
@@ -100,9 +100,9 @@ fn check(state: &State, submitted: &Submitted, key: ReleaseKey) -> Result<(), Re
 
 fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Outlook {
     // Nobody was noticed, and nobody is silent.
-    let plan = plan::plan(strategy, state);
+    let plan = plan::plan(strategy, &state.shared);
     Outlook {
-        advice: plan::advise(strategy, state, &plan),
+        advice: plan::advise(strategy, &state.shared, &plan),
         participants: plan.members.len() as u32,
         excluded: excluded(&plan),
         waits_for: state.goes_before(strategy, key, now).map(|release| release.id.clone()).collect(),
@@ -129,7 +129,7 @@ pub fn membership(
     let silent_after_ms = strategy.rollout.as_ref().map_or(u64::MAX, Rollout::silent_after_ms);
     let turnout =
         |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, silent_after_ms, child, now);
-    let plan = plan::plan_of(strategy, state, turnout);
+    let plan = plan::plan_of(strategy, &state.shared, turnout);
     let excluded = excluded(&plan);
     let waves = waves(&plan);
     let managers = managers(state, &plan);
@@ -174,7 +174,7 @@ fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned
 }
 
 /// What one child does not run.
-pub(in crate::release) fn lacks_of(state: &State, release: &Release, child: ChildKey) -> FunctionSet {
+pub(in crate::release) fn lacks_of(state: &Snapshot, release: &Release, child: ChildKey) -> FunctionSet {
     let is_manager = state.children.get(child).is_some_and(|record| record.kind() == ChildKind::Rm);
     match plan::fit(&release.strategy, state, None, child) {
         Some(Ok(part)) if !is_manager => FunctionSet(part.lacks(&release.strategy)),

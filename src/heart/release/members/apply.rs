@@ -49,7 +49,7 @@ impl State {
         lacks: FunctionSet,
         now: Now,
     ) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
         let alone = matches!(order, Some(Order::LocationSequential { .. }));
         let old = instead_of.and_then(|old| release.assignments.get(&old));
@@ -58,7 +58,7 @@ impl State {
         // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
         let is_late = instead_of.is_none() && wave < release.gates.stand.waves;
         let joined = if is_late { release.gates.stand.level.saturating_add(1) } else { 0 };
-        let manager = self.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+        let manager = self.shared.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
         if let Some(record) = manager {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);
@@ -72,15 +72,15 @@ impl State {
         newcomer.rare.change(|rare| rare.joined = Some(joined));
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(&newcomer, deadlines, &release.strategy, &release.gates);
         release.due_by(soonest);
         release.assignments.insert(child, newcomer);
-        self.children.take_part(child, key);
+        self.shared.children.take_part(child, key);
     }
 
     fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         if let Step::StandsInFor { .. } = step
             && !release.assignments.contains_key(&child)
         {
@@ -88,14 +88,14 @@ impl State {
             let stand_in = Assignment::stand_in(at, release.facts.len() as u16);
             release.counts.add(&stand_in, &release.gates);
             release.assignments.insert(child, stand_in);
-            self.children.take_part(child, key);
+            self.shared.children.take_part(child, key);
         }
         let Some(assignment) = release.assignments.get_mut(&child) else { return };
         release.counts.remove(assignment, &release.gates);
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
         release.due_by(soonest);
         // Who tries again is no fault any more.
@@ -117,9 +117,10 @@ impl State {
     }
 
     fn deploy(&mut self, child: ChildKey, release: ReleaseKey, function: usize, variant: Variant) {
-        let found = self.releases.get(&release).and_then(|found| found.strategy.functions.get(function));
+        let found =
+            self.shared.releases.get(&release).and_then(|found| found.strategy.functions.get(function));
         if let Some(function) = found {
-            self.children.deploy(child, &function.name, Deployment { release, variant });
+            self.books.deploy(child, &function.name, Deployment { release, variant });
         }
     }
 }

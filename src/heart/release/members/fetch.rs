@@ -17,7 +17,7 @@ use crate::{
         lifecycle::lacks_of,
         manager::{FEATURE_RETRY, Manager, Planned},
         offer::{OfferKind, OfferName, Piece},
-        state::{Release, ReleaseState, State},
+        state::{Release, ReleaseState, Snapshot, State},
         turn,
     },
 };
@@ -44,7 +44,7 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: N
 
 /// The offer that a child is handed, or would be handed first in a release that has not begun; and nothing changes by
 /// this. `Err` says why there is none.
-pub fn peek(state: &State, release: &Release, child: ChildKey) -> Result<Offer, NoOffer> {
+pub fn peek(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Offer, NoOffer> {
     let assignment = match release.assignments.get(&child) {
         Some(assignment) => Cow::Borrowed(assignment),
         None if release.state == ReleaseState::Planned => Cow::Owned(would_be(state, release, child)?),
@@ -73,7 +73,7 @@ pub enum NoOffer {
 }
 
 /// The part of a child in a release that starts now.
-fn would_be(state: &State, release: &Release, child: ChildKey) -> Result<Assignment, NoOffer> {
+fn would_be(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Assignment, NoOffer> {
     let strategy = &release.strategy;
     let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
     let cover = area.map(|area| state.children.areas().cover(&area.polygons()));
@@ -93,7 +93,7 @@ fn would_be(state: &State, release: &Release, child: ChildKey) -> Result<Assignm
 }
 
 fn offer_of(
-    state: &State,
+    state: &Snapshot,
     release: &Release,
     child: ChildKey,
     assignment: &Assignment,

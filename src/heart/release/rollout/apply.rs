@@ -71,7 +71,7 @@ impl Release {
 impl State {
     /// Costs as much as there are members in the waves that open.
     fn open_waves(&mut self, key: ReleaseKey, to: u32, now: Now) {
-        let Some(release) = self.releases.get_mut(&key) else { return };
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let before = release.gates.clone();
         let at = release.at(now);
         let stand = &mut release.gates.stand;
@@ -85,7 +85,7 @@ impl State {
         if !matches!(release.state, ReleaseState::Paused { .. }) {
             release.state = ReleaseState::Running;
         }
-        let deadlines = self.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
         let mut due = ReleaseMs::MAX;
         for child in release.turns.between(before.stand.waves, to + 1) {
             let Some(assignment) = release.assignments.get_mut(child) else { continue };

@@ -6,7 +6,10 @@ mod counts;
 mod release;
 mod standing;
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::{Deref, DerefMut},
+};
 
 pub use counts::{Bad, Counts};
 pub use release::{Release, Sweep};
@@ -15,8 +18,8 @@ pub use standing::{End, ReleaseClock, ReleaseState};
 /// Whoever reads a release from a store makes one; nothing of it is stored.
 pub use crate::plan::KeptCover;
 
-use super::{assignment::Assignment, schedule::Schedule, settings::Settings};
-use crate::children::Children;
+use super::{assignment::Assignment, releases::Releases, schedule::Schedule, settings::Settings};
+use crate::children::{Books, Child, Children, Deployment};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
 /// What is remembered of every release, over or not.
@@ -26,40 +29,80 @@ pub struct Known {
     pub digest: [u8; 32],
 }
 
-/// Everything. See the module's text.
-#[derive(Debug, Default)]
-pub struct State {
+/// What readers see of the state: the children, and where each stands in the releases that are not over.
+///
+/// A clone is a snapshot. It costs next to nothing and shares everything with the state, which copies what it changes
+/// for as long as somebody holds the snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
     pub settings: Settings,
     pub children: Children,
     /// Those that are not over, and those with undos that are not confirmed.
-    pub releases: BTreeMap<ReleaseKey, Release>,
-    /// Every release ever.
-    pub known: HashMap<ReleaseId, Known>,
+    pub releases: Releases,
     pub next_release: u32,
-    /// Releases that left memory and were not taken note of yet.
-    pub(in crate::release) closed: BTreeMap<ReleaseKey, Release>,
     /// Commands so far.
     pub decided: u64,
-    /// How many they were when a release left memory last.
+}
+
+impl Snapshot {
+    pub fn release(&self, key: ReleaseKey) -> Option<&Release> {
+        self.releases.get(&key)
+    }
+
+    /// A release in memory, by id. Looks through those that are.
+    pub fn release_by_id(&self, id: &str) -> Option<&Release> {
+        self.releases.values().find(|release| release.id.as_str() == id)
+    }
+
+    pub fn assignment(&self, release: ReleaseKey, child: ChildKey) -> Option<&Assignment> {
+        self.releases.get(&release)?.assignments.get(&child)
+    }
+}
+
+/// Everything: what readers see, to which it derefs, and the books of the one who decides. See the module's text.
+#[derive(Debug, Default)]
+pub struct State {
+    pub(in crate::release) shared: Snapshot,
+    /// What is kept of the children for whoever decides.
+    pub(in crate::release) books: Books,
+    /// Every release ever.
+    pub known: HashMap<ReleaseId, Known>,
+    /// Releases that left memory and were not taken note of yet.
+    pub(in crate::release) closed: BTreeMap<ReleaseKey, Release>,
+    /// How many commands there were when a release left memory last.
     pub(in crate::release) last_left: u64,
     /// When what of `releases` is to be looked at.
     pub(in crate::release) schedule: Schedule,
 }
 
+impl Deref for State {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        &self.shared
+    }
+}
+
+impl DerefMut for State {
+    fn deref_mut(&mut self) -> &mut Snapshot {
+        &mut self.shared
+    }
+}
+
 impl State {
     pub fn new(settings: Settings) -> Self {
-        Self { settings, ..Self::default() }
+        Self { shared: Snapshot { settings, ..Snapshot::default() }, ..Self::default() }
     }
 
-    pub fn release(&self, key: ReleaseKey) -> Option<&Release> {
-        self.releases.get(&key)
+    /// What readers see, as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.clone()
     }
 
     /// The serving time at which a tick has something to look at: the next deadline of a release whose clock runs, the
     /// start of one, or the next child that may be a ghost or another's successor. It may have passed.
     pub fn next_due(&self, now: Now) -> Option<u64> {
-        let looks = self.children.next_due().into_iter();
-        looks.chain(self.schedule.next(now)).min()
+        self.books.next_due().into_iter().chain(self.schedule.next(now)).min()
     }
 
     /// A release that is in memory, or left it just now.
@@ -72,14 +115,31 @@ impl State {
         self.releases.get(&self.known.get(id)?.key)
     }
 
-    pub fn assignment(&self, release: ReleaseKey, child: ChildKey) -> Option<&Assignment> {
-        self.releases.get(&release)?.assignments.get(&child)
+    /// Whether any child runs what this release left it with.
+    pub fn is_deployed(&self, release: ReleaseKey) -> bool {
+        self.books.are_deployed_of(release)
+    }
+
+    /// What `child` runs of `function`, as far as is known.
+    pub fn deployment(&self, child: ChildKey, function: &str) -> Option<Deployment> {
+        self.books.deployment(child, function)
+    }
+
+    /// Takes in what the store says of a deployment.
+    pub fn hold_deployment(&mut self, child: ChildKey, function: &str, deployment: Deployment) {
+        self.books.deploy(child, function, deployment);
+    }
+
+    /// Takes a child in; from the store also those that are no newcomers any more.
+    pub fn hold_child(&mut self, key: ChildKey, record: Child) {
+        self.books.hold(&mut self.shared.children, key, record);
     }
 
     /// Notes which children are to be looked at again, of all who are there; after a start.
     pub fn recheck_all(&mut self, served_ms: u64) {
-        let parts = self.releases.values().flat_map(|release| release.assignments.iter());
+        let Snapshot { releases, children, settings, .. } = &self.shared;
+        let parts = releases.values().flat_map(|release| release.assignments.iter());
         let debtors = parts.filter(|(_, part)| part.owes_overdue()).map(|(child, _)| *child);
-        self.children.recheck_all(debtors, self.settings.absence, served_ms);
+        self.books.recheck_all(children, debtors, settings.absence, served_ms);
     }
 }

@@ -67,7 +67,7 @@ pub struct Release {
     /// What has been accepted of the children that ended badly: by resuming after a limit was passed.
     pub accepted: Bad,
     /// The latest run of each block of analysis that has begun.
-    pub runs: Vec<Run>,
+    pub runs: Arc<Vec<Run>>,
     /// When its stages were, in the order in which they began.
     pub times: Vec<Timed>,
     /// Members and stand-ins.
@@ -123,7 +123,7 @@ impl Release {
             turns: Turns::default(),
             gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
             accepted: Bad::default(),
-            runs: Vec::new(),
+            runs: Arc::default(),
             times: Vec::new(),
             assignments: Assignments::default(),
             counts: Counts::default(),

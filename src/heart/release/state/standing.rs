@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::release::assignment::ReleaseMs;
+use crate::release::{assignment::ReleaseMs, pause::Pause};
 use model::Now;
 
 /// How a release ended.
@@ -52,11 +52,7 @@ pub enum End {
 pub enum ReleaseState {
     Planned,
     Running,
-    Paused {
-        reason: String,
-        /// Too many children ended badly; to go on is to accept that.
-        by_limit: bool,
-    },
+    Paused(Pause),
     AwaitingApproval {
         /// What for, in words.
         what: String,
@@ -111,6 +107,17 @@ impl ReleaseState {
 
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Over { .. })
+    }
+
+    pub const fn pause(&self) -> Option<&Pause> {
+        match self {
+            Self::Paused(pause) => Some(pause),
+            Self::Planned
+            | Self::Running
+            | Self::AwaitingApproval { .. }
+            | Self::RollingBack { .. }
+            | Self::Over { .. } => None,
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the manager above asks for: that a stage ends, that the next wave begins, that a release is taken back.
 
-use super::{Command, HELD};
+use super::Command;
 use crate::release::{
     change::Change,
     command::{Decision, Refusal, Reply, Seen},
-    decide::checks::find,
+    decide::checks::{another_fact, find},
     ending::{Cause, Ending},
     gate::Gate,
     lifecycle::{self, roll_back},
+    pause::Pause,
     rollout, stages,
     state::{End, Release, ReleaseState, State},
     turnout::Turnouts,
@@ -93,7 +94,9 @@ fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refus
     }
     let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
     if hold && is_going {
-        changes.extend(lifecycle::pause(state, id, HELD, now)?.changes);
+        another_fact(release)?;
+        let pause = Pause::above(false);
+        changes.push(Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now }));
     } else if !hold && release.is_held() {
         changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
     }

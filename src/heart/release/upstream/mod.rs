@@ -32,6 +32,7 @@ use super::{
     change::Change as StateChange,
     gate::Gate,
     manager::Agents,
+    pause::PausedBy,
     state::{End, Release, ReleaseState, State},
     strata::{counted, one_form},
     summary::{Histogram, Reported, Summary, Times},
@@ -70,9 +71,6 @@ pub struct Said {
     pub recounts: u32,
 }
 
-/// The reason of a pause that the parent asked for.
-pub const HELD: &str = "the manager above paused it";
-
 /// After a failure no later stage is reported.
 const ALL_REPORTED: u8 = u8::MAX;
 
@@ -95,9 +93,11 @@ pub struct Waiting {
 }
 
 impl Release {
-    /// Paused because the parent said so, and nobody here.
+    /// Paused because the parent said so, and nobody here. A release without a parent is nobody else's to resume, also where
+    /// an earlier build stored those words of it.
     pub fn is_held(&self) -> bool {
-        matches!(&self.state, ReleaseState::Paused { reason, .. } if self.upstream.is_some() && reason == HELD)
+        let by_parent = self.state.pause().is_some_and(|pause| matches!(pause.by, PausedBy::Above { .. }));
+        by_parent && self.upstream.is_some()
     }
 
     /// Whether the parent's own release is paused, whatever is paused here.

@@ -53,7 +53,7 @@ pub(super) async fn handle(
 /// Keeps the labels of a child within bounds. Two calls at once may go over by one, which does no harm.
 async fn refuse_one_more(ctx: &Context, id: &str, key: &str) -> Result<(), Problem> {
     let (id, key) = (id.to_owned(), key.to_owned());
-    let full = ctx.engine.query(PATIENCE, move |state| {
+    let full = ctx.engine.read(PATIENCE, move |state| {
         let labels = state.children.by_id(&id).and_then(|(_, child)| child.labels.as_ref());
         labels.is_some_and(|labels| labels.len() >= MAX_LABELS && !labels.contains_key(&key))
     });

@@ -24,7 +24,7 @@ pub(super) async fn handle(
 pub(super) async fn child(ctx: &Context, id: &str) -> Result<Child, Problem> {
     let (view, now) = (Arc::clone(ctx.engine.view()), ctx.engine.clock().now());
     let wanted = id.to_owned();
-    let found = ctx.engine.query(PATIENCE, move |state| {
+    let found = ctx.engine.read(PATIENCE, move |state| {
         let (key, record) = state.children.by_id(&wanted)?;
         let look = Look { state, seen: view.as_ref(), now, since: view.listening_since() };
         Some((questions::children::child(&look, key, record), record.area.clone()))

@@ -9,7 +9,7 @@ use heart::{
     release::{
         command::Seen,
         prospect::Reporting,
-        state::State,
+        state::Snapshot,
         turnout::{self, Turnouts},
     },
 };
@@ -75,7 +75,7 @@ impl Planned {
 
 /// `told`: what managers below say of who can take part, and those that say nothing.
 pub fn plan(
-    state: &State,
+    state: &Snapshot,
     seen: &dyn Seen,
     strategy: &Strategy,
     asked: &Asked,
@@ -138,7 +138,7 @@ pub fn plan(
 }
 
 /// Agents of whose stages, or of whose managers' stages, there are reports while they go on.
-fn reporting(state: &State, plan: &Plan) -> Reporting {
+fn reporting(state: &Snapshot, plan: &Plan) -> Reporting {
     let mut found = Reporting::default();
     for (key, turnout) in plan.members.iter().zip(&plan.turnouts) {
         let profile = state.children.get(*key).and_then(|child| child.profile.as_deref());
@@ -150,7 +150,7 @@ fn reporting(state: &State, plan: &Plan) -> Reporting {
 }
 
 /// Who takes no part for a reason that nobody would look for.
-fn without_surface(state: &State, strategy: &Strategy) -> Option<WithoutSurface> {
+fn without_surface(state: &Snapshot, strategy: &Strategy) -> Option<WithoutSurface> {
     strategy.target.as_ref()?.area.as_ref()?;
     let mut found = WithoutSurface::default();
     for child in state.children.areas().without_surface() {
@@ -172,7 +172,7 @@ fn partial(strategy: &Strategy, plan: &Plan) -> u32 {
 /// Most managers that are named.
 const MAX_MANAGERS_NAMED: usize = 100;
 
-fn not_asked(state: &State, managers: &[ChildKey]) -> Vec<String> {
+fn not_asked(state: &Snapshot, managers: &[ChildKey]) -> Vec<String> {
     let ids = managers.iter().filter_map(|key| Some(state.children.get(*key)?.id.to_string()));
     ids.take(MAX_MANAGERS_NAMED).collect()
 }
@@ -182,7 +182,7 @@ pub fn silent_after_ms(strategy: &Strategy) -> u64 {
 }
 
 /// Managers below that would take part: those that can be asked who of their agents can, and those that can't.
-pub fn managers(state: &State, strategy: &Strategy) -> (Vec<ChildKey>, Vec<ChildKey>) {
+pub fn managers(state: &Snapshot, strategy: &Strategy) -> (Vec<ChildKey>, Vec<ChildKey>) {
     let of_kind =
         state.children.iter().filter(|(_, child)| child.kind() == ChildKind::Rm && child.agents > 0);
     let managers: Vec<ChildKey> = of_kind.map(|(key, _)| key).collect();
@@ -220,14 +220,14 @@ const fn order(order: &Order) -> &'static str {
 
 /// Children of a plan, one by one.
 struct Listing<'a> {
-    state: &'a State,
+    state: &'a Snapshot,
     strategy: &'a Strategy,
     plan: &'a Plan,
     cover: Option<Cover>,
 }
 
 impl<'a> Listing<'a> {
-    fn new(state: &'a State, strategy: &'a Strategy, plan: &'a Plan) -> Self {
+    fn new(state: &'a Snapshot, strategy: &'a Strategy, plan: &'a Plan) -> Self {
         let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
         let cover = area.map(|area| state.children.areas().cover(&area.polygons()));
         Self { state, strategy, plan, cover }

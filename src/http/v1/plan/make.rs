@@ -89,8 +89,8 @@ pub(super) async fn handle(
         let (strategy, view) = (Arc::clone(&strategy), Arc::clone(ctx.engine.view()));
         let now = ctx.engine.clock().now();
         let plan =
-            move |state: &state::State| form::plan(state, view.as_ref(), &strategy, &asked, &told, now);
-        ctx.engine.query(PATIENCE, plan).await?
+            move |state: &state::Snapshot| form::plan(state, view.as_ref(), &strategy, &asked, &told, now);
+        ctx.engine.read_apart(PATIENCE, plan).await?
     };
     // With the first page; those that follow only list children.
     let history = match &asked.after {
@@ -122,7 +122,8 @@ pub(super) async fn handle(
 /// What managers below say of who can take part, and those of them that say nothing.
 async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
     let planned = Arc::clone(strategy);
-    let (able, unable) = ctx.engine.query(PATIENCE, move |state| form::managers(state, &planned)).await?;
+    let (able, unable) =
+        ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
     let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
     let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
     unheard.extend(unable);

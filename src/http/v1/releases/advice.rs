@@ -14,7 +14,7 @@ pub async fn ask(
     places: &Places,
 ) -> Result<Vec<Diagnostic>, EngineError> {
     let asked = Arc::clone(strategy);
-    let advice = ctx.engine.query(PATIENCE, move |state| {
+    let advice = ctx.engine.read_apart(PATIENCE, move |state| {
         let planned = plan::plan(&asked, state);
         plan::advise(&asked, state, &planned)
     });

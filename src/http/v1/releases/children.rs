@@ -17,7 +17,7 @@ use crate::{
 use engine::view::View;
 use heart::release::{
     assignment::Assignment,
-    state::{Release, State as Known},
+    state::{Release, Snapshot},
     waits::Look,
 };
 use language::Strategy;
@@ -130,7 +130,7 @@ async fn slice(
     let (wanted, wanted_id) = (filter.clone(), id.to_owned());
     let in_memory = ctx
         .engine
-        .query(PATIENCE, move |state| {
+        .read(PATIENCE, move |state| {
             let release = state.release_by_id(&wanted_id)?;
             Some(take(state, &view, now, release, after, limit, &wanted))
         })
@@ -141,7 +141,7 @@ async fn slice(
     let part = ctx.engine.past(id, after, page::MAX_LIMIT).await?;
     let part = part.ok_or_else(|| Problem::unknown_release(id))?;
     let (view, wanted) = (Arc::clone(ctx.engine.view()), filter.clone());
-    let found = ctx.engine.query(PATIENCE, move |state| {
+    let found = ctx.engine.read(PATIENCE, move |state| {
         let mut slice = take(state, &view, now, &part.release, after, limit, &wanted);
         slice.next = slice.next.or(part.next);
         slice
@@ -150,7 +150,7 @@ async fn slice(
 }
 
 fn take(
-    state: &Known,
+    state: &Snapshot,
     view: &View,
     now: Now,
     release: &Release,

@@ -9,7 +9,8 @@ use heart::release::{
     assignment::{Dated, Fact},
     ending::Ending,
     manager::Agents,
-    state::{Counts, End, Release, ReleaseState, State},
+    pause::Pause,
+    state::{Counts, End, Release, ReleaseState, Snapshot},
     waits,
 };
 use language::{StageKind, Strategy};
@@ -18,7 +19,7 @@ use store::rows::{AnalysisRunRow, ReleaseRow};
 use wire::api;
 
 /// A release in memory.
-pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
+pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
     api::Release {
         id: release.id.to_string(),
         name: release.strategy.name.clone(),
@@ -39,7 +40,7 @@ pub fn release(state: &State, release: &Release, now: Now) -> api::Release {
 }
 
 /// A release in memory, with its strategy.
-pub fn detail(state: &State, found: &Release, now: Now) -> api::ReleaseDetail {
+pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail {
     let mut stages = stages(&found.strategy, found.upstream.is_some());
     mark_skipped(&mut stages, &found.facts);
     for assignment in found.assignments.values() {
@@ -127,7 +128,7 @@ const UNTESTED: &str = "no agent got the calls that its test needs, so nothing i
 
 fn reason(state: &ReleaseState, ending: Option<&Ending>) -> Option<String> {
     match state {
-        ReleaseState::Paused { reason, .. } | ReleaseState::RollingBack { reason, .. } => {
+        ReleaseState::Paused(Pause { reason, .. }) | ReleaseState::RollingBack { reason, .. } => {
             Some(reason.clone())
         }
         ReleaseState::AwaitingApproval { what, .. } => Some(what.clone()),

@@ -51,7 +51,7 @@ pub(super) async fn handle(
     let now = ctx.engine.clock().now();
     let mut in_memory: HashMap<ReleaseKey, Release> = ctx
         .engine
-        .query(PATIENCE, move |state| {
+        .read(PATIENCE, move |state| {
             let open = open.into_iter().filter_map(|key| state.release(key));
             open.map(|release| (release.key, form::release(state, release, now))).collect()
         })

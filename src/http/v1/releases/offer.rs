@@ -36,7 +36,7 @@ pub(super) async fn handle(
     Path((id, child)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (release, wanted) = (id.clone(), child.clone());
-    let found = ctx.engine.query(PATIENCE, move |state| {
+    let found = ctx.engine.read(PATIENCE, move |state| {
         let release = state.release_by_id(&release)?;
         let key = state.children.key(&wanted);
         Some(key.map(|key| {

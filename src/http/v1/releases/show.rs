@@ -44,7 +44,7 @@ const MAX_NAMED: usize = 3;
 /// Adds what the managers below say of their parts.
 async fn look_below(ctx: &Context, found: &mut ReleaseDetail) -> Result<(), Problem> {
     let id = found.release.id.clone();
-    let managers = ctx.engine.query(PATIENCE, move |state| {
+    let managers = ctx.engine.read(PATIENCE, move |state| {
         state.release_by_id(&id).map(|release| part::managers(state, release)).unwrap_or_default()
     });
     let managers = managers.await?;
@@ -82,7 +82,7 @@ pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Pro
     let (wanted, now) = (id.to_owned(), ctx.engine.clock().now());
     let found = ctx
         .engine
-        .query(PATIENCE, move |state| {
+        .read(PATIENCE, move |state| {
             state.release_by_id(&wanted).map(|release| form::detail(state, release, now))
         })
         .await?;

@@ -1,0 +1,115 @@
+//! Who paused a release. That decides who may let it go on, and what is accepted by that; the reason is for people, and
+//! nothing is decided by its words.
+
+use serde::{Deserialize, Serialize};
+
+use super::analysis;
+
+/// A release stands still.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Stored", from = "Stored")]
+pub struct Pause {
+    /// In words.
+    pub reason: String,
+    pub by: PausedBy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PausedBy {
+    /// Somebody at this manager.
+    Operator,
+    /// The manager above, and nobody here. `at_limit`: too many children have ended badly here as well, and that is accepted
+    /// when it goes on there.
+    Above { at_limit: bool },
+    /// Too many children ended badly; to go on is to accept that.
+    Limit,
+    /// Too few have succeeded for more to begin; to go on is to do so all the same.
+    Unproven,
+    /// An analysis that failed, or did not come to a verdict; to go on is to accept that.
+    Analysis,
+}
+
+impl PausedBy {
+    /// Whether to go on is to accept those that have ended badly so far.
+    pub const fn is_limit(self) -> bool {
+        match self {
+            Self::Limit | Self::Unproven => true,
+            Self::Above { at_limit } => at_limit,
+            Self::Operator | Self::Analysis => false,
+        }
+    }
+
+    /// As earlier builds meant it, which stored the words alone.
+    fn of_words(reason: &str, is_limit: bool) -> Self {
+        match (reason, is_limit) {
+            (ABOVE, at_limit) => Self::Above { at_limit },
+            (reason, true) if reason.starts_with(UNPROVEN) => Self::Unproven,
+            (_, true) => Self::Limit,
+            (reason, false) if reason.starts_with(analysis::REASON) => Self::Analysis,
+            (_, false) => Self::Operator,
+        }
+    }
+}
+
+/// The reason of a pause by the manager above.
+const ABOVE: &str = "the manager above paused it";
+
+/// How the reason begins where too few have succeeded.
+pub(super) const UNPROVEN: &str = "unproven: ";
+
+impl Pause {
+    pub fn new(by: PausedBy, reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), by }
+    }
+
+    pub fn above(at_limit: bool) -> Self {
+        Self::new(PausedBy::Above { at_limit }, ABOVE)
+    }
+}
+
+/// As it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    reason: String,
+    by_limit: bool,
+    /// Earlier builds have no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<By>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum By {
+    Operator,
+    Above,
+    Limit,
+    Unproven,
+    Analysis,
+}
+
+impl From<Pause> for Stored {
+    fn from(pause: Pause) -> Self {
+        let by = match pause.by {
+            PausedBy::Operator => By::Operator,
+            PausedBy::Above { .. } => By::Above,
+            PausedBy::Limit => By::Limit,
+            PausedBy::Unproven => By::Unproven,
+            PausedBy::Analysis => By::Analysis,
+        };
+        Self { reason: pause.reason, by_limit: pause.by.is_limit(), by: Some(by) }
+    }
+}
+
+impl From<Stored> for Pause {
+    fn from(stored: Stored) -> Self {
+        let by = match stored.by {
+            Some(By::Operator) => PausedBy::Operator,
+            Some(By::Above) => PausedBy::Above { at_limit: stored.by_limit },
+            Some(By::Limit) => PausedBy::Limit,
+            Some(By::Unproven) => PausedBy::Unproven,
+            Some(By::Analysis) => PausedBy::Analysis,
+            None => PausedBy::of_words(&stored.reason, stored.by_limit),
+        };
+        Self { reason: stored.reason, by }
+    }
+}

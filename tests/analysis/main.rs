@@ -1,0 +1,24 @@
+//! The statistics, against references, rules and a simulation.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
+#![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
+
+extern crate choirmaster_analysis as analysis;
+
+mod beyond;
+mod boundaries;
+#[path = "../shared/counts.rs"]
+mod counts;
+mod dist;
+mod early;
+mod extension;
+mod judge;
+mod power;
+#[path = "../shared/random.rs"]
+mod random;
+mod rules;
+mod simulation;
+mod split;
+mod values;
+mod vectors;
+mod words;

@@ -1,0 +1,22 @@
+//! The heart, driven without any shell: the planner, releases and the link to the manager above.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
+#![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
+
+extern crate choirmaster_heart as heart;
+
+#[path = "../shared/areas.rs"]
+mod areas;
+#[path = "../shared/counts.rs"]
+mod counts;
+mod link;
+#[path = "../shared/load.rs"]
+mod load;
+mod plan;
+#[path = "../shared/random.rs"]
+mod random;
+#[path = "../shared/reference.rs"]
+mod reference;
+mod release;
+#[path = "../shared/releases.rs"]
+mod releases;

@@ -1,0 +1,34 @@
+//! The language: what loads, what is refused and how, what is handed out.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
+#![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
+
+extern crate choirmaster_language as language;
+
+mod analysis;
+mod blocks;
+mod faults;
+mod functions;
+mod import;
+#[path = "../shared/load.rs"]
+mod load;
+mod properties;
+#[path = "../shared/reference.rs"]
+mod reference;
+mod render;
+mod samples;
+mod schema;
+mod sticky;
+#[path = "../shared/texts.rs"]
+mod texts;
+
+use language::check;
+use load::load;
+use reference::REFERENCE;
+use texts::{repository, samples, with};
+
+/// Every diagnostic of a text, as a person sees it.
+pub fn rendered(text: &str) -> String {
+    let found: Vec<String> = check(text).diagnostics.iter().map(|d| d.render("r.yml")).collect();
+    found.join("\n")
+}
