@@ -1,7 +1,9 @@
 //! The audit trail: what happened, in words that an operator can read, stored in the commit in which it happened.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::Error as _};
 
+use crate::stored;
+use ::analysis::evidence::Evidence;
 use heart::{
     children::{self, Arrival, Forgetting, Variant},
     release::{
@@ -16,6 +18,7 @@ use heart::{
     },
 };
 use model::{ChildKey, Cordon, Exclusion, ReleaseKey};
+use store::StoreError;
 
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,7 +250,17 @@ struct MetricFound<'a> {
     found: &'a str,
     /// Of a comparison: what it rests on, alpha spent among it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    evidence: Option<serde_json::Value>,
+    evidence: Option<ByName<'a>>,
+}
+
+/// Stored in the order of names.
+#[derive(Debug)]
+struct ByName<'a>(&'a Evidence);
+
+impl Serialize for ByName<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_value(self.0).map_err(S::Error::custom)?.serialize(serializer)
+    }
 }
 
 fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>> {
@@ -257,7 +270,7 @@ fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>>
         name: &metric.name,
         verdict: found.verdict.map(analysis::name),
         found: &found.sentence,
-        evidence: found.evidence.as_ref().and_then(|evidence| serde_json::to_value(evidence).ok()),
+        evidence: found.evidence.as_deref().map(ByName),
     });
     found.collect()
 }
@@ -276,7 +289,7 @@ pub(super) fn events(
     state: &State,
     changes: &[Change],
     note: Option<&str>,
-) -> Vec<(Option<ReleaseKey>, String)> {
+) -> Result<Vec<(Option<ReleaseKey>, String)>, StoreError> {
     // A child that was forgotten is no longer in the state; its last change has its id.
     let gone: Vec<(ChildKey, &str)> = changes
         .iter()
@@ -293,16 +306,17 @@ pub(super) fn events(
         .iter()
         .filter_map(|change| {
             let child_id = change.child().map_or("?", id);
-            Some((change.release(), event(state, change, child_id, note)?))
+            let event = event(state, change, child_id)?;
+            Some(stored::json(&Noted { event, note }).map(|text| (change.release(), text)))
         })
         .collect()
 }
 
-/// The JSON of a change; `None` for what is bookkeeping.
-fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> Option<String> {
+/// What a change is called in the trail; `None` for what is bookkeeping.
+fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<Event<'a>> {
     let release = change.release().and_then(|key| state.find(key));
     let release_id = release.map_or("?", |release| release.id.as_str());
-    let event = match change {
+    Some(match change {
         Change::Children(children::Change::Arrived { arrival, .. }) => {
             Event::ChildArrived { child: child_id, how: *arrival }
         }
@@ -453,6 +467,5 @@ fn event(state: &State, change: &Change, child_id: &str, note: Option<&str>) -> 
         | Change::Members(members::Change::DeadlinesSeen { .. })
         | Change::Stages(stages::Change::Timed { .. })
         | Change::Members(members::Change::Numbers { .. }) => return None,
-    };
-    serde_json::to_string(&Noted { event, note }).ok()
+    })
 }

@@ -7,13 +7,9 @@ use std::{
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::Engine;
-use heart::release::{
-    assignment::Slot,
-    classes::{Begun, Classes},
-    summary::Summary,
-};
-use language::{Strategy, check_stored};
+use super::{Engine, stored};
+use heart::release::classes::{Begun, Classes};
+use language::Strategy;
 use model::{ChildKey, ReleaseKey};
 use store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow};
 
@@ -57,9 +53,8 @@ async fn read(reader: &dyn Reader, release: ReleaseKey, begun: Begun) -> Result<
         return Ok(Arc::new(classes));
     };
     let row = reader.release(&before.id).await?.filter(|row| row.release_key == before.release_key);
-    let Some(strategy) = row.and_then(|row| check_stored(&row.strategy).strategy).map(Arc::new) else {
-        return Ok(Arc::new(classes));
-    };
+    let Some(row) = row else { return Ok(Arc::new(classes)) };
+    let strategy = Arc::new(stored::strategy(row.release_key, &row.strategy)?);
     let mut after = None;
     loop {
         let children = reader.assignments(before.release_key, after, MAX_PAGE).await?;
@@ -69,27 +64,27 @@ async fn read(reader: &dyn Reader, release: ReleaseKey, begun: Begun) -> Result<
         let rows = reader.stage_results(before.release_key, first.child_key, last.child_key).await?;
         let (strategy, begun) = (Arc::clone(&strategy), begun.clone());
         // Apart from the tasks that answer calls: reports may be long.
-        let adding = spawn_blocking(move || {
-            note(&mut classes, &rows, &strategy, &begun);
-            classes
-        });
-        classes = adding.await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let adding = spawn_blocking(move || note(&mut classes, &rows, &strategy, &begun).map(|()| classes));
+        classes = adding.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         after = Some(last.child_key);
     }
 }
 
 /// Takes in what was reported before the later release began, in the order of children.
-fn note(classes: &mut Classes, rows: &[StageResultRow], strategy: &Strategy, begun: &Begun) {
+fn note(
+    classes: &mut Classes,
+    rows: &[StageResultRow],
+    strategy: &Strategy,
+    begun: &Begun,
+) -> Result<(), StoreError> {
     for row in rows.iter().filter(|row| row.at_ms <= begun.at_ms) {
-        let slot = u8::try_from(row.stage).ok().map(Slot);
-        let stage = slot.and_then(Slot::stage_index).and_then(|stage| strategy.stages.get(stage));
+        let stage = stored::slot(row)?.stage_index().and_then(|stage| strategy.stages.get(stage));
         let is_meant = |function: usize| {
             strategy.functions.get(function).is_some_and(|function| function.name == begun.function)
         };
-        if let Some(stage) = stage.filter(|stage| is_meant(stage.function))
-            && let Ok(summary) = serde_json::from_str::<Summary>(&row.summary)
-        {
-            classes.note(ChildKey(row.child_key), &summary, stage.new_traffic);
+        if let Some(stage) = stage.filter(|stage| is_meant(stage.function)) {
+            classes.note(ChildKey(row.child_key), &stored::summary(row)?, stage.new_traffic);
         }
     }
+    Ok(())
 }

@@ -18,6 +18,7 @@ use super::{
     rows::{ENROLLED, FORWARDED, IDENTITY, TAKING, UPWARD},
     stats::Stats,
     task::{self, Settings, Task},
+    unreadable::Unreadable,
     view::View,
 };
 use heart::release::{
@@ -132,7 +133,7 @@ impl Effects {
     /// Hands an effect over; one that nobody takes is left in the store for the next life.
     pub fn send(&self, effect: OutboxRow) {
         match effect.kind.as_str() {
-            FORWARDED => return self.view.pointers.note(&effect),
+            FORWARDED => return self.view.pointers.note(&effect, &self.view.stats.unreadable),
             IDENTITY => return self.view.name_manager(effect.payload),
             _ => {}
         }
@@ -200,6 +201,11 @@ impl Engine {
 
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// What was met in the store that can't be read.
+    pub fn unreadable(&self) -> &Unreadable {
+        &self.view.stats.unreadable
     }
 
     /// Commands that wait in the mailbox.

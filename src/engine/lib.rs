@@ -35,14 +35,15 @@ mod recall;
 pub mod retention;
 pub mod rows;
 pub mod stats;
+pub mod stored;
 mod task;
 mod trouble;
+pub mod unreadable;
 pub mod uplink;
 pub mod view;
 pub mod waiters;
 
 pub use handle::{By, Engine, EngineError, Started, start};
-pub use load::analysis_run;
 pub use past::Part;
-pub use rows::ReleaseDetail;
+pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

@@ -7,7 +7,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     members,
-    rows::{AssignmentDetail, ChildDetail, ReleaseDetail, TOMBSTONE},
+    rows::TOMBSTONE,
+    stored::{self, AssignmentDetail, ChildDetail, bad},
 };
 use heart::{
     children::{
@@ -15,12 +16,11 @@ use heart::{
         registration::{Live, Registration},
     },
     release::{
-        analysis::Run,
-        assignment::{Assignment, FunctionSet, Heard, Mark, Slot},
+        assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},
         assignments::Assignments,
         gate::{Gates, Turns},
         offer::Piece,
-        rare::Rare,
+        rare::{Rare, RareSteps},
         state::{KeptCover, Known, Release, Snapshot, State},
         upstream,
     },
@@ -35,11 +35,6 @@ use store::{
         StageResultRow,
     },
 };
-
-#[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
-fn bad(table: &'static str, key: impl ToString, column: &'static str, why: impl ToString) -> StoreError {
-    StoreError::BadRow { table, key: key.to_string(), column, why: why.to_string() }
-}
 
 fn digest(table: &'static str, key: u32, column: &'static str, bytes: &[u8]) -> Result<[u8; 32], StoreError> {
     bytes.try_into().map_err(|_| bad(table, key, column, "not 32 bytes"))
@@ -141,8 +136,7 @@ impl Loader for Loading {
 
 fn child(row: ChildRow) -> Result<Child, StoreError> {
     let key = row.child_key;
-    let detail: ChildDetail =
-        serde_json::from_str(&row.detail).map_err(|e| bad("children", key, "detail", e))?;
+    let detail: ChildDetail = stored::read("children", key, "detail", &row.detail)?;
     let kind = match row.kind.as_str() {
         "agent" => ChildKind::Agent,
         "rm" => ChildKind::Rm,
@@ -181,11 +175,8 @@ pub(super) struct Building {
 impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
-        let detail: ReleaseDetail =
-            serde_json::from_str(&row.detail).map_err(|e| bad("releases", key, "detail", e))?;
-        let strategy = language::check_stored(&row.strategy).strategy.ok_or_else(|| {
-            bad("releases", key, "strategy", "this program does not accept it any more; see `validate`")
-        })?;
+        let detail = stored::release_detail(key, &row.detail)?;
+        let strategy = stored::strategy(key, &row.strategy)?;
         let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.upstream.is_some()) };
         let release = Release {
@@ -230,11 +221,11 @@ impl Building {
     }
 
     pub fn members(&mut self, row: &MembersRow) -> Result<(), StoreError> {
-        let key = format!("({}, {})", row.release_key, row.slice);
-        let members = members::unpack(&row.keys)
-            .ok_or_else(|| bad("members", key.clone(), "keys", "cut or too large"))?;
-        let parts = members::unpack_parts(&row.waves, members.len())
-            .ok_or_else(|| bad("members", key, "waves", "not one for each member"))?;
+        let members = stored::members(row)?;
+        let parts = members::unpack_parts(&row.waves, members.len()).ok_or_else(|| {
+            let key = format!("({}, {})", row.release_key, row.slice);
+            bad("members", key, "waves", "not one for each member")
+        })?;
         self.members.extend(members.into_iter().zip(parts));
         Ok(())
     }
@@ -264,8 +255,7 @@ impl Building {
 
     pub fn assignment(&mut self, row: &AssignmentRow) -> Result<(), StoreError> {
         let key = || format!("({}, {})", row.release_key, row.child_key);
-        let detail: AssignmentDetail =
-            serde_json::from_str(&row.detail).map_err(|e| bad("assignments", key(), "detail", e))?;
+        let detail: AssignmentDetail = stored::read("assignments", key(), "detail", &row.detail)?;
         let small = |column, value: i16| {
             u8::try_from(value).map_err(|_| bad("assignments", key(), column, "out of range"))
         };
@@ -291,25 +281,28 @@ impl Building {
         };
         let rare = Rare {
             undo: detail.undo.map(Box::new),
-            manager: detail.manager.map(Box::new),
-            passed: detail.passed,
-            idle: detail.idle,
-            lacks: detail.lacks,
             successor: detail.successor,
             displaced: detail.displaced,
             predecessor: detail.predecessor,
             joined: detail.joined,
+        };
+        let by_itself = is_stage && detail.fetched && !detail.led;
+        let led = match detail.manager {
+            Some(manager) => Led::Whole(Box::new(Whole { rare, ..manager })),
+            None => {
+                let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
+                let rare = RareSteps { rare, passed, idle, lacks }.into();
+                Led::Stepwise(Stepwise { piece, by_itself, admitted: detail.admitted, rare })
+            }
         };
         let assignment = Assignment {
             status,
             outcome,
             attempt,
             named: detail.named,
-            piece,
+            led,
             fetched: detail.fetched,
-            by_itself: is_stage && detail.fetched && !detail.led,
             wave: detail.wave,
-            admitted: detail.admitted,
             slot: Slot(small("stage", row.stage)?),
             stage_status,
             since: detail.since,
@@ -317,7 +310,6 @@ impl Building {
             polls: detail.polls,
             tainted: detail.tainted,
             rolled_out: detail.rolled_out,
-            rare: rare.into(),
             facts: detail.facts,
             heard: (!detail.late.is_empty())
                 .then(|| Box::new(Heard { marks: Vec::new(), late: detail.late })),
@@ -328,22 +320,16 @@ impl Building {
 
     /// Results come in the order of their attempts and stages.
     pub fn stage_result(&mut self, row: &StageResultRow) -> Result<(), StoreError> {
-        let key = || format!("({}, {}, {}, {})", row.release_key, row.child_key, row.attempt, row.stage);
-        let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
-        let status = status.ok_or_else(|| bad("stage_results", key(), "status", "no such status"))?;
-        let slot =
-            u8::try_from(row.stage).map_err(|_| bad("stage_results", key(), "stage", "out of range"))?;
-        let attempt =
-            u16::try_from(row.attempt).map_err(|_| bad("stage_results", key(), "attempt", "out of range"))?;
+        let (status, slot, attempt) = (stored::stage_status(row)?, stored::slot(row)?, stored::attempt(row)?);
         if let Some(assignment) = self.rows.get_mut(&ChildKey(row.child_key)).filter(|_| status.is_over()) {
             let digest = row.digest.cast_unsigned();
-            assignment.heard_mut().marks.push(Mark { attempt, slot: Slot(slot), status, digest });
+            assignment.heard_mut().marks.push(Mark { attempt, slot, status, digest });
         }
         Ok(())
     }
 
     pub fn analysis_run(&mut self, row: &AnalysisRunRow) -> Result<(), StoreError> {
-        let run = analysis_run(row)?;
+        let run = stored::run(row)?;
         let runs = Arc::make_mut(&mut self.release.runs);
         runs.retain(|before| before.block != run.block);
         runs.push(run);
@@ -356,16 +342,12 @@ impl Building {
         // Who has not acted is in the last wave that was opened, or in one that is not.
         let stand = self.release.gates.stand;
         let since = |wave: u32| if wave < stand.waves { stand.opened } else { self.release.started_at };
-        let fresh = Assignment::new(self.release.started_at);
         let mut assignments: BTreeMap<ChildKey, Assignment> = self
             .members
             .iter()
             .filter(|(key, _)| self.rows.contains_key(key) || state.children.get(*key).is_some())
             .map(|(key, (wave, lacks))| {
-                let part = match self.release.manager_for(*key) {
-                    None => fresh.clone().lacking(FunctionSet(*lacks), &strategy),
-                    manager => Assignment::of_manager(manager, self.release.started_at),
-                };
+                let part = self.release.fresh_part(*key, FunctionSet(*lacks), self.release.started_at);
                 (*key, Assignment { wave: *wave, since: since(*wave), ..part })
             })
             .collect();
@@ -377,7 +359,7 @@ impl Building {
         }
         let waves = self.members.into_iter().map(|(key, (wave, _))| (key, wave));
         let (members, waves): (Vec<ChildKey>, Vec<u32>) = waves.unzip();
-        let joined = assignments.iter().filter(|(_, assignment)| assignment.rare.joined.is_some());
+        let joined = assignments.iter().filter(|(_, assignment)| assignment.rare().joined.is_some());
         let joined: Vec<(ChildKey, u32)> = joined.map(|(key, assignment)| (*key, assignment.wave)).collect();
         self.release.joined = joined.len() as u32;
         let turns = members.iter().copied().zip(waves).chain(joined);
@@ -388,12 +370,6 @@ impl Building {
         self.release.recount();
         self.release
     }
-}
-
-/// A run of an analysis as it is stored.
-pub fn analysis_run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
-    let key = format!("({}, {})", row.release_key, row.block);
-    serde_json::from_str(&row.detail).map_err(|error| bad("analysis_runs", key, "detail", error))
 }
 
 fn outcome(name: &str, excluded: Option<Exclusion>) -> Option<Outcome> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     handle::{Engine, EngineError},
-    members,
     recall::failed,
+    stored,
     view::Mode,
 };
 use model::{ChildKey, ReleaseKey};
@@ -36,14 +36,17 @@ impl Engine {
 
     async fn took_part(&self, child: ChildKey, release: ReleaseKey) -> Result<bool, EngineError> {
         let reader = self.reader();
-        if reader.assignment(release.0, child.0).await.map_err(|error| failed(&error))?.is_some() {
+        if reader.assignment(release.0, child.0).await.map_err(|error| failed(self, &error))?.is_some() {
             return Ok(true);
         }
         // Members that never acted have no row of their own.
-        let slices = reader.members(release.0).await.map_err(|error| failed(&error))?;
-        Ok(slices
-            .iter()
-            .filter_map(|slice| members::unpack(&slice.keys))
-            .any(|slice| slice.binary_search(&child).is_ok()))
+        let slices = reader.members(release.0).await.map_err(|error| failed(self, &error))?;
+        for slice in slices {
+            let members = stored::members(&slice).map_err(|error| failed(self, &error))?;
+            if members.binary_search(&child).is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

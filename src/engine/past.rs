@@ -31,16 +31,16 @@ impl Engine {
         limit: u32,
     ) -> Result<Option<Part>, EngineError> {
         let reader = self.reader();
-        let Some(row) = reader.release(id).await.map_err(|e| failed(&e))? else { return Ok(None) };
-        let mut building = Building::new(row).map_err(|e| failed(&e))?;
+        let Some(row) = reader.release(id).await.map_err(|e| failed(self, &e))? else { return Ok(None) };
+        let mut building = Building::new(row).map_err(|e| failed(self, &e))?;
         let key = building.release.key.0;
-        for row in reader.members(key).await.map_err(|e| failed(&e))? {
-            building.members(&row).map_err(|e| failed(&e))?;
+        for row in reader.members(key).await.map_err(|e| failed(self, &e))? {
+            building.members(&row).map_err(|e| failed(self, &e))?;
         }
         let rows =
-            reader.assignments(key, after.map(|after| after.0), limit).await.map_err(|e| failed(&e))?;
+            reader.assignments(key, after.map(|after| after.0), limit).await.map_err(|e| failed(self, &e))?;
         for row in &rows {
-            building.assignment(row).map_err(|e| failed(&e))?;
+            building.assignment(row).map_err(|e| failed(self, &e))?;
         }
         let next = building.keep_page(after, limit as usize);
         let release = self.read(PATIENCE, move |state| building.finish(state)).await?;

@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::rows::Pointer;
+use super::{rows::Pointer, stored, unreadable::Unreadable};
 use store::rows::OutboxRow;
 
 /// Pointers that are kept; the oldest make way.
@@ -19,13 +19,11 @@ pub const MAX_POINTERS: usize = 1_000;
 pub struct Pointers(Mutex<VecDeque<(u64, Pointer)>>);
 
 impl Pointers {
-    /// Takes note of a row of the outbox.
-    pub(super) fn note(&self, row: &OutboxRow) {
-        match serde_json::from_str(&row.payload) {
+    /// Takes note of a row of the outbox. One that can't be read stays there, for a program that can.
+    pub(super) fn note(&self, row: &OutboxRow, unreadable: &Unreadable) {
+        match stored::payload(row) {
             Ok(pointer) => self.with(|pointers| pointers.push_back((row.id, pointer))),
-            Err(error) => {
-                tracing::error!(id = row.id, %error, "where a release went can't be read and is passed over");
-            }
+            Err(error) => unreadable.note(&error),
         }
     }
 

@@ -35,7 +35,8 @@ pub(super) enum Recalled {
     Whole(Box<Release>),
 }
 
-pub(super) fn failed(error: &StoreError) -> EngineError {
+pub(super) fn failed(engine: &Engine, error: &StoreError) -> EngineError {
+    engine.unreadable().note(error);
     tracing::warn!(%error, "a release could not be recalled from the store");
     match error {
         error if error.passes() => EngineError::Busy,
@@ -148,7 +149,7 @@ async fn of_child(
     let mut building = head(engine, id).await?;
     let reader = engine.reader();
     let key = building.release.key;
-    let row = reader.assignment(key.0, child_key.0).await.map_err(|e| failed(&e))?;
+    let row = reader.assignment(key.0, child_key.0).await.map_err(|e| failed(engine, &e))?;
     let mut image = State::default();
     image.apply(&Change::Children(children::Change::Arrived {
         child: child_key,
@@ -158,11 +159,13 @@ async fn of_child(
     let has_acted = row.is_some();
     match row {
         Some(row) => {
-            building.assignment(&row).map_err(|e| failed(&e))?;
-            let results =
-                reader.stage_results(key.0, child_key.0, child_key.0).await.map_err(|e| failed(&e))?;
+            building.assignment(&row).map_err(|e| failed(engine, &e))?;
+            let results = reader
+                .stage_results(key.0, child_key.0, child_key.0)
+                .await
+                .map_err(|e| failed(engine, &e))?;
             for row in &results {
-                building.stage_result(row).map_err(|e| failed(&e))?;
+                building.stage_result(row).map_err(|e| failed(engine, &e))?;
             }
         }
         None => add_members(engine, &mut building, Some(child_key)).await?,
@@ -183,12 +186,12 @@ async fn of_child(
 }
 
 async fn head(engine: &Engine, id: &str) -> Result<Building, EngineError> {
-    let row = engine.reader().release(id).await.map_err(|e| failed(&e))?;
+    let row = engine.reader().release(id).await.map_err(|e| failed(engine, &e))?;
     let row = row.ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
     let key = row.release_key;
-    let mut building = Building::new(row).map_err(|e| failed(&e))?;
-    for row in engine.reader().analysis_runs(key).await.map_err(|e| failed(&e))? {
-        building.analysis_run(&row).map_err(|e| failed(&e))?;
+    let mut building = Building::new(row).map_err(|e| failed(engine, &e))?;
+    for row in engine.reader().analysis_runs(key).await.map_err(|e| failed(engine, &e))? {
+        building.analysis_run(&row).map_err(|e| failed(engine, &e))?;
     }
     Ok(building)
 }
@@ -198,9 +201,9 @@ async fn add_members(
     building: &mut Building,
     only: Option<ChildKey>,
 ) -> Result<(), EngineError> {
-    let rows = engine.reader().members(building.release.key.0).await.map_err(|e| failed(&e))?;
+    let rows = engine.reader().members(building.release.key.0).await.map_err(|e| failed(engine, &e))?;
     for row in rows {
-        building.members(&row).map_err(|e| failed(&e))?;
+        building.members(&row).map_err(|e| failed(engine, &e))?;
     }
     if let Some(only) = only {
         building.keep_member(only);
@@ -215,15 +218,16 @@ pub(super) async fn whole(engine: &Engine, id: &str) -> Result<Release, EngineEr
     let key = building.release.key.0;
     let mut after = None;
     loop {
-        let rows = engine.reader().assignments(key, after, MAX_PAGE).await.map_err(|e| failed(&e))?;
+        let rows = engine.reader().assignments(key, after, MAX_PAGE).await.map_err(|e| failed(engine, &e))?;
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { break };
         let (first, last) = (first.child_key, last.child_key);
         for row in &rows {
-            building.assignment(row).map_err(|e| failed(&e))?;
+            building.assignment(row).map_err(|e| failed(engine, &e))?;
         }
-        let results = engine.reader().stage_results(key, first, last).await.map_err(|e| failed(&e))?;
+        let results =
+            engine.reader().stage_results(key, first, last).await.map_err(|e| failed(engine, &e))?;
         for row in &results {
-            building.stage_result(row).map_err(|e| failed(&e))?;
+            building.stage_result(row).map_err(|e| failed(engine, &e))?;
         }
         after = Some(last);
     }

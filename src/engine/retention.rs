@@ -17,9 +17,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     audit::Actor,
     handle::{By, Engine, EngineError},
-    rows::{ReleaseDetail, UPWARD},
+    rows::UPWARD,
+    stored,
 };
 use heart::release::{command::Command, lifecycle};
+use model::Now;
 use store::{StoreError, rows::OverRow};
 
 /// Between two looks.
@@ -68,7 +70,16 @@ async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Resul
     let rows = reader.over(after, PAGE).await?;
     let last = rows.last().map(|row| row.release_key).filter(|_| rows.len() == PAGE as usize);
     for row in rows {
-        if is_too_old(&row, served_ms, retention) && !is_precedent(engine, &row).await? {
+        let is_old = match is_too_old(&row, served_ms, retention) {
+            Ok(true) => !is_precedent(engine, &row).await?,
+            Ok(false) => false,
+            // What can't be read may still be referred to: it stays.
+            Err(error) => {
+                engine.unreadable().note(&error);
+                false
+            }
+        };
+        if is_old {
             let by = By { actor: Actor::Timer, note: None };
             engine
                 .call(Command::Lifecycle(lifecycle::Command::Remove { release: row.id }), by, PATIENCE)
@@ -78,15 +89,21 @@ async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Resul
     Ok(last)
 }
 
-fn is_too_old(row: &OverRow, served_ms: u64, retention: Duration) -> bool {
-    let detail = serde_json::from_str::<ReleaseDetail>(&row.detail).ok();
-    let ended = detail.and_then(|detail| detail.ended);
-    ended.is_some_and(|ended| u128::from(served_ms.saturating_sub(ended.served_ms)) > retention.as_millis())
+fn is_too_old(row: &OverRow, served_ms: u64, retention: Duration) -> Result<bool, StoreError> {
+    let ended = stored::release_detail(row.release_key, &row.detail)?.ended;
+    let age_ms = |ended: Now| u128::from(served_ms.saturating_sub(ended.served_ms));
+    Ok(ended.is_some_and(|ended| age_ms(ended) > retention.as_millis()))
 }
 
-/// Whether the next release of one of its functions is compared with it.
+/// Whether the next release of one of its functions is compared with it. Where that can't be read, it may be.
 async fn is_precedent(engine: &Engine, row: &OverRow) -> Result<bool, StoreError> {
-    let functions: Vec<String> = serde_json::from_str(&row.functions).unwrap_or_default();
+    let functions = match stored::function_names(row.release_key, &row.functions) {
+        Ok(functions) => functions,
+        Err(error) => {
+            engine.unreadable().note(&error);
+            return Ok(true);
+        }
+    };
     for function in functions {
         let latest = engine.reader().precedent(&function, i64::MAX, NONE).await?;
         if latest.is_some_and(|latest| latest.release_key == row.release_key) {

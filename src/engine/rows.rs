@@ -3,180 +3,40 @@
 //! Changes say what was touched; the rows are made from the state as it is after all of them, so that a child that
 //! moved three times in a batch is written once.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     audit,
     members::{SLICE_MEMBERS, pack, pack_parts},
+    stored::{AssignmentDetail, ChildDetail, ReleaseDetail, Times, form::Version, json},
 };
 use heart::{
-    children::{self, Child, Replaced, Variant},
+    children::{self, Child, Variant},
     release::{
-        analysis::{self, Run},
-        assignment::{Assignment, Dated, FunctionSet, Mark, ReleaseMs, Slot, StageSet, Step, Undo},
+        analysis,
+        assignment::{Assignment, Mark, Slot, Step},
         change::Change,
         classes::Begun,
         ending::Ending,
-        gate::Stand,
         lifecycle,
-        manager::{Agents, Manager, Planned},
+        manager::Agents,
         members,
         offer::Piece,
-        precedent::Timed,
-        queue::Overtakes,
-        rare::Idle,
         rollout, stages,
-        state::{Bad, Counts, End, Release, ReleaseClock, ReleaseState, State},
+        state::{End, Release, State},
         summary::Kept,
-        upstream::{self, Upstream},
+        upstream,
     },
 };
 use language::render::UNDO_STAGE;
-use model::{
-    Capabilities, ChildKey, ChildKind, Cordon, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
-};
+use model::{ChildKey, ChildKind, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
+use store::StoreError;
 use store::rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PrecedentRow,
     REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
 };
-
-/// `children.detail`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct ChildDetail {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<IpAddr>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unproven: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replaced: Option<Replaced>,
-    pub called_again: bool,
-    pub born_served_ms: u64,
-    pub cordon: Cordon,
-    pub plain: bool,
-    pub capabilities: Capabilities,
-    pub labels: BTreeMap<String, String>,
-}
-
-/// `releases.detail`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ReleaseDetail {
-    pub state: ReleaseState,
-    pub clock: ReleaseClock,
-    pub facts: Vec<Dated>,
-    pub submitted: Now,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub deferred: bool,
-    #[serde(default, skip_serializing_if = "Overtakes::is_empty")]
-    pub overtakes: Overtakes,
-    pub started: Option<Now>,
-    pub started_at: ReleaseMs,
-    pub ended: Option<Now>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Box<Ending>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_fault: Option<ChildKey>,
-    pub attempt: u16,
-    pub participants: u32,
-    pub excluded: Vec<(Exclusion, u32)>,
-    pub counts: Counts,
-    pub stand: Stand,
-    pub accepted: Bad,
-    /// Only read: stores of the first version have them here, others in rows of their own.
-    #[serde(default, skip_serializing)]
-    pub runs: Vec<Run>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub times: Vec<Timed>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<Upstream>,
-    #[serde(default, skip_serializing_if = "is_none_left")]
-    pub left_out: u32,
-    /// Children that are managers themselves: few.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub managers: Vec<(ChildKey, Planned)>,
-    /// Where there are any, what became of all agents; memory has it from the children.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agents: Option<Agents>,
-}
-
-/// `assignments.detail`.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct AssignmentDetail {
-    pub named: u16,
-    pub piece: Piece,
-    pub fetched: bool,
-    /// Whether an agent's stage, once fetched, ends by a signal and leaves the base version. Earlier builds have no
-    /// such field: see [`heart::release::by_itself`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub led: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle: Option<Idle>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manager: Option<Manager>,
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub wave: u32,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub admitted: bool,
-    #[serde(default, skip_serializing_if = "no_stages")]
-    pub passed: StageSet,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub joined: Option<u8>,
-    pub since: ReleaseMs,
-    pub stage_since: ReleaseMs,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub polls: u8,
-    #[serde(default, skip_serializing_if = "no_functions")]
-    pub lacks: FunctionSet,
-    #[serde(default, skip_serializing_if = "no_functions")]
-    pub tainted: FunctionSet,
-    #[serde(default, skip_serializing_if = "no_functions")]
-    pub rolled_out: FunctionSet,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undo: Option<Undo>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub excluded: Option<Exclusion>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successor: Option<ChildKey>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub displaced: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub predecessor: Option<ChildKey>,
-    #[serde(default)]
-    pub facts: u16,
-    /// Digests of results that came too late.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub late: Vec<u64>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_none_left(number: &u32) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(number: &u8) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_first(wave: &u32) -> bool {
-    *wave == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn no_stages(set: &StageSet) -> bool {
-    set.is_empty()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn no_functions(set: &FunctionSet) -> bool {
-    set.is_empty()
-}
 
 /// The kind of an effect that is a call to a URL; see [`crate::notify`].
 pub const WEBHOOK: &str = "webhook";
@@ -287,6 +147,8 @@ pub(super) struct Touched {
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
     outbox: Vec<(String, String)>,
+    /// The first value that has no stored form: then nothing is written.
+    unwritable: Option<StoreError>,
 }
 
 impl Touched {
@@ -302,9 +164,19 @@ impl Touched {
         for change in changes {
             self.note_one(state, change, now);
         }
-        for (release, event) in audit::events(state, changes, note) {
-            self.audit.entry((release, actor.name())).or_default().push(event);
+        match audit::events(state, changes, note) {
+            Ok(events) => {
+                for (release, event) in events {
+                    self.audit.entry((release, actor.name())).or_default().push(event);
+                }
+            }
+            Err(error) => self.unwritable = Some(error),
         }
+    }
+
+    /// A value as it is stored; one that has no such form is noted, and keeps everything from being written.
+    fn json(&mut self, value: &impl Serialize) -> Option<String> {
+        json(value).map_err(|error| self.unwritable = Some(error)).ok()
     }
 
     /// Puts what the changes set off outside into the outbox.
@@ -312,29 +184,34 @@ impl Touched {
         for change in changes {
             match change {
                 Change::Lifecycle(lifecycle::Change::Ended { release, .. }) => {
-                    let release = state.find(*release);
-                    let calls = |release| webhooks.iter().map(move |url| ended(url, release));
-                    self.outbox.extend(release.into_iter().flat_map(calls));
+                    let Some(release) = state.find(*release) else { continue };
+                    self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
                 }
                 Change::Upstream(upstream::Change::StageReported { release, stage, status, .. }) => {
                     let release = state.find(*release);
-                    let upward = release.and_then(|release| upward(release, *stage, *status));
-                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
+                    self.owe(release.and_then(|release| upward(release, *stage, *status)));
                 }
                 Change::Upstream(upstream::Change::Recounted { release }) => {
-                    let upward = state.find(*release).and_then(recount);
-                    self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), json(&upward))));
+                    self.owe(state.find(*release).and_then(recount));
                 }
                 Change::Upstream(upstream::Change::UndoReported { offer, unconfirmed, .. }) => {
-                    self.outbox.push((UPWARD.to_owned(), json(&Upward::undone(offer.clone(), *unconfirmed))));
+                    self.owe(Some(Upward::undone(offer.clone(), *unconfirmed)));
                 }
                 Change::Upstream(upstream::Change::Forwarded { id, to }) => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
-                    self.effect(FORWARDED, json(&pointer));
+                    if let Some(pointer) = self.json(&pointer) {
+                        self.effect(FORWARDED, pointer);
+                    }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Owes the parent a result.
+    fn owe(&mut self, upward: Option<Upward>) {
+        let upward = upward.and_then(|upward| self.json(&upward));
+        self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), upward)));
     }
 
     /// Puts something into the outbox that no change set off.
@@ -427,7 +304,7 @@ impl Touched {
                 let acted = |child: &ChildKey| {
                     let release = state.find(*release)?;
                     let part = release.assignments.get(child)?;
-                    let has_acted = part.rare.joined.is_some() || *part != release.untouched(part);
+                    let has_acted = part.rare().joined.is_some() || *part != release.untouched(part);
                     has_acted.then_some((release.key, *child))
                 };
                 self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
@@ -488,12 +365,13 @@ impl Touched {
     fn precede(&mut self, state: &State, key: ReleaseKey, ended_ms: Option<WallMs>, now: Now) {
         let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
         for (at, function) in release.strategy.functions.iter().enumerate() {
+            let Some(times) = self.json(&Times(release.times_of(at, now.wall_ms))) else { return };
             let row = PrecedentRow {
                 function: function.name.clone(),
                 release_key: key.0,
                 id: release.id.to_string(),
                 ended_ms,
-                times: json(&release.times_of(at, now.wall_ms)),
+                times,
             };
             self.precedents.insert((function.name.clone(), key), row);
         }
@@ -575,12 +453,16 @@ impl Touched {
         self.deployments.insert((child, function.name.clone()), row);
     }
 
-    /// The rows of everything that was touched. `seq` is that of the commit which carries them.
-    pub fn writes(self, state: &State, seq: u64, now: Now) -> Writes {
+    /// The rows of everything that was touched. `seq` is that of the commit which carries them. Refused if one of them has
+    /// no stored form: what is written must be read again.
+    pub fn writes(self, state: &State, seq: u64, now: Now) -> Result<Writes, StoreError> {
+        if let Some(error) = self.unwritable {
+            return Err(error);
+        }
         let mut writes = Writes::default();
         for key in self.child_rows.difference(&self.children_gone) {
             if let Some(child) = state.children.get(*key) {
-                writes.children.push(child_row(*key, child, now.wall_ms));
+                writes.children.push(child_row(*key, child, now.wall_ms)?);
             }
         }
         writes.children_gone = self.children_gone.iter().map(|key| key.0).collect();
@@ -602,18 +484,18 @@ impl Touched {
                 releases.insert(release_key);
             }
             if let Some(assignment) = release.assignments.get(&child) {
-                writes.assignments.push(assignment_row(release_key, child, assignment, now.wall_ms));
+                writes.assignments.push(assignment_row(release_key, child, assignment, now.wall_ms)?);
             }
         }
         for key in releases {
             if let Some(release) = state.find(key) {
-                writes.releases.push(release_row(release, now.wall_ms));
+                writes.releases.push(release_row(release, now.wall_ms)?);
             }
         }
         writes.stage_results = self.results.into_values().collect();
         for (key, block) in self.runs {
             if let Some(run) = state.find(key).and_then(|release| release.run(block)) {
-                let detail = json(run);
+                let detail = json(run)?;
                 writes.analysis_runs.push(AnalysisRunRow { release_key: key.0, block: block.into(), detail });
             }
         }
@@ -621,7 +503,7 @@ impl Touched {
         writes.deployments = self.deployments.into_values().collect();
         writes.audit = audit_rows(self.audit, seq, now);
         writes.outbox = outbox_rows(self.outbox, seq, now);
-        writes
+        Ok(writes)
     }
 }
 
@@ -740,9 +622,10 @@ fn removed_row(key: ReleaseKey, wall_ms: WallMs) -> ReleaseRow {
     }
 }
 
-fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
+fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> Result<ChildRow, StoreError> {
     let profile = child.profile.as_deref();
     let detail = ChildDetail {
+        version: Version::NOW,
         address: child.address,
         unproven: child.unproven,
         replaced: child.replaced.as_deref().copied(),
@@ -753,7 +636,7 @@ fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
         capabilities: profile.map(|profile| profile.capabilities.clone()).unwrap_or_default(),
         labels: child.labels.as_deref().cloned().unwrap_or_default(),
     };
-    ChildRow {
+    Ok(ChildRow {
         child_key: key.0,
         id: child.id.as_str().to_owned(),
         kind: profile.map_or(ChildKind::Agent, |profile| profile.kind).name().to_owned(),
@@ -762,12 +645,13 @@ fn child_row(key: ChildKey, child: &Child, seen_ms: WallMs) -> ChildRow {
         agents: child.agents,
         born_ms: child.born.wall_ms,
         seen_ms,
-        detail: json(&detail),
-    }
+        detail: json(&detail)?,
+    })
 }
 
-fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
+fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseRow, StoreError> {
     let detail = ReleaseDetail {
+        version: Version::NOW,
         state: release.state.clone(),
         clock: release.clock,
         facts: release.facts.clone(),
@@ -793,7 +677,7 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         agents: release.agents_below(),
     };
     let functions: Vec<&str> = release.strategy.functions.iter().map(|f| f.name.as_str()).collect();
-    ReleaseRow {
+    Ok(ReleaseRow {
         release_key: release.key.0,
         id: release.id.as_str().to_owned(),
         state: release.state.name().to_owned(),
@@ -801,17 +685,17 @@ fn release_row(release: &Release, wall_ms: WallMs) -> ReleaseRow {
         digest: release.digest.to_vec(),
         archive: release.archive.to_vec(),
         strategy: release.text.as_ref().to_owned(),
-        functions: json(&functions),
+        functions: json(&functions)?,
         submitted_ms: release.submitted.wall_ms,
         updated_ms: wall_ms,
         ended_ms: release.ended.map(|now| now.wall_ms),
-        detail: json(&detail),
-    }
+        detail: json(&detail)?,
+    })
 }
 
 fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     let of = |key: &ChildKey| {
-        let lacks = release.assignments.get(key).map_or(0, |part| part.rare.lacks.0);
+        let lacks = release.assignments.get(key).map_or(0, |part| part.lacks().0);
         (release.first_wave(*key), lacks)
     };
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
@@ -827,37 +711,41 @@ fn assignment_row(
     child: ChildKey,
     assignment: &Assignment,
     wall_ms: WallMs,
-) -> AssignmentRow {
+) -> Result<AssignmentRow, StoreError> {
     let excluded = match assignment.outcome {
         Some(Outcome::Excluded(why)) => Some(why),
         _ => None,
     };
+    let rare = assignment.rare();
     let detail = AssignmentDetail {
+        version: Version::NOW,
         named: assignment.named,
-        piece: assignment.piece,
+        piece: assignment.piece(),
         fetched: assignment.fetched,
-        led: assignment.fetched && !assignment.by_itself && matches!(assignment.piece, Piece::Stage(_)),
-        idle: assignment.rare.idle,
-        manager: assignment.rare.manager.as_deref().cloned(),
+        led: assignment.fetched
+            && !assignment.acts_by_itself()
+            && matches!(assignment.piece(), Piece::Stage(_)),
+        idle: assignment.idle(),
+        manager: assignment.whole().cloned(),
         wave: assignment.wave,
-        admitted: assignment.admitted,
-        passed: assignment.rare.passed,
-        joined: assignment.rare.joined,
+        admitted: assignment.is_admitted(),
+        passed: assignment.passed(),
+        joined: rare.joined,
         since: assignment.since,
         stage_since: assignment.stage_since,
         polls: assignment.polls,
-        lacks: assignment.rare.lacks,
+        lacks: assignment.lacks(),
         tainted: assignment.tainted,
         rolled_out: assignment.rolled_out,
-        undo: assignment.rare.undo.as_deref().cloned(),
+        undo: rare.undo.as_deref().cloned(),
         excluded,
-        successor: assignment.rare.successor,
-        displaced: assignment.rare.displaced,
-        predecessor: assignment.rare.predecessor,
+        successor: rare.successor,
+        displaced: rare.displaced,
+        predecessor: rare.predecessor,
         facts: assignment.facts,
         late: assignment.late().to_vec(),
     };
-    AssignmentRow {
+    Ok(AssignmentRow {
         release_key: release.0,
         child_key: child.0,
         status: assignment.status as i16,
@@ -866,11 +754,6 @@ fn assignment_row(
         stage: i16::from(assignment.slot.0),
         stage_status: i16::from(assignment.stage_status.wire()),
         updated_ms: wall_ms,
-        detail: json(&detail),
-    }
-}
-
-/// The values above always have a JSON form: their keys are strings and their numbers finite.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+        detail: json(&detail)?,
+    })
 }

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use crate::unreadable::Unreadable;
+
 /// Upper bounds of the buckets of commit latency, in microseconds; one more bucket is for what is slower.
 pub const COMMIT_BOUNDS_US: [u64; 12] =
     [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 250_000, 1_000_000, 5_000_000];
@@ -28,6 +30,7 @@ pub struct Stats {
     pub late_results: AtomicU64,
     /// Releases that were over and were read back whole.
     pub recalls: AtomicU64,
+    pub unreadable: Unreadable,
 }
 
 impl Stats {

@@ -308,7 +308,7 @@ impl Task {
         let seen = self.seen_to_store(now);
         let (mut effects, mut audit) = (Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
-            let mut writes = std::mem::take(&mut round.touched).writes(&self.state, self.seq, now);
+            let mut writes = std::mem::take(&mut round.touched).writes(&self.state, self.seq, now)?;
             writes.archives.extend(
                 round
                     .archives

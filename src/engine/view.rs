@@ -142,7 +142,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
         .open
         .iter()
         .filter_map(|release| state.assignment(*release, key))
-        .any(|assignment| assignment.rare.successor.is_some());
+        .any(|assignment| assignment.rare().successor.is_some());
     if !child.called_again || doubted {
         return ASK;
     }
@@ -165,7 +165,8 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
             Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
         }
         Turn::Busy { release, undo } => {
-            let Some(assignment) = state.assignment(release, key).filter(|found| undo || !found.by_itself)
+            let Some(assignment) =
+                state.assignment(release, key).filter(|found| undo || !found.acts_by_itself())
             else {
                 return ASK;
             };
@@ -173,7 +174,7 @@ fn word(state: &State, key: ChildKey, child: &Child) -> u64 {
                 Some(undo) => OfferName::undo(undo.number),
                 None => assignment.offer_name(),
             };
-            let is_manager = assignment.rare.manager.is_some();
+            let is_manager = assignment.is_whole();
             Published {
                 mode: if is_manager { Mode::Leads } else { Mode::InHand },
                 release,

@@ -25,6 +25,7 @@ use super::{
     problem::Problem,
     v1::audit::form::{self, Place},
 };
+use engine::unreadable::Unreadable;
 use store::{AuditFilter, rows::AuditRow};
 
 /// A silent stream carries a comment this often, so that nobody takes it for dead.
@@ -115,7 +116,7 @@ impl Trail {
                 let Some(rows) = rows else { break };
                 for row in rows.iter().filter(|row| Place::of(row) > self.at) {
                     if self.release.is_none() || self.release == row.release_key {
-                        yield Ok(event(row));
+                        yield Ok(event(row, self.ctx.engine.unreadable()));
                     }
                 }
                 if let Some(last) = rows.last() {
@@ -157,8 +158,8 @@ impl Trail {
     }
 }
 
-fn event(row: &AuditRow) -> Event {
-    let entry = form::entry(row);
+fn event(row: &AuditRow, unreadable: &Unreadable) -> Event {
+    let entry = form::entry(row, unreadable);
     let name = entry.events.first().and_then(|event| event.get("event")?.as_str()).unwrap_or("audit");
     let data = serde_json::to_string(&entry).unwrap_or_default();
     Event::default().event(name).id(&entry.id).data(data)

@@ -65,7 +65,7 @@ impl std::fmt::Display for Amount {
 }
 
 /// `3` or `12.5%`.
-pub(super) fn amount(text: &str) -> Result<Amount, Fault> {
+pub(super) fn amount(text: &str) -> Result<Amount, Fault<Amount>> {
     let wrong = || {
         fault(
             format!("{} is neither a count nor a percentage", quoted(text)),

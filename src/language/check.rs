@@ -76,9 +76,10 @@ pub fn check(text: &str) -> Checked {
     check_for(text, Author::Developer, None)
 }
 
-/// Reads the text of a release as it was stored, whether a developer wrote it or the manager above.
+/// [`check`] for what is stored: it was accepted once, and nobody can change it any more. What a later build made a rule of
+/// (how long, how many, what beside what) is not held against it; what can't be read is, for nobody could say what it meant.
 pub fn check_stored(text: &str) -> Checked {
-    check_for(text, Author::Parent, None)
+    check_with(text, Author::Parent, None, true)
 }
 
 /// [`check_bytes`] for what the manager above hands out.
@@ -109,16 +110,20 @@ pub fn check_at(bytes: &[u8], site: &Site) -> Checked {
 }
 
 fn check_for(text: &str, author: Author, site: Option<&Site>) -> Checked {
+    check_with(text, author, site, false)
+}
+
+fn check_with(text: &str, author: Author, site: Option<&Site>, is_stored: bool) -> Checked {
     // A mark that some editors put in front says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.len() > MAX_STRATEGY_BYTES {
+    if text.len() > MAX_STRATEGY_BYTES && !is_stored {
         let mut findings = Findings::new("");
         let message =
             format!("a strategy has at most {MAX_STRATEGY_BYTES} bytes, this one has {}", text.len());
         findings.error(At::START, "too-large", message).fix("split the release");
         return Checked::nothing(findings);
     }
-    let mut findings = Findings::new(text);
+    let mut findings = if is_stored { Findings::of_stored(text) } else { Findings::new(text) };
     let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
     let Some(draft) = parse::draft(&root, author, &mut findings) else { return Checked::nothing(findings) };

@@ -120,11 +120,30 @@ pub(super) struct Findings<'t> {
     lines: Vec<&'t str>,
     list: Vec<Diagnostic>,
     left_over: Option<Diagnostic>,
+    /// The text was accepted before: rules may have come since, and don't apply to it.
+    is_stored: bool,
 }
 
 impl<'t> Findings<'t> {
     pub fn new(text: &'t str) -> Self {
-        Self { lines: text.lines().collect(), list: Vec::new(), left_over: None }
+        Self { lines: text.lines().collect(), list: Vec::new(), left_over: None, is_stored: false }
+    }
+
+    /// Of a text that was accepted before.
+    pub fn of_stored(text: &'t str) -> Self {
+        Self { is_stored: true, ..Self::new(text) }
+    }
+
+    pub fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// A rule is broken by what can be read: how much there may be of something, or what may stand beside what. It is an
+    /// error in what is handed in, and none in what was accepted before. The value must be kept either way: what can't be
+    /// read, or would be dropped, is an [`Self::error`].
+    pub fn broken_rule(&mut self, at: At, code: &'static str, message: impl Into<String>) -> &mut Diagnostic {
+        let severity = if self.is_stored { Severity::Warning } else { Severity::Error };
+        self.add(severity, at, code, message.into())
     }
 
     pub fn error(&mut self, at: At, code: &'static str, message: impl Into<String>) -> &mut Diagnostic {

@@ -141,8 +141,18 @@ impl<'n> Entry<'n> {
         None
     }
 
-    /// The items of a sequence.
+    /// The items of a sequence; of one that was accepted before, however many there are.
     pub fn items(&self, most: usize, findings: &mut Findings<'_>) -> &'n [Node] {
+        let most_of_stored = if findings.is_stored() { usize::MAX } else { most };
+        self.at_most(most, most_of_stored, findings)
+    }
+
+    /// The items of a sequence of which nothing can hold more than `most`.
+    pub fn members(&self, most: usize, findings: &mut Findings<'_>) -> &'n [Node] {
+        self.at_most(most, most, findings)
+    }
+
+    fn at_most(&self, most: usize, kept: usize, findings: &mut Findings<'_>) -> &'n [Node] {
         let Kind::Sequence(items) = &self.node.kind else {
             findings
                 .error(self.at, "wrong-type", format!("{} is not a list", self.key))
@@ -151,8 +161,12 @@ impl<'n> Entry<'n> {
         };
         if items.len() > most {
             let message = format!("{} has {} items, at most {most} are possible", self.key, items.len());
-            findings.error(self.at, "too-many", message).fix("split the release");
+            let found = match items.len() > kept {
+                true => findings.error(self.at, "too-many", message),
+                false => findings.broken_rule(self.at, "too-many", message),
+            };
+            found.fix("split the release");
         }
-        &items[..items.len().min(most)]
+        &items[..items.len().min(kept)]
     }
 }

@@ -69,7 +69,7 @@ fn interim(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interi
     entry.items(MAX_STAGES, findings).iter().filter_map(|node| one(node, findings)).collect()
 }
 
-fn waves_open(text: &str) -> Result<u32, Fault> {
+fn waves_open(text: &str) -> Result<u32, Fault<u32>> {
     let open = text.parse().ok().filter(|open: &u32| (1..=MAX_WAVES as u32).contains(open));
     open.ok_or_else(|| fault(format!("{} is no number of waves", quoted(text)), "write 1 or more"))
 }

@@ -198,22 +198,27 @@ fn list<T>(
     if matches!(&entry.node.kind, Kind::Sequence(items) if items.is_empty()) {
         findings.error(entry.at, "missing-value", format!("{key} is empty")).fix("name at least one");
     }
-    let items = entry.items(most, findings);
+    let items = entry.members(most, findings);
     items.iter().enumerate().filter_map(|(at, node)| item(node, at, findings)).collect()
 }
 
 pub(super) fn read<T>(
     entry: Entry<'_>,
     code: &'static str,
-    parse: fn(&str) -> Result<T, Fault>,
+    parse: fn(&str) -> Result<T, Fault<T>>,
     findings: &mut Findings<'_>,
 ) -> Option<T> {
     let text = entry.text(findings)?;
     match parse(text.value) {
         Ok(value) => Some(value),
         Err(fault) => {
-            findings.error(text.at, code, fault.message).fix(fault.fix);
-            None
+            let value = fault.value.filter(|_| findings.is_stored());
+            let found = match value {
+                Some(_) => findings.broken_rule(text.at, code, fault.message),
+                None => findings.error(text.at, code, fault.message),
+            };
+            found.fix(fault.fix);
+            value
         }
     }
 }
@@ -256,7 +261,7 @@ pub(super) fn name(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Loca
     let text = entry.text(findings)?;
     let fault = if text.value.trim().is_empty() {
         format!("{} is empty", entry.key)
-    } else if text.value.len() > MAX_NAME_BYTES {
+    } else if text.value.len() > MAX_NAME_BYTES && !findings.is_stored() {
         format!("{} is longer than {MAX_NAME_BYTES} bytes", entry.key)
     } else if text.value.chars().any(char::is_control) {
         format!("{} contains a line break or another control character", entry.key)
@@ -500,7 +505,7 @@ fn in_range(
                 .fix(format!("write \"{}{share}\" for {threshold} %", scalar::sign(operator)));
             None
         }
-        Metric::ResponseTime(_) if threshold > scalar::MAX_RESPONSE_TIME_MS => {
+        Metric::ResponseTime(_) if threshold > scalar::MAX_RESPONSE_TIME_MS && !findings.is_stored() => {
             findings
                 .error(at, "bad-threshold", "responseTime is in milliseconds, this is over eleven days")
                 .fix("write \"<=250\" for 250 ms");

@@ -32,6 +32,9 @@ const MAX_SCALAR_BYTES: usize = 4 * MAX_STRATEGY_BYTES;
 /// Most characters of a key.
 const MAX_KEY_LOOKAHEAD: usize = 1024;
 
+/// What was accepted before may be so many times as much, but no deeper: a damaged text must come to an end.
+const STORED: usize = 64;
+
 /// A place in the text, both from 1; the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At {
@@ -67,7 +70,8 @@ pub(super) enum Kind {
 
 /// Reads the tree; what is no YAML is reported, and then there is none.
 pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
-    match serde_saphyr::from_str_with_options::<Form>(text, options()) {
+    let times = if findings.is_stored() { STORED } else { 1 };
+    match serde_saphyr::from_str_with_options::<Form>(text, options(times)) {
         Ok(form) => Some(form.into_node(text)),
         Err(error) => {
             report(&error, findings);
@@ -76,23 +80,24 @@ pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
     }
 }
 
-fn options() -> serde_saphyr::Options {
+/// `times`: the limits are so many times as high.
+fn options(times: usize) -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             flow_nesting_limit: MAX_DEPTH,
-            max_nodes: MAX_NODES,
-            max_events: 4 * MAX_NODES,
-            max_aliases: MAX_ALIASES,
-            max_anchors: MAX_ALIASES,
-            max_recorded_anchor_events: 4 * MAX_NODES,
-            max_merge_keys: MAX_ALIASES,
+            max_nodes: times * MAX_NODES,
+            max_events: 4 * times * MAX_NODES,
+            max_aliases: times * MAX_ALIASES,
+            max_anchors: times * MAX_ALIASES,
+            max_recorded_anchor_events: 4 * times * MAX_NODES,
+            max_merge_keys: times * MAX_ALIASES,
             max_documents: 1,
-            max_total_scalar_bytes: MAX_SCALAR_BYTES,
-            simple_key_max_lookahead: MAX_KEY_LOOKAHEAD,
+            max_total_scalar_bytes: times * MAX_SCALAR_BYTES,
+            simple_key_max_lookahead: times * MAX_KEY_LOOKAHEAD,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 2 * MAX_NODES,
+            max_total_replayed_events: 2 * times * MAX_NODES,
             max_replay_stack_depth: MAX_DEPTH,
         },
         // Duplicates of text keys come through one by one, and the next step names both places.

@@ -353,23 +353,27 @@ fn read_waves(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<Amount> {
         };
         if wave.is_none() {
             findings
-                .error(node.at, "bad-waves", format!("a wave of {wave} holds nobody"))
+                .broken_rule(node.at, "bad-waves", format!("a wave of {wave} holds nobody"))
                 .fix("begin with 1 or a percentage above 0");
         } else if last || waves.last() == Some(&Amount::WHOLE) {
             findings
-                .error(node.at, "bad-waves", format!("the wave {wave} is not larger than the ones before"))
+                .broken_rule(node.at, "bad-waves", format!("the wave {wave} is not larger than the ones before"))
                 .fix("waves are cumulative: each says how many agents have had their turn after it, as in [1, 10%, 100%]");
         }
         waves.push(wave);
     }
     let is_list = matches!(entry.node.kind, Kind::Sequence(_));
-    if is_list && !unread && items.len() <= MAX_WAVES && waves.last() != Some(&Amount::WHOLE) {
+    if is_list
+        && !unread
+        && (items.len() <= MAX_WAVES || findings.is_stored())
+        && waves.last() != Some(&Amount::WHOLE)
+    {
         let message = match waves.last() {
             None => "waves is empty".to_owned(),
             Some(last) => format!("the last wave is {last}, so some children would never have their turn"),
         };
         let at = items.last().map_or(entry.at, |node| node.at);
-        findings.error(at, "bad-waves", message).fix("add 100% as the last wave");
+        findings.broken_rule(at, "bad-waves", message).fix("add 100% as the last wave");
     }
     waves
 }
@@ -379,7 +383,7 @@ fn min_succeeded(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Amo
     let wanted = parse::read(entry, "bad-amount", amount, findings)?;
     if wanted.is_none() {
         findings
-            .error(entry.at, "bad-amount", "min_succeeded is none, and nothing proves nothing")
+            .broken_rule(entry.at, "bad-amount", "min_succeeded is none, and nothing proves nothing")
             .fix("write how many agents must have succeeded before the next wave, as in 1 or 10%");
     }
     Some(wanted)
@@ -391,7 +395,7 @@ fn silent_after(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Dura
     if silence < MIN_SILENT_AFTER {
         let message = format!("silent_after is {silence:?}, and agents call every few seconds at most");
         findings
-            .error(entry.at, "bad-duration", message)
+            .broken_rule(entry.at, "bad-duration", message)
             .fix("write after how long a child that doesn't call is taken for silent, as in 60s");
     }
     Some(silence)
@@ -498,7 +502,7 @@ fn duplicate(name: &Located<String>, at: At, findings: &mut Findings<'_>) {
     findings.error(at, "duplicate-name", message).fix("keep one of the two");
 }
 
-fn at_once(text: &str) -> Result<u32, Fault> {
+fn at_once(text: &str) -> Result<u32, Fault<u32>> {
     match amount(text) {
         Ok(Amount::Count(count)) if count > 0 => Ok(count),
         _ => Err(fault(
@@ -508,7 +512,7 @@ fn at_once(text: &str) -> Result<u32, Fault> {
     }
 }
 
-fn no_calls(text: &str) -> Result<NoCalls, Fault> {
+fn no_calls(text: &str) -> Result<NoCalls, Fault<NoCalls>> {
     let wrong = || {
         fault(
             format!("{} does not say when a stage without calls ends", quoted(text)),
@@ -517,12 +521,14 @@ fn no_calls(text: &str) -> Result<NoCalls, Fault> {
     };
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         ["never"] => Ok(NoCalls::Never),
-        ["after", time] => scalar::duration(time).map(NoCalls::After),
+        ["after", time] => {
+            scalar::duration(time).map(NoCalls::After).map_err(|fault| fault.map(NoCalls::After))
+        }
         _ => Err(wrong()),
     }
 }
 
-fn instant(text: &str) -> Result<i64, Fault> {
+fn instant(text: &str) -> Result<i64, Fault<i64>> {
     text.trim().parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|_| {
         fault(
             format!("{} is no instant", quoted(text)),

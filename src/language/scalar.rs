@@ -17,20 +17,34 @@ pub const MAX_RESPONSE_TIME_MS: f64 = 1e9;
 pub const MAX_PATH_BYTES: usize = 200;
 
 /// Why a scalar is refused, and what to write.
-pub(super) struct Fault {
+pub(super) struct Fault<T> {
     pub message: String,
     pub fix: String,
+    /// What it says nevertheless: it is only more, or less, than is allowed.
+    pub value: Option<T>,
 }
 
-pub(super) fn fault(message: impl Into<String>, fix: impl Into<String>) -> Fault {
-    Fault { message: message.into(), fix: fix.into() }
+pub(super) fn fault<T>(message: impl Into<String>, fix: impl Into<String>) -> Fault<T> {
+    Fault { message: message.into(), fix: fix.into(), value: None }
+}
+
+impl<T> Fault<T> {
+    /// Of a value that is understood and beyond a limit.
+    pub fn beyond(self, value: T) -> Self {
+        Self { value: Some(value), ..self }
+    }
+
+    /// The fault of what a value is a part of.
+    pub fn map<U>(self, whole: impl FnOnce(T) -> U) -> Fault<U> {
+        Fault { message: self.message, fix: self.fix, value: self.value.map(whole) }
+    }
 }
 
 const UNITS: [(&str, u64); 5] =
     [("d", 24 * 3_600_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
 /// `10s`, `1m30s`, `500ms`, `2h`, `1.5h`, `1d`: whole milliseconds.
-pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
+pub(super) fn duration(text: &str) -> Result<Duration, Fault<Duration>> {
     let trimmed = text.trim();
     if !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit()) {
         if trimmed.bytes().all(|b| b == b'0') {
@@ -49,7 +63,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
     })?;
     let duration = Duration::from_millis(millis);
     if duration > MAX_DURATION {
-        return Err(fault(format!("the duration {} is over 366 days", quoted(text)), "write a shorter one"));
+        let fault = fault(format!("the duration {} is over 366 days", quoted(text)), "write a shorter one");
+        return Err(fault.beyond(duration));
     }
     Ok(duration)
 }
@@ -112,7 +127,7 @@ const OPERATORS: [(&str, Operator); 6] = [
 ];
 
 /// An operator and a number: `<0.02`, `<= 250`.
-pub(super) fn threshold(text: &str) -> Result<(Operator, f64), Fault> {
+pub(super) fn threshold(text: &str) -> Result<(Operator, f64), Fault<(Operator, f64)>> {
     let trimmed = text.trim();
     let Some((operator, number)) =
         OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, trimmed.strip_prefix(sign)?.trim())))
@@ -161,18 +176,21 @@ pub(super) fn sign(operator: Operator) -> &'static str {
 }
 
 /// A bare count of calls.
-pub(super) fn calls(text: &str) -> Result<u64, Fault> {
+pub(super) fn calls(text: &str) -> Result<u64, Fault<u64>> {
     let wrong = || {
         fault(
             format!("{} is not a number of calls", quoted(text)),
             format!("write a whole number from 0 to {MAX_CALLS}, as in 100"),
         )
     };
-    whole(text).filter(|n| *n <= MAX_CALLS).ok_or_else(wrong)
+    match whole(text) {
+        Some(calls) if calls > MAX_CALLS => Err(wrong().beyond(calls)),
+        calls => calls.ok_or_else(wrong),
+    }
 }
 
 /// A whole percentage.
-pub(super) fn percentage(text: &str) -> Result<u8, Fault> {
+pub(super) fn percentage(text: &str) -> Result<u8, Fault<u8>> {
     let wrong = || {
         fault(
             format!("{} is not a percentage", quoted(text)),
@@ -207,7 +225,7 @@ pub(super) fn statistic(text: &str) -> Option<Statistic> {
 }
 
 /// The relative path of a version's folder, without `./` in front and `/` behind.
-pub(super) fn folder(text: &str) -> Result<String, Fault> {
+pub(super) fn folder(text: &str) -> Result<String, Fault<String>> {
     let path = text.strip_prefix("./").unwrap_or(text);
     let path = path.strip_suffix('/').unwrap_or(path);
     let wrong = |why: &str| {
@@ -218,9 +236,6 @@ pub(super) fn folder(text: &str) -> Result<String, Fault> {
     };
     if path.is_empty() {
         return Err(wrong("is empty"));
-    }
-    if path.len() > MAX_PATH_BYTES {
-        return Err(wrong(&format!("is longer than {MAX_PATH_BYTES} bytes")));
     }
     if path.starts_with('/') || path.as_bytes().get(1) == Some(&b':') {
         return Err(wrong("is absolute"));
@@ -233,6 +248,9 @@ pub(super) fn folder(text: &str) -> Result<String, Fault> {
     }
     if path.split('/').any(|part| part.is_empty() || part == ".") {
         return Err(wrong("has an empty part"));
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Err(wrong(&format!("is longer than {MAX_PATH_BYTES} bytes")).beyond(path.to_owned()));
     }
     Ok(path.to_owned())
 }

@@ -69,15 +69,15 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Stic
 }
 
 /// A token of RFC 9110, as names of headers and of cookies are.
-fn name(text: &str) -> Result<String, Fault> {
+fn name(text: &str) -> Result<String, Fault<String>> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if text.len() > MAX_STICKY_NAME_BYTES {
-        let message = format!("the name is longer than {MAX_STICKY_NAME_BYTES} bytes");
-        return Err(fault(message, "write a shorter one"));
-    }
     if text.is_empty() || !text.bytes().all(is_token) {
         let message = format!("no cookie or header is called {}", quoted(text));
         return Err(fault(message, "use letters, digits and -, as in X-User"));
+    }
+    if text.len() > MAX_STICKY_NAME_BYTES {
+        let message = format!("the name is longer than {MAX_STICKY_NAME_BYTES} bytes");
+        return Err(fault(message, "write a shorter one").beyond(text.to_owned()));
     }
     Ok(text.to_owned())
 }

@@ -113,10 +113,11 @@ fn labels(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<Stri
     if pairs.len() > MAX_TARGET_LABELS {
         let message =
             format!("a target has {} labels, at most {MAX_TARGET_LABELS} are possible", pairs.len());
-        findings.error(entry.at, "too-many", message).fix("ask for fewer");
+        findings.broken_rule(entry.at, "too-many", message).fix("ask for fewer");
     }
+    let most = if findings.is_stored() { usize::MAX } else { MAX_TARGET_LABELS };
     let mut labels: BTreeMap<String, (String, u32)> = BTreeMap::new();
-    for (key, value) in pairs.iter().take(MAX_TARGET_LABELS) {
+    for (key, value) in pairs.iter().take(most) {
         let Kind::Scalar(name) = &key.kind else {
             findings.error(key.at, "wrong-type", "a label's key is not a word").fix("write tier: edge");
             continue;
@@ -299,7 +300,7 @@ impl Reader {
         let nodes = self.list(node, "a ring of positions", findings);
         self.positions += nodes.len().saturating_sub(1);
         // Beyond the limit only the count is of interest.
-        if nodes.is_empty() || self.positions > MAX_TARGET_POSITIONS {
+        if nodes.is_empty() || (self.positions > MAX_TARGET_POSITIONS && !findings.is_stored()) {
             return None;
         }
         let mut coords = Vec::with_capacity(nodes.len());
@@ -341,7 +342,7 @@ impl Reader {
 
     fn check_size(&mut self, at: At, findings: &mut Findings<'_>) {
         let found = self.positions;
-        if found > MAX_TARGET_POSITIONS {
+        if found > MAX_TARGET_POSITIONS && !findings.is_stored() {
             let error = AreaError::TooManyVertices { found, max: MAX_TARGET_POSITIONS };
             self.fault(findings, at, error.to_string(), "draw it with fewer corners");
         } else if self.polygons.is_empty() && !self.faults {

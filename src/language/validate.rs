@@ -20,7 +20,7 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
     for stage in draft.stages.iter().filter_map(|s| s.name.as_ref()) {
         if matches!(stage.value.as_str(), "rollout" | "rollback") {
             findings
-                .error(stage.at, "reserved-name", format!("a stage can't be called {}", stage.value))
+                .broken_rule(stage.at, "reserved-name", format!("a stage can't be called {}", stage.value))
                 .fix("that is the name of an action; call it otherwise");
         }
     }

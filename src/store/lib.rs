@@ -28,6 +28,8 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+pub use transfer::TABLES;
+
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
     OverRow, PrecedentRow, ReleaseRow, StageResultRow, WallMs,

@@ -96,6 +96,17 @@ pub(crate) const COUNTS: [(&str, &str); 11] = [
     ("outbox", "SELECT count(*) FROM outbox"),
 ];
 
+/// The names of the tables with many rows.
+pub const TABLES: [&str; COUNTS.len()] = {
+    let mut names = [""; COUNTS.len()];
+    let mut at = 0;
+    while at < COUNTS.len() {
+        names[at] = COUNTS[at].0;
+        at += 1;
+    }
+    names
+};
+
 const LEASE: &str = concat!("SELECT ", lease_columns!(), " FROM lease");
 
 impl Source {

@@ -9,6 +9,7 @@ use choirmaster::{
 use language::render::ROLLOUT_STAGE;
 use reqwest::{Method, RequestBuilder, header};
 use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
 /// An area somewhere in Berlin.
@@ -109,6 +110,21 @@ impl World {
     /// The URL of its store.
     pub fn store(&self) -> String {
         format!("sqlite://{}", self.folder.path().join("choir.db").display())
+    }
+
+    /// Changes its store behind its back.
+    pub async fn sql(&self, sql: &'static str) {
+        let mut store = SqliteConnection::connect(&self.store()).await.unwrap();
+        let done = sqlx::query(sql).execute(&mut store).await.unwrap();
+        assert!(done.rows_affected() > 0, "{sql}");
+        store.close().await.unwrap();
+    }
+
+    /// Rows of a table that it met and could not read.
+    pub async fn unreadable(&self, table: &str) -> u64 {
+        let name = format!("choirmaster_unreadable_total{{what=\"{table}\"}} ");
+        let metrics = self.get("/metrics").await.ok().text();
+        metrics.lines().find_map(|line| line.strip_prefix(&name)).expect(&name).parse().unwrap()
     }
 
     pub async fn stop(self) {

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use super::{agenda::Due, threshold};
-use crate::Engine;
+use super::{agenda::Due, threshold, unread};
+use crate::{Engine, stored};
 use analysis::{Assignment, Sample, Stratum, Verdict};
 use heart::release::{
     analysis::Metered, assignment::Slot, measured, state::Snapshot, strata::Strata, summary::Summary,
@@ -20,10 +20,9 @@ use heart::release::{
 use language::{
     Stage, Strategy,
     analysis::{ChildMetric, Metric, Rule},
-    check_stored,
 };
 use model::{ChildKey, ReleaseKey, StageStatus};
-use store::rows::StageResultRow;
+use store::{StoreError, rows::StageResultRow};
 
 /// Children that are looked at, and whose results are read, at once.
 const SLICE: usize = 2_000;
@@ -60,10 +59,13 @@ pub(super) async fn rows(
     first: ChildKey,
     last: ChildKey,
 ) -> Result<Vec<StageResultRow>, String> {
-    engine.reader().stage_results(release.0, first.0, last.0).await.map_err(|error| {
-        tracing::warn!(%error, release = release.0, "the results of children can't be read");
-        "the store does not give what children reported".to_owned()
-    })
+    let rows = engine.reader().stage_results(release.0, first.0, last.0).await;
+    rows.map_err(|error| unread_reports(engine, release, &error))
+}
+
+/// What is said where a report can't be had.
+pub(super) fn unread_reports(engine: &Engine, release: ReleaseKey, error: &StoreError) -> String {
+    unread(engine, &release.0.to_string(), "what children reported", error)
 }
 
 /// The latest report of each child, of one stage or of all; or only those that became final in a time, in milliseconds since
@@ -104,16 +106,25 @@ async fn of_some(
     final_in: Option<&Range<i64>>,
 ) -> Result<Vec<Report>, String> {
     let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
+    let rows = rows(engine, release, *first, *last).await?;
+    latest(&rows, members, slot, final_in).map_err(|error| unread_reports(engine, release, &error))
+}
+
+/// The latest report of each child.
+fn latest(
+    rows: &[StageResultRow],
+    members: &[ChildKey],
+    slot: Option<Slot>,
+    final_in: Option<&Range<i64>>,
+) -> Result<Vec<Report>, StoreError> {
     let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
-    for row in rows(engine, release, *first, *last).await? {
-        let (child, Ok(of)) = (ChildKey(row.child_key), u8::try_from(row.stage).map(Slot)) else {
-            continue;
-        };
+    for row in rows {
+        let (child, of) = (ChildKey(row.child_key), stored::slot(row)?);
         let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
-        if !is_meant || members.binary_search(&child).is_err() || !counts(&row, final_in) {
+        if !is_meant || members.binary_search(&child).is_err() || !counts(row, final_in)? {
             continue;
         }
-        let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
+        let summary = stored::summary(row)?;
         // A manager's later waves report the earlier ones once more: what is added to would count twice.
         let says_again = summary.agents.is_some() && row.attempt > 1 && final_in.is_some();
         if !says_again {
@@ -134,12 +145,10 @@ pub(super) async fn strata_since(
     of: ChildMetric,
     strategy: &Strategy,
 ) -> Result<Option<Vec<Stratum>>, String> {
-    let row = engine.reader().release(earlier).await.map_err(|error| {
-        tracing::warn!(%error, release = earlier, "an earlier release can't be read");
-        "the store does not give the earlier release".to_owned()
-    })?;
-    let before = row.and_then(|row| Some((row.release_key, check_stored(&row.strategy).strategy?)));
-    let Some((key, before)) = before else { return Ok(None) };
+    let unread = |error: StoreError| unread(engine, earlier, "the earlier release", &error);
+    let Some(row) = engine.reader().release(earlier).await.map_err(unread)? else { return Ok(None) };
+    let key = row.release_key;
+    let before = stored::strategy(key, &row.strategy).map_err(unread)?;
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
@@ -244,7 +253,7 @@ impl Report {
     }
 }
 
-fn counts(row: &StageResultRow, final_in: Option<&Range<i64>>) -> bool {
-    let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
-    final_in.is_none_or(|time| time.contains(&row.at_ms) && status.is_some_and(StageStatus::is_over))
+fn counts(row: &StageResultRow, final_in: Option<&Range<i64>>) -> Result<bool, StoreError> {
+    let Some(time) = final_in else { return Ok(true) };
+    Ok(stored::stage_status(row)?.is_over() && time.contains(&row.at_ms))
 }

@@ -12,8 +12,8 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{agenda::Due, children, off::Off};
-use crate::Engine;
+use super::{agenda::Due, children, off::Off, unread};
+use crate::{Engine, stored};
 use analysis::{
     Assignment, Sample, Stratum,
     classes::is_worth_ranking,
@@ -29,7 +29,7 @@ use heart::release::{
 };
 use language::{Stage, Strategy, analysis::ChildMetric};
 use model::{ChildKey, StageStatus};
-use store::rows::StageResultRow;
+use store::{StoreError, rows::StageResultRow};
 
 /// Most strata of one metric. A release is stored with them.
 const MAX_STRATA: usize = 10_000;
@@ -74,11 +74,8 @@ async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String
             continue;
         };
         let begun = Begun { function: function.name.clone(), at_ms: due.started_ms };
-        let found = engine.classes(due.release, begun).await.map_err(|error| {
-            tracing::warn!(%error, release = due.id, "what children did before can't be read");
-            "the store does not give what children did before".to_owned()
-        });
-        all.push(found?);
+        let found = engine.classes(due.release, begun).await;
+        all.push(found.map_err(|error| unread(engine, &due.id, "what children did before", &error))?);
     }
     Ok(all)
 }
@@ -94,13 +91,13 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
             let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
             let classes = Arc::clone(&classes);
             let adding = spawn_blocking(move || {
-                merged.add(&rows, &members, slot, &strategy, &classes);
-                merged
+                merged.add(&rows, &members, slot, &strategy, &classes).map(|()| merged)
             });
-            merged = adding.await.map_err(|error| {
+            let added = adding.await.map_err(|error| {
                 tracing::error!(%error, release = due.id, "the reports of children could not be added up");
                 "the reports of children could not be added up; see the manager's log".to_owned()
             })?;
+            merged = added.map_err(|error| children::unread_reports(engine, due.release, &error))?;
         }
         match more {
             Some(_) => after = more,
@@ -118,23 +115,25 @@ impl Merged {
         slot: Option<Slot>,
         strategy: &Strategy,
         classes: &[Arc<Classes>],
-    ) {
+    ) -> Result<(), StoreError> {
         let mut found: BTreeMap<u8, Vec<Summary>> = BTreeMap::new();
         let mut class_of: BTreeMap<u8, Vec<Option<u8>>> = BTreeMap::new();
         // The attempts of a child in a stage follow one another, the latest last.
-        let mut attempts: BTreeMap<(u32, i16), Vec<Summary>> = BTreeMap::new();
+        let mut attempts: BTreeMap<(u32, Slot), Vec<Summary>> = BTreeMap::new();
         for row in rows.iter().filter(|row| members.binary_search(&ChildKey(row.child_key)).is_ok()) {
-            let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) else { continue };
-            let of_child = attempts.entry((row.child_key, row.stage)).or_default();
+            let of = stored::slot(row)?;
+            if of.stage_index().is_none() || slot.is_some_and(|slot| slot != of) {
+                continue;
+            }
+            let summary = stored::summary(row)?;
+            let of_child = attempts.entry((row.child_key, of)).or_default();
             // A try that got no call of the new version was no test, but its calls were shared out like all others. What
             // else was tried before is replaced: a manager says it once more, and who was told to try again starts afresh.
             of_child.retain(|before| before.agents.is_none() && before.has_no_calls());
             of_child.push(summary);
         }
-        for ((child, stage), summaries) in attempts {
-            let Some(of) = u8::try_from(stage).ok().map(Slot) else { continue };
-            let is_meant = slot.is_none_or(|slot| slot == of);
-            let Some(index) = of.stage_index().filter(|_| is_meant) else { continue };
+        for ((child, of), summaries) in attempts {
+            let Some(index) = of.stage_index() else { continue };
             if let Some(stage) = strategy.stages.get(index) {
                 self.off.note(ChildKey(child), &summaries, stage.new_traffic);
             }
@@ -153,6 +152,7 @@ impl Merged {
             let strata = if self.is_classed { strata } else { strata.without_classes() };
             self.stages.entry(index).or_default().merge(&strata);
         }
+        Ok(())
     }
 
     /// Both versions side by side, part by part.

@@ -46,6 +46,7 @@ use heart::release::{
 };
 use model::ReleaseKey;
 use ports::provider::Registry;
+use store::StoreError;
 
 /// The state is asked no more often.
 const NOT_BEFORE: Duration = Duration::from_millis(50);
@@ -119,6 +120,28 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
         }
     }
     looks.shutdown().await;
+}
+
+/// What a look says where the store doesn't give something it needs. A row that can't be read is counted, and said to be
+/// there: what is judged without it could pass that should not.
+fn unread(engine: &Engine, release: &str, what: &str, error: &StoreError) -> String {
+    match error {
+        StoreError::BadRow { table, key, column, .. } => {
+            engine.unreadable().note(error);
+            format!(
+                "{what} is in the store, and can't be read: {table}, key {key}, {column}; see the manager's log"
+            )
+        }
+        StoreError::Unavailable(_)
+        | StoreError::Full(_)
+        | StoreError::LeaseLost(_)
+        | StoreError::Held { .. }
+        | StoreError::Newer { .. }
+        | StoreError::Refused(_) => {
+            tracing::warn!(%error, release, what, "the store doesn't give what an analysis needs");
+            format!("the store does not give {what}")
+        }
+    }
 }
 
 /// Makes one look. However much there is to look at, half of the time nothing is looked at for that run.

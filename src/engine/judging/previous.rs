@@ -11,17 +11,13 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use futures_util::future::try_join_all;
 
-use super::{agenda::Due, ask::ask};
-use crate::Engine;
+use super::{agenda::Due, ask::ask, unread};
+use crate::{Engine, stored};
 use analysis::{RunVariation, Sample};
-use heart::release::{
-    analysis::{Previous, Run},
-    precedent::Time,
-};
+use heart::release::{analysis::Previous, precedent::Time};
 use language::{
     Strategy,
     analysis::{Analysis, Asked, Source, Variant},
-    check_stored,
 };
 use ports::provider::{Registry, Window};
 use store::StoreError;
@@ -39,17 +35,15 @@ const LEAST_WEEKS_VALUES: usize = 5;
 pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, String>, String> {
     let function = due.function();
     let row = engine.reader().precedent(function, due.started_ms, due.release.0).await;
-    let row = row.map_err(|error| {
-        tracing::warn!(%error, release = due.id, "the times of earlier releases can't be read");
-        "the store does not give the times of earlier releases".to_owned()
-    })?;
+    let unread = |error: StoreError| unread(engine, &due.id, "the times of earlier releases", &error);
+    let row = row.map_err(unread)?;
     let Some(row) = row else {
         return Ok(Err(format!(
             "no earlier release of {function} ended well here, so there is nothing to compare with"
         )));
     };
     let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage)).map(|stage| stage.name.as_str());
-    let times: Vec<Time> = serde_json::from_str(&row.times).unwrap_or_default();
+    let times = stored::times(&row).map_err(unread)?;
     Ok(if let Some(time) = same(&times, stage, due.run.number) {
         Ok(Previous { release: row.id, began_ms: time.began_ms, ended_ms: time.ended_ms })
     } else {
@@ -83,13 +77,12 @@ pub(super) async fn kept(
     interval: Duration,
     intervals: RangeInclusive<u64>,
 ) -> Result<Vec<f64>, String> {
-    let unread = |error: StoreError| {
-        tracing::warn!(%error, release = previous.release, "what an earlier release measured can't be read");
-        "the store does not give what the earlier release measured".to_owned()
-    };
+    let unread =
+        |error: StoreError| unread(engine, &previous.release, "what the earlier release measured", &error);
     let row = engine.reader().release(&previous.release).await.map_err(unread)?;
-    let earlier = row.and_then(|row| Some((row.release_key, check_stored(&row.strategy).strategy?)));
-    let Some((key, earlier)) = earlier else { return Ok(Vec::new()) };
+    let Some(row) = row else { return Ok(Vec::new()) };
+    let key = row.release_key;
+    let earlier = stored::strategy(key, &row.strategy).map_err(unread)?;
     let rows = engine.reader().analysis_runs(key).await.map_err(unread)?;
     let name = |strategy: &Strategy, stage: Option<usize>| {
         stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone())
@@ -98,8 +91,8 @@ pub(super) async fn kept(
     let mut values = Vec::new();
     for (block, (stage, analysis)) in earlier.analyses().enumerate() {
         let row = rows.iter().find(|row| usize::try_from(row.block) == Ok(block));
-        let run = row.and_then(|row| serde_json::from_str::<Run>(&row.detail).ok());
-        let Some(run) = run.filter(|_| name(&earlier, stage) == wanted) else { continue };
+        let Some(row) = row.filter(|_| name(&earlier, stage) == wanted) else { continue };
+        let run = stored::run(row).map_err(unread)?;
         let same = analysis.metrics.iter().zip(&run.metrics).find(|(metric, _)| match &metric.source {
             Source::Query(then) => {
                 (&then.provider, &then.query, &then.json_path)

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Engine, rows::WEBHOOK};
+use crate::{Engine, rows::WEBHOOK, stored};
 use store::rows::OutboxRow;
 
 /// A webhook has this long to answer.
@@ -59,28 +59,35 @@ pub async fn run(engine: Engine, mut effects: mpsc::UnboundedReceiver<OutboxRow>
         let Some(effect) = effect else { break };
         let (engine, client, slots) = (engine.clone(), client.clone(), Arc::clone(&slots));
         calls.spawn(async move {
-            carry_out(&engine, &client, &slots, &effect).await;
-            let _ = engine.effects_done(vec![effect.id]).await;
+            if carry_out(&engine, &client, &slots, &effect).await {
+                // If the engine is gone, the effect is left to the next life.
+                let _ = engine.effects_done(vec![effect.id]).await;
+            }
         });
         while calls.try_join_next().is_some() {}
     }
     calls.shutdown().await;
 }
 
-async fn carry_out(engine: &Engine, client: &reqwest::Client, slots: &Semaphore, effect: &OutboxRow) {
-    let hook: Webhook = match serde_json::from_str(&effect.payload) {
-        Ok(hook) if effect.kind == WEBHOOK => hook,
-        _ => {
-            tracing::error!(id = effect.id, kind = effect.kind, "an effect of an unknown kind is dropped");
-            return;
+/// Whether nothing is left to be done. What can't be read stays in the store, for a program that can.
+async fn carry_out(engine: &Engine, client: &reqwest::Client, slots: &Semaphore, effect: &OutboxRow) -> bool {
+    let hook = match effect.kind.as_str() {
+        WEBHOOK => stored::payload::<Webhook>(effect),
+        other => Err(stored::bad("outbox", effect.id, "kind", format!("{other:?} is none"))),
+    };
+    let hook = match hook {
+        Ok(hook) => hook,
+        Err(error) => {
+            engine.unreadable().note(&error);
+            return false;
         }
     };
     let mut wait = FIRST_RETRY;
     loop {
-        let Err(why) = call(client, slots, effect.id, &hook).await else { return };
+        let Err(why) = call(client, slots, effect.id, &hook).await else { return true };
         if Duration::from_millis(effect.age_ms(engine.clock().served_ms())) > GIVE_UP_AFTER {
             tracing::error!(id = effect.id, why, "a webhook was not reached in time and is given up");
-            return;
+            return true;
         }
         tracing::warn!(id = effect.id, why, "a webhook was not reached; it is called again");
         sleep(wait).await;

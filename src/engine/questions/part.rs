@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Kind, Unanswered, ask_all};
-use crate::{Engine, ReleaseDetail};
+use crate::{Engine, stored};
 use heart::release::{
     manager::Agents,
     pause::Pause,
@@ -123,7 +123,7 @@ pub fn managers(state: &Snapshot, release: &Release) -> Vec<(ChildKey, String)> 
 
 fn own(state: &Snapshot, release: &Release, now: model::Now) -> Part {
     let mut stages: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
-    for assignment in release.assignments.values().filter(|assignment| assignment.rare.manager.is_none()) {
+    for assignment in release.assignments.values().filter(|assignment| assignment.stepwise().is_some()) {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
         let Some(stage) = stage else { continue };
         let status = assignment.stage_status.name().to_owned();
@@ -154,7 +154,10 @@ async fn over(engine: &Engine, ids: Vec<String>) -> Result<Part, String> {
     for id in ids.iter().rev() {
         let row = engine.reader().release(id).await.map_err(|error| error.to_string())?;
         let Some(row) = row else { continue };
-        let detail: ReleaseDetail = serde_json::from_str(&row.detail).map_err(|error| error.to_string())?;
+        let detail = stored::release_detail(row.release_key, &row.detail).map_err(|error| {
+            engine.unreadable().note(&error);
+            error.to_string()
+        })?;
         if detail.upstream.is_none() {
             continue;
         }

@@ -17,6 +17,7 @@ use crate::{
     audit::Actor,
     questions,
     rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
+    stored,
 };
 use heart::{
     link,
@@ -172,18 +173,19 @@ impl Driver {
         }
     }
 
-    /// Takes a row over from the outbox.
+    /// Takes a row over from the outbox. One that can't be read stays there, for a program that can.
     fn take(&mut self, row: OutboxRow) {
         match row.kind.as_str() {
-            ENROLLED => match serde_json::from_str::<Enrolled>(&row.payload) {
+            ENROLLED => match stored::payload::<Enrolled>(&row) {
                 Ok(enrolled) if enrolled.url == self.caller.settings.url => {
                     self.link.enrolled(row.id, enrolled.id);
                 }
                 // Another parent's.
-                _ => self.link.outdated(row.id),
+                Ok(_) => self.link.outdated(row.id),
+                Err(error) => self.caller.engine.unreadable().note(&error),
             },
             TAKING => self.link.taking(row.id, row.payload),
-            UPWARD => match serde_json::from_str::<Upward>(&row.payload) {
+            UPWARD => match stored::payload::<Upward>(&row) {
                 Ok(upward) => {
                     let served_ms = self.caller.engine.clock().served_ms();
                     let age_ms = row.age_ms(served_ms);
@@ -191,12 +193,12 @@ impl Driver {
                     self.link.owes(row.id, upward.offer.clone(), age_ms, now);
                     self.results.insert(row.id, Arc::new(upward));
                 }
-                Err(error) => {
-                    tracing::error!(id = row.id, %error, "a result for the parent can't be read and is dropped");
-                    self.link.outdated(row.id);
-                }
+                Err(error) => self.caller.engine.unreadable().note(&error),
             },
-            other => tracing::error!(id = row.id, kind = other, "an effect of an unknown kind is left"),
+            other => {
+                let error = stored::bad("outbox", row.id, "kind", format!("{other:?} is none"));
+                self.caller.engine.unreadable().note(&error);
+            }
         }
     }
 
@@ -303,7 +305,10 @@ impl Driver {
             }
             Act::Enroll(id) => {
                 let enrolled = Enrolled { url: self.caller.settings.url.clone(), id };
-                engine.effect(ENROLLED, serde_json::to_string(&enrolled).unwrap_or_default()).await?;
+                match stored::json(&enrolled) {
+                    Ok(enrolled) => engine.effect(ENROLLED, enrolled).await?,
+                    Err(error) => tracing::error!(%error, "the id at the parent can't be kept"),
+                }
             }
             Act::Note { offer } => engine.effect(TAKING, offer).await?,
             Act::Done(rows) => {

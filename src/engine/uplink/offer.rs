@@ -2,10 +2,11 @@
 
 use super::{CallError, Caller, PATIENCE, Trouble};
 use crate::{
-    By, EngineError, ReleaseDetail,
+    By, EngineError,
     audit::Actor,
     questions,
     rows::{UPWARD, Upward},
+    stored,
 };
 use heart::release::{
     command::{Command, Refusal, Reply},
@@ -70,7 +71,7 @@ impl Caller {
             why: Some(Box::new(Ending::new(Cause::Children, why))),
             recount: None,
         };
-        self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+        self.engine.effect(UPWARD, stored::json(&upward)?).await?;
         Ok(())
     }
 
@@ -149,7 +150,7 @@ impl Caller {
         if !under_way {
             tracing::info!(offer, release = undone, "nothing is left to be taken back");
             let upward = Upward::undone(offer.to_owned(), left);
-            self.engine.effect(UPWARD, serde_json::to_string(&upward).unwrap_or_default()).await?;
+            self.engine.effect(UPWARD, stored::json(&upward)?).await?;
         }
         Ok(())
     }
@@ -197,9 +198,10 @@ impl Caller {
 
     /// Whether a release came here as this very offer.
     async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, Trouble> {
-        let row = self.engine.reader().release(release.as_str()).await?;
-        let detail = row.and_then(|row| serde_json::from_str::<ReleaseDetail>(&row.detail).ok());
-        Ok(detail.and_then(|detail| detail.upstream).is_some_and(|upstream| upstream.offer == offer))
+        let Some(row) = self.engine.reader().release(release.as_str()).await? else { return Ok(false) };
+        let detail = stored::release_detail(row.release_key, &row.detail);
+        let detail = detail.inspect_err(|error| self.engine.unreadable().note(error))?;
+        Ok(detail.upstream.is_some_and(|upstream| upstream.offer == offer))
     }
 }
 

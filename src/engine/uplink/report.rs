@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Caller, PATIENCE, Trouble};
-use crate::rows::Upward;
+use crate::{rows::Upward, stored};
 use analysis::{Values, effects::Told};
 use heart::release::{
     assignment::Slot,
@@ -20,7 +20,7 @@ use heart::release::{
     upstream::aggregate,
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
-use store::{MAX_PAGE, StoreError};
+use store::{MAX_PAGE, StoreError, rows::StageResultRow};
 use wire::child::{Buckets, Histogram, ManagerTime, StageSummary, Stratum, Times, Why};
 
 /// Stages remembered of which it is known what the parent was told last.
@@ -76,7 +76,7 @@ impl Caller {
         let Some(told) = self.preliminary(StageStatus::InProgress, release, stage, name).await? else {
             return Ok(());
         };
-        let digest = digest(&told);
+        let digest = digest(&told)?;
         let place = (offer.to_owned(), stage);
         if self.told().get(&place) == Some(&digest) {
             return Ok(());
@@ -139,8 +139,20 @@ impl Caller {
         Ok(Some(wire(sum, Some(name.to_owned()), next, self.tells_values())))
     }
 
-    /// What the children reported of a stage, the last attempt of each; with `begun` apart by their classes.
+    /// What the children reported of a stage, the last attempt of each; with `begun` apart by their classes. Nothing is
+    /// told while a report among them can't be read: the parent would judge as if that child had measured nothing.
     async fn below(
+        &self,
+        release: u32,
+        slot: u8,
+        split: u8,
+        begun: Option<Begun>,
+    ) -> Result<Below, StoreError> {
+        let below = self.read_below(release, slot, split, begun).await;
+        below.inspect_err(|error| self.engine.unreadable().note(error))
+    }
+
+    async fn read_below(
         &self,
         release: u32,
         slot: u8,
@@ -158,12 +170,12 @@ impl Caller {
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
             let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
-            let latest: BTreeMap<u32, String> = of_slot.map(|row| (row.child_key, row.summary)).collect();
-            let summaries = latest.into_iter().filter_map(|(child, json)| {
+            let latest: BTreeMap<u32, StageResultRow> = of_slot.map(|row| (row.child_key, row)).collect();
+            let summaries = latest.into_iter().map(|(child, row)| {
                 let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
-                Some((serde_json::from_str::<Summary>(&json).ok()?, class))
+                Ok((stored::summary(&row)?, class))
             });
-            below.add(summaries.collect(), split, classes.is_some());
+            below.add(summaries.collect::<Result<_, StoreError>>()?, split, classes.is_some());
             after = Some(last.child_key);
         }
     }
@@ -197,10 +209,10 @@ impl Below {
 }
 
 /// By which it is known that a stage has nothing new to tell.
-fn digest(summary: &StageSummary) -> u64 {
+fn digest(summary: &StageSummary) -> Result<u64, StoreError> {
     let mut hasher = std::hash::DefaultHasher::new();
-    serde_json::to_vec(summary).unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
+    stored::json(summary)?.hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 /// `exactly`: the parent understands values; else it is told histograms.

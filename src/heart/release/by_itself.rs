@@ -3,9 +3,13 @@
 //! Without a `rollout` block they let an agent act on its own: it got all stages in one offer where it could walk them,
 //! and else a stage that rolled out by itself when it was the last. What was handed out can't be recalled, so a store of
 //! such a build is led to its end by the rules in this file: what an assignment has in hand decides
-//! ([`Assignment::by_itself`]), never its strategy. Nothing is handed out by these rules any more.
+//! ([`Assignment::acts_by_itself`]), never its strategy. Nothing is handed out by these rules any more.
 
-use super::{assignment::Assignment, command::Form, offer::Piece};
+use super::{
+    assignment::{Assignment, Led},
+    command::Form,
+    offer::Piece,
+};
 use language::{Action, StageKind, Strategy};
 
 /// The text of what an agent was handed.
@@ -32,16 +36,16 @@ fn rolls_out_itself(strategy: &Strategy, stage: usize) -> bool {
 impl Assignment {
     /// Whether the success of this stage, which it has in hand alone, is its roll-out.
     pub fn rolls_out_itself(&self, stage: usize, strategy: &Strategy) -> bool {
-        self.by_itself && rolls_out_itself(strategy, stage)
+        self.acts_by_itself() && rolls_out_itself(strategy, stage)
     }
 
     /// Whether it waits in this stage until it is told to end it.
     pub fn ends_on_signal(&self, stage: usize, strategy: &Strategy) -> bool {
         let asks = strategy.rollout.is_some()
             || strategy.stages.get(stage).is_some_and(|stage| stage.kind == StageKind::WaitForSignal);
-        match &self.rare.manager {
-            Some(_) => asks,
-            None => !self.by_itself || asks,
+        match &self.led {
+            Led::Whole(_) => asks,
+            Led::Stepwise(steps) => !steps.by_itself || asks,
         }
     }
 }

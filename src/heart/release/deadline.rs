@@ -58,7 +58,7 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
     // However often it is lost and offered again.
     let at = undo.asked.saturating_add(deadlines.undo_ms);
     // A manager takes it back from its own children first, and calls meanwhile.
-    let calls = undo.fetched && assignment.rare.manager.is_some();
+    let calls = undo.fetched && assignment.is_whole();
     Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
 }
 
@@ -66,9 +66,10 @@ fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
 /// milliseconds, `None` where that has no end of its own.
 pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64> {
     let stage = assignment.slot.stage_index().and_then(|stage| strategy.stages.get(stage))?;
-    let led = assignment.rare.manager.is_none() && !assignment.by_itself;
     match strategy.no_calls() {
-        NoCalls::After(time) if led => Some((stage.min_duration + time).as_millis() as u64),
+        NoCalls::After(time) if assignment.is_led_stepwise() => {
+            Some((stage.min_duration + time).as_millis() as u64)
+        }
         _ => None,
     }
 }
@@ -82,7 +83,7 @@ fn calls(assignment: &Assignment, strategy: &Strategy) -> Option<Deadline> {
 
 /// Agents that wait for no signal are silent until the stage ends: there only the stage itself has a deadline.
 pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool {
-    assignment.rare.manager.is_none()
+    assignment.stepwise().is_some()
         && assignment.stage_status == StageStatus::InProgress
         && assignment.slot.stage_index().is_some_and(|stage| !assignment.ends_on_signal(stage, strategy))
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assignment::{Assignment, Step},
+    assignment::{Assignment, Led, Step},
     change::Change,
     lifecycle,
     manager::Agents,
@@ -156,9 +156,9 @@ impl Fault {
     pub fn any(state: &State, release: &Release) -> Option<Self> {
         let is_bad = |assignment: &Assignment| assignment.agents().bad() > 0;
         let (child, assignment) = release.assignments.iter().find(|(_, assignment)| is_bad(assignment))?;
-        let verb = match (&assignment.rare.manager, assignment.outcome) {
-            (None, Some(outcome)) => verb(outcome).to_owned(),
-            _ => below(assignment.agents()),
+        let verb = match (&assignment.led, assignment.outcome) {
+            (Led::Stepwise(_), Some(outcome)) => verb(outcome).to_owned(),
+            (Led::Stepwise(_), None) | (Led::Whole(_), _) => below(assignment.agents()),
         };
         Some(Self::of(state, release, *child, verb, &[]))
     }

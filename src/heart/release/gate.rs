@@ -97,7 +97,7 @@ impl Levels {
 
     /// Where a child is. One with a whole strategy in hand walks through the levels.
     pub fn level_of(&self, assignment: &Assignment) -> u8 {
-        match assignment.piece {
+        match assignment.piece() {
             Piece::Whole => self.of_stage(assignment.slot.stage_index().unwrap_or_default()),
             piece => self.of_piece(piece),
         }
@@ -260,7 +260,7 @@ impl Gates {
 
     /// Whether the next barrier has to wait for this child: it takes part, and has not come there.
     pub fn waits_for(&self, assignment: &Assignment) -> bool {
-        let is_awaited = assignment.rare.joined.is_none_or(|from| from <= self.stand.level);
+        let is_awaited = assignment.rare().joined.is_none_or(|from| from <= self.stand.level);
         is_awaited && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
@@ -281,14 +281,13 @@ impl Gates {
 
     /// Whether its next offer is shown only once it has a place.
     pub fn queues(&self, assignment: &Assignment) -> bool {
-        self.levels.at_once.is_some() && !assignment.admitted && assignment.rare.manager.is_none()
+        self.levels.at_once.is_some() && assignment.stepwise().is_some_and(|steps| !steps.admitted)
     }
 
     /// Whether it takes one of the places. One that has come to a barrier only goes on testing: if it kept its place,
     /// the others would never come.
     pub fn takes_place(&self, assignment: &Assignment) -> bool {
-        let needs_one = assignment.admitted && assignment.rare.manager.is_none();
-        needs_one && self.is_in_play(assignment) && !self.is_there(assignment)
+        assignment.is_admitted() && self.is_in_play(assignment) && !self.is_there(assignment)
     }
 
     fn is_there(&self, assignment: &Assignment) -> bool {
@@ -296,7 +295,7 @@ impl Gates {
             return true;
         }
         // Who was told to end for want of calls has come to nothing yet.
-        let is_idle = assignment.rare.idle.as_ref().is_some_and(|idle| idle.told);
+        let is_idle = assignment.idle().is_some_and(|idle| idle.told);
         let waits = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
         let is_ready = waits && !is_idle;
         is_ready && !self.may_end(assignment.slot)

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assignment::Assignment,
+    assignment::{Assignment, FunctionSet, ReleaseMs, Whole},
     gate::Levels,
     offer::{OfferName, Piece},
     state::Release,
@@ -148,54 +148,14 @@ impl FromIterator<(ChildKey, Planned)> for Managers {
     }
 }
 
-/// The part of a child manager in a release.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Manager {
-    #[serde(flatten)]
-    pub planned: Planned,
-    /// What it said last of its agents.
-    #[serde(default)]
-    pub reported: Agents,
-    /// The attempt that the name of the offer carries which the present one continues.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues: Option<u16>,
-    /// That one is over, and the agents that ended badly in it get another attempt.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub retries: bool,
-    /// How often it said anew what became of its agents, after it was done.
-    #[serde(default, skip_serializing_if = "is_never")]
-    pub recounts: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_never(count: &u32) -> bool {
-    *count == 0
-}
-
 /// Names, in the answer to a poll and among a child's capabilities, that a manager can be told to try those of its agents
 /// again that ended badly.
 pub const FEATURE_RETRY: &str = "retry";
 
-impl Manager {
-    pub fn new(planned: Planned) -> Self {
-        Self { planned, ..Self::default() }
-    }
-
-    /// The first wave after this one in which more of its agents have their turn.
-    pub fn wave_after(&self, wave: u32) -> Option<u32> {
-        self.planned.quotas.iter().map(|(of, _)| *of).find(|of| *of > wave)
-    }
-
-    /// How many of its waves are open in this one.
-    fn waves_open(&self, wave: u32) -> u32 {
-        self.planned.quotas.iter().filter(|(of, _)| *of <= wave).count().max(1) as u32
-    }
-}
-
 impl Assignment {
     /// How its agents are counted.
     pub fn agents(&self) -> Agents {
-        let Some(manager) = self.rare.manager.as_deref() else {
+        let Some(manager) = self.whole() else {
             // Another counts for it, or it counts for nobody.
             let stands_in =
                 matches!(self.outcome, Some(Outcome::Excluded(Exclusion::Successor | Exclusion::Replaced)));
@@ -261,14 +221,14 @@ impl Release {
         strategy.on_conflict = OnConflict::Queue;
         strategy.forward_up = false;
         strategy.from_above = None;
-        if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.rare.manager.as_deref()) {
+        if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.whole()) {
             strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
             strategy.from_above = Some(self.said_beside(rollout, assignment, manager));
         }
         strategy
     }
 
-    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Manager) -> FromAbove {
+    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Whole) -> FromAbove {
         let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
         FromAbove {
@@ -346,8 +306,12 @@ impl Release {
         share(most, self.agents_of_its_own(), self.agents_planned())
     }
 
-    pub fn manager_for(&self, child: ChildKey) -> Option<Box<Manager>> {
-        self.managers.get(&child).map(|planned| Box::new(Manager::new(planned.clone())))
+    /// The part of a child that has not acted yet, led as it was planned.
+    pub fn fresh_part(&self, child: ChildKey, lacks: FunctionSet, at: ReleaseMs) -> Assignment {
+        match self.managers.get(&child) {
+            Some(planned) => Assignment::new_whole(planned.clone(), at),
+            None => Assignment::new(at).lacking(lacks, &self.strategy),
+        }
     }
 }
 

@@ -121,7 +121,7 @@ fn expel(state: &State, release: &Release, cover: Option<&Cover>, child: ChildKe
 /// have been shown.
 fn lacks_otherwise(release: &Release, child: ChildKey, functions: FunctionSet, now: Now) -> Option<Change> {
     let part = release.assignments.get(&child)?;
-    let changes = part.rare.lacks != functions && !matches!(part.piece, Piece::Rollout(_));
+    let changes = part.lacks() != functions && !matches!(part.piece(), Piece::Rollout(_));
     let (step, at) = (Step::Lacks { functions }, release.at(now));
     changes.then_some(Change::Members(members::Change::Stepped {
         release: release.key,

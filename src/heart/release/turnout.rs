@@ -391,7 +391,7 @@ impl Release {
         let (mut managers, mut below) = (0, 0_u32);
         let parts = self.managers.keys().filter_map(|child| self.assignments.get(child));
         for part in parts.filter(|part| self.gates.is_in_play(part) && !self.gates.waits_for(part)) {
-            let Some(manager) = part.rare.manager.as_deref() else { continue };
+            let Some(manager) = part.whole() else { continue };
             // One that says nothing of its agents has those with which it was planned.
             let said = manager.reported;
             let all = if said == Agents::default() { manager.planned.agents } else { said.participants };
@@ -434,7 +434,9 @@ impl Release {
     ) {
         for (child, planned) in managers {
             if let Some(part) = self.assignments.get_mut(child) {
-                part.rare.change_manager(|manager| manager.planned = planned.clone());
+                if let Some(whole) = part.whole_mut() {
+                    whole.planned = planned.clone();
+                }
             }
             self.managers.insert(*child, planned.clone());
         }

@@ -169,10 +169,9 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     /// What an agent lacks that could have ended its stage by now.
     fn without_calls(&self, release: &Release, assignment: &Assignment) -> Option<String> {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage))?;
-        let is_led = assignment.rare.manager.is_none() && !assignment.by_itself;
         let minimum = stage.min_duration.as_millis() as u64;
         let runs = release.at(self.now).saturating_sub(assignment.stage_since);
-        if !is_led || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
+        if !assignment.is_led_stepwise() || runs < minimum.saturating_add(SURELY_SET_UP_MS) {
             return None;
         }
         let ends =
@@ -221,8 +220,8 @@ impl<S: Seen + ?Sized> Look<'_, S> {
                 let _ = write!(line, "; {text} {}", other.id);
             }
         };
-        other(&mut line, "its place was taken by", assignment.rare.successor);
-        other(&mut line, "it stands in for", assignment.rare.predecessor);
+        other(&mut line, "its place was taken by", assignment.rare().successor);
+        other(&mut line, "it stands in for", assignment.rare().predecessor);
         if let ReleaseState::RollingBack { reason, .. } = &release.state
             && self.state.assignment(release.key, key).is_some()
             && assignment.outcome.is_none()

@@ -52,6 +52,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     let mut text = Text::default();
     calls(&mut text, &ctx.view().stats);
     commits(&mut text, &ctx.view().stats);
+    unreadable(&mut text, &ctx.view().stats);
     manager(&mut text, &ctx, silent, releases.is_some());
     parent(&mut text, &ctx);
     by_release(&mut text, &releases.unwrap_or_default());
@@ -94,6 +95,15 @@ fn commits(text: &mut Text, stats: &Stats) {
     family.sample("_bucket", &[("le", "+Inf")], all);
     family.sample("_sum", &[], seconds(Stats::get(&stats.commit_us)));
     family.sample("_count", &[], all);
+}
+
+fn unreadable(text: &mut Text, stats: &Stats) {
+    let help =
+        "Rows met in the store that can't be read, by table; nothing is decided as if they were not there.";
+    let mut family = text.family("unreadable_total", Kind::Counter, help);
+    for (table, count) in stats.unreadable.counts() {
+        family.sample("", &[("what", table)], count);
+    }
 }
 
 fn seconds(us: u64) -> f64 {

@@ -21,7 +21,7 @@ pub(super) enum Written {
     Number(f64),
 }
 
-pub(super) fn tolerance(text: &str) -> Result<Written, Fault> {
+pub(super) fn tolerance(text: &str) -> Result<Written, Fault<Written>> {
     let trimmed = text.trim();
     let written = if let Some(percent) = trimmed.strip_suffix('%') {
         plain_number(percent.trim_end()).map(|percent| Written::Ratio(percent / 100.0))
@@ -45,13 +45,14 @@ pub(super) fn tolerance(text: &str) -> Result<Written, Fault> {
         Written::Ratio(share) if share > MAX_TOLERANCE => Err(fault(
             format!("a tolerance of {} lets everything pass", quoted(text)),
             format!("write at most {}%", MAX_TOLERANCE * 100.0),
-        )),
+        )
+        .beyond(Written::Ratio(share))),
         written => Ok(written),
     }
 }
 
 /// `0.1%` or `0.001`, from 0 to 1.
-pub(super) fn share(text: &str) -> Result<f64, Fault> {
+pub(super) fn share(text: &str) -> Result<f64, Fault<f64>> {
     let trimmed = text.trim();
     let value = match trimmed.strip_suffix('%') {
         Some(percent) => plain_number(percent.trim_end()).map(|percent| percent / 100.0),
@@ -63,7 +64,7 @@ pub(super) fn share(text: &str) -> Result<f64, Fault> {
 }
 
 /// A relative standard deviation: above 0, below 1.
-pub(super) fn variation(text: &str) -> Result<f64, Fault> {
+pub(super) fn variation(text: &str) -> Result<f64, Fault<f64>> {
     let wrong = |_| {
         fault(
             format!("{} is no variation from run to run", quoted(text)),
@@ -75,7 +76,7 @@ pub(super) fn variation(text: &str) -> Result<f64, Fault> {
 }
 
 /// `p99`, `P99.9` or `0.99`: above 0, below 1.
-pub(super) fn quantile(text: &str) -> Result<f64, Fault> {
+pub(super) fn quantile(text: &str) -> Result<f64, Fault<f64>> {
     let trimmed = text.trim();
     let value = match trimmed.strip_prefix(['p', 'P']) {
         Some(percent) => plain_number(percent).map(|percent| percent / 100.0),
@@ -86,7 +87,7 @@ pub(super) fn quantile(text: &str) -> Result<f64, Fault> {
     })
 }
 
-pub(super) fn alpha(text: &str) -> Result<f64, Fault> {
+pub(super) fn alpha(text: &str) -> Result<f64, Fault<f64>> {
     let wrong = || {
         fault(
             format!("{} is no alpha", quoted(text)),
@@ -95,31 +96,43 @@ pub(super) fn alpha(text: &str) -> Result<f64, Fault> {
             ),
         )
     };
-    share(text).ok().filter(|alpha| *alpha > 0.0 && *alpha <= MAX_ALPHA).ok_or_else(wrong)
+    match share(text).ok().filter(|alpha| *alpha > 0.0) {
+        Some(alpha) if alpha > MAX_ALPHA && alpha < 1.0 => Err(wrong().beyond(alpha)),
+        Some(alpha) if alpha <= MAX_ALPHA => Ok(alpha),
+        _ => Err(wrong()),
+    }
 }
 
-pub(super) fn weight(text: &str) -> Result<f64, Fault> {
-    plain_number(text.trim()).filter(|weight| *weight > 0.0 && *weight <= MAX_WEIGHT).ok_or_else(|| {
+pub(super) fn weight(text: &str) -> Result<f64, Fault<f64>> {
+    let wrong = || {
         fault(
             format!("{} is no weight", quoted(text)),
             format!("write a number above 0 and at most {MAX_WEIGHT}, as in 2"),
         )
-    })
+    };
+    match plain_number(text.trim()).filter(|weight| *weight > 0.0) {
+        Some(weight) if weight > MAX_WEIGHT => Err(wrong().beyond(weight)),
+        weight => weight.ok_or_else(wrong),
+    }
 }
 
-pub(super) fn limit(text: &str) -> Result<u32, Fault> {
+pub(super) fn limit(text: &str) -> Result<u32, Fault<u32>> {
     let trimmed = text.trim();
     let digits = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit());
-    trimmed.parse().ok().filter(|limit| digits && *limit <= MAX_LIMIT).ok_or_else(|| {
+    let wrong = || {
         fault(
             format!("{} is no limit", quoted(text)),
             format!("write a whole number from 0 to {MAX_LIMIT}, as in 2"),
         )
-    })
+    };
+    match trimmed.parse().ok().filter(|_| digits) {
+        Some(limit) if limit > MAX_LIMIT => Err(wrong().beyond(limit)),
+        limit => limit.ok_or_else(wrong),
+    }
 }
 
 /// A number of calls, above 0.
-pub(super) fn calls(text: &str) -> Result<u64, Fault> {
+pub(super) fn calls(text: &str) -> Result<u64, Fault<u64>> {
     let trimmed = text.trim();
     let digits = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit());
     trimmed.parse().ok().filter(|calls| digits && *calls > 0).ok_or_else(|| {
@@ -128,32 +141,33 @@ pub(super) fn calls(text: &str) -> Result<u64, Fault> {
 }
 
 /// The name of a namespace (RFC 1123): a label of lower-case letters, digits and `-`.
-pub(super) fn namespace(text: &str) -> Result<String, Fault> {
+pub(super) fn namespace(text: &str) -> Result<String, Fault<String>> {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let sound = !text.is_empty()
-        && text.len() <= MAX_NAMESPACE_BYTES
-        && text.bytes().all(is_inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    sound.then(|| text.to_owned()).ok_or_else(|| {
+    let sound =
+        !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-');
+    let wrong = || {
         fault(
             format!("{} is no namespace", quoted(text)),
             format!(
                 "use at most {MAX_NAMESPACE_BYTES} lower-case letters, digits and -, as in namespace: shop"
             ),
         )
-    })
+    };
+    match sound.then(|| text.to_owned()) {
+        Some(text) if text.len() > MAX_NAMESPACE_BYTES => Err(wrong().beyond(text)),
+        text => text.ok_or_else(wrong),
+    }
 }
 
 /// A bound of an expected range.
-pub(super) fn bound(text: &str) -> Result<f64, Fault> {
+pub(super) fn bound(text: &str) -> Result<f64, Fault<f64>> {
     plain_number(text.trim()).map(|value| value + 0.0).ok_or_else(|| {
         fault(format!("{} is not a number", quoted(text)), "write a plain number, as in 0.1 or 250")
     })
 }
 
 /// `true` or `false`.
-pub(super) fn truth(text: &str) -> Result<bool, Fault> {
+pub(super) fn truth(text: &str) -> Result<bool, Fault<bool>> {
     match text.trim() {
         "true" => Ok(true),
         "false" => Ok(false),

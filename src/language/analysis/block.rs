@@ -181,7 +181,7 @@ fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> S
     }
     if let (Some(looks), None) = (found.looks().filter(|looks| *looks > MAX_LOOKS), interval_entry) {
         let message = format!("that makes {looks} looks, at most {MAX_LOOKS} are possible");
-        findings.error(fields.at(), "contradiction", message).fix("write longer intervals");
+        findings.broken_rule(fields.at(), "contradiction", message).fix("write longer intervals");
         return found;
     }
     if let (Some(duration), Some(interval), Some(entry)) = (duration, interval, interval_entry) {
@@ -191,7 +191,7 @@ fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> S
                 .fix("write a shorter interval or a longer duration");
         } else if let Some(looks) = found.looks().filter(|looks| *looks > MAX_LOOKS) {
             findings
-                .error(
+                .broken_rule(
                     entry.at,
                     "contradiction",
                     format!("that makes {looks} looks, at most {MAX_LOOKS} are possible"),
@@ -204,7 +204,7 @@ fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> S
 
 /// An interval that shows something new.
 pub(super) fn long_enough(interval: Duration, at: At, findings: &mut Findings<'_>) -> Option<Duration> {
-    if interval < MIN_INTERVAL {
+    if interval < MIN_INTERVAL && !findings.is_stored() {
         let least = MIN_INTERVAL.as_secs();
         findings
             .error(at, "bad-duration", format!("looks that are less than {least}s apart see nothing new"))
@@ -270,7 +270,7 @@ fn names_of(fields: &Fields<'_>) -> Vec<String> {
         return Vec::new();
     };
     let name = |metric: &Node| word(metric, "name").map(str::to_owned);
-    items.iter().take(MAX_METRICS).filter_map(name).collect()
+    items.iter().filter_map(name).collect()
 }
 
 type Metrics = (Option<Vec<Metric>>, Vec<Asking>);
@@ -362,10 +362,7 @@ impl Shared<'_> {
             return base;
         }
         // There are fewer metrics than numbers.
-        (2..=MAX_METRICS + 1)
-            .map(|number| format!("{base} {number}"))
-            .find(|name| !taken(name))
-            .unwrap_or(base)
+        (2..=usize::MAX).map(|number| format!("{base} {number}")).find(|name| !taken(name)).unwrap_or(base)
     }
 }
 

@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Args, Asked, CHILDREN, ChildMetric, Comparison, DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation, Metric,
-    Query, Reference, Rule, Source, Tolerance, Variable, Variant,
+    Args, Asked, CHILDREN, ChildMetric, Comparison, DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation,
+    MAX_QUERY_BYTES, Metric, Query, Reference, Rule, Source, Tolerance, Variable, Variant,
     amount::{self, Written},
     block::{self, Place, Schedule},
     query,
@@ -16,7 +16,7 @@ use crate::{
     fields::{Entry, Fields, Located},
     parse,
     raw::{At, Kind},
-    scalar::{Fault, duration},
+    scalar::{Fault, duration, fault},
 };
 
 /// Most arguments of one kind.
@@ -169,7 +169,7 @@ fn scalar<T>(
     fields: &Fields<'_>,
     key: &str,
     example: &str,
-    read: fn(&str) -> Result<T, Fault>,
+    read: fn(&str) -> Result<T, Fault<T>>,
     findings: &mut Findings<'_>,
 ) -> Given<T> {
     take(fields, key, example, findings, |entry, findings| {
@@ -184,6 +184,11 @@ fn read_interval(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Durati
 
 fn read_query(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Query> {
     let text = entry.text(findings)?;
+    if text.value.len() > MAX_QUERY_BYTES && !findings.is_stored() {
+        let message = format!("the query is longer than {MAX_QUERY_BYTES} bytes");
+        findings.error(text.at, "bad-query", message).fix("ask for less");
+        return None;
+    }
     match Query::read(text.value) {
         Ok(query) => Some(query),
         Err(faults) => {
@@ -222,13 +227,13 @@ fn read_json_path(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Strin
 }
 
 /// An expression of RFC 9535.
-pub(super) fn json_path(text: &str) -> Result<String, Fault> {
+pub(super) fn json_path(text: &str) -> Result<String, Fault<String>> {
     match serde_json_path::JsonPath::parse(text) {
         Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(Fault {
-            message: format!("{} is no path into JSON: {error}", quoted(text)),
-            fix: "write it as RFC 9535 has it, as in $.values[*]".to_owned(),
-        }),
+        Err(error) => Err(fault(
+            format!("{} is no path into JSON: {error}", quoted(text)),
+            "write it as RFC 9535 has it, as in $.values[*]",
+        )),
     }
 }
 
@@ -265,7 +270,7 @@ fn args(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Args> {
         findings.error(entry.at, "wrong-type", message).fix(format!("write {key}: {{name: value}}"));
         return None;
     };
-    if pairs.len() > MAX_ARGS {
+    if pairs.len() > MAX_ARGS && !findings.is_stored() {
         let message = format!("{key} has {} arguments, at most {MAX_ARGS} are possible", pairs.len());
         findings.error(entry.at, "too-many", message).fix("give fewer");
         return None;

@@ -193,7 +193,7 @@ fn value<T>(
     key: &str,
     example: &str,
     code: &'static str,
-    read: fn(&str) -> Result<T, Fault>,
+    read: fn(&str) -> Result<T, Fault<T>>,
     findings: &mut Findings<'_>,
 ) -> Option<T> {
     fields.filled(key, example, findings).and_then(|entry| parse::read(entry, code, read, findings))
@@ -233,7 +233,7 @@ fn host(url: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-fn address(text: &str) -> Result<String, Fault> {
+fn address(text: &str) -> Result<String, Fault<String>> {
     let wrong = |why: &str| {
         fault(
             format!("the address {} {why}", quoted(text)),
@@ -258,7 +258,7 @@ fn address(text: &str) -> Result<String, Fault> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-fn timeout(text: &str) -> Result<Duration, Fault> {
+fn timeout(text: &str) -> Result<Duration, Fault<Duration>> {
     let timeout = scalar::duration(text)?;
     if timeout.is_zero() || timeout > MAX_TIMEOUT {
         return Err(fault(
@@ -269,7 +269,7 @@ fn timeout(text: &str) -> Result<Duration, Fault> {
     Ok(timeout)
 }
 
-fn step(text: &str) -> Result<Duration, Fault> {
+fn step(text: &str) -> Result<Duration, Fault<Duration>> {
     scalar::duration(text).and_then(|step| {
         if step < LEAST_STEP {
             let least = LEAST_STEP.as_millis();
@@ -280,14 +280,14 @@ fn step(text: &str) -> Result<Duration, Fault> {
     })
 }
 
-fn points(text: &str) -> Result<usize, Fault> {
+fn points(text: &str) -> Result<usize, Fault<usize>> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|points| digits && (1..=MAX_POINTS).contains(points)).ok_or_else(|| {
         fault(format!("{} is no number of points", quoted(text)), format!("write one from 1 to {MAX_POINTS}"))
     })
 }
 
-fn file(text: &str) -> Result<PathBuf, Fault> {
+fn file(text: &str) -> Result<PathBuf, Fault<PathBuf>> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(fault("the path of the file is empty", "write where the file is"));
     }

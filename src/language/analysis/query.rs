@@ -130,11 +130,6 @@ impl Query {
         if text.trim().is_empty() {
             faults.push(whole("the query is empty", "write what to ask the provider"));
         }
-        if text.len() > MAX_QUERY_BYTES {
-            let message = format!("the query is longer than {MAX_QUERY_BYTES} bytes");
-            faults.push(whole(&message, "ask for less"));
-            return Err(faults);
-        }
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(start) = rest.find("{{") {

@@ -67,14 +67,15 @@ fn going_on(entry: Entry<'_>, is_open: bool, findings: &mut Findings<'_>) -> Inc
     Inconclusive { then, extend, at: Some(entry.at) }
 }
 
-fn longer(text: &str) -> Result<Duration, scalar::Fault> {
+fn longer(text: &str) -> Result<Duration, scalar::Fault<Duration>> {
     let duration = scalar::duration(text)?;
     if duration.is_zero() || duration > MAX_EXTENSION {
         let hours = MAX_EXTENSION.as_secs() / 3_600;
-        return Err(fault(
+        let fault = fault(
             format!("an analysis can't go on for {}", quoted(text)),
             format!("write a time above 0 and up to {hours}h, as in extend: 30m"),
-        ));
+        );
+        return Err(if duration.is_zero() { fault } else { fault.beyond(duration) });
     }
     Ok(duration)
 }

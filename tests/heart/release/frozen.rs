@@ -240,7 +240,7 @@ fn an_undo_that_is_lost_again_and_again_holds_the_release_up_no_longer_than_othe
         world.pass(MINUTE);
     }
     assert_eq!(world.state_of("7"), "Aborted");
-    let undo = world.assignment("7", &child).rare.undo.as_deref().unwrap();
+    let undo = world.assignment("7", &child).undo().unwrap();
     assert!(undo.number > 3 && undo.overdue && undo.is_pending(), "{undo:?}");
 }
 
@@ -389,7 +389,7 @@ fn a_reinstated_child_repeats_what_it_reported_before() {
     world.take(&child);
     world.report(&child, "7", summary("First", Completed)).unwrap();
     assert_eq!(world.comes_back("north", "").1, "7.undo");
-    assert!(world.assignment("7", &child).rare.successor.is_some());
+    assert!(world.assignment("7", &child).rare().successor.is_some());
     world.report(&child, "7", summary("First", Completed)).unwrap();
     assert_eq!(world.may_end(&child, "7", "First"), Ok(true));
     assert_eq!(world.assignment("7", &child).status, ChildStatus::Doing);

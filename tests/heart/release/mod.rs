@@ -6,6 +6,7 @@ mod ending;
 mod frozen;
 mod gates;
 mod history;
+mod led;
 mod managers;
 mod measured;
 mod model;

@@ -157,7 +157,7 @@ fn check_gates(release: &Release) {
     if rollout.order != Order::GlobalIncremental {
         return;
     }
-    let place = |assignment: &Assignment| match assignment.piece {
+    let place = |assignment: &Assignment| match assignment.piece() {
         Piece::Stage(stage) => usize::from(stage),
         Piece::Whole | Piece::Rollout(_) => release.strategy.stages.len(),
     };
@@ -168,7 +168,7 @@ fn check_gates(release: &Release) {
         .map(|assignment| place(assignment) + usize::from(assignment.stage_status == StageStatus::ShouldEnd));
     let furthest = begun.max().unwrap_or_default().min(release.strategy.stages.len());
     // Nobody waits for who came late.
-    for assignment in parts().filter(|a| a.attempt == 1 && !a.status.is_over() && a.rare.joined.is_none()) {
+    for assignment in parts().filter(|a| a.attempt == 1 && !a.status.is_over() && a.rare().joined.is_none()) {
         let is_ready = assignment.fetched && assignment.stage_status >= StageStatus::SuccessWaiting;
         let come = place(assignment) + usize::from(is_ready);
         assert!(
@@ -199,7 +199,7 @@ fn check_undo(state: &State, release: &Release, child: ChildKey, assignment: &As
     let gone = matches!(assignment.outcome, Some(Outcome::Lost | Outcome::TimedOut));
     let owed =
         assignment.status.is_over() && (taken_back || gone || led) && !assignment.may_run_new().is_empty();
-    let excused = assignment.rare.successor.is_some() || state.children.get(child).is_none();
+    let excused = assignment.rare().successor.is_some() || state.children.get(child).is_none();
     let changed_later = assignment.may_run_new().iter().any(|function| {
         let name = &release.strategy.functions[function].name;
         let deployed = state.deployment(child, name).is_some_and(|found| release.is_before(found.release));

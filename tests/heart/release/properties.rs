@@ -407,7 +407,7 @@ impl Run {
         let state = &self.world.state;
         state.children.key(child).is_some_and(|key| {
             let mut parts = state.releases.values().filter_map(|release| release.assignments.get(&key));
-            parts.any(|assignment| assignment.rare.successor.is_some())
+            parts.any(|assignment| assignment.rare().successor.is_some())
         })
     }
 

@@ -28,7 +28,7 @@ fn skip(world: &mut World, stage: &str) -> Result<(), Refusal> {
 }
 
 fn piece(world: &World, child: &str) -> Piece {
-    world.assignment("7", child).piece
+    world.assignment("7", child).piece()
 }
 
 #[test]

@@ -393,7 +393,7 @@ fn a_restart_just_before_a_release_takes_the_new_id_in_for_the_old_one() {
     assert_eq!(world.state_of("7"), "Running");
     let begun = world.now.served_ms;
     assert!(begun < 60_000, "after {begun} ms");
-    assert!(world.assignment("7", &new).rare.joined.is_some());
+    assert!(world.assignment("7", &new).rare().joined.is_some());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use heart::{
     children::{self, Poll, Profile},
     release::{
         advance,
-        assignment::Assignment,
+        assignment::{Assignment, Led},
         change::Change,
         command::{Command, Form, Offer, Refusal, Reply, Seen},
         lifecycle, members,
@@ -265,7 +265,7 @@ impl World {
         let key = self.state.children.key(child).unwrap();
         self.state.releases.values().any(|release| {
             release.assignments.get(&key).is_some_and(|part| {
-                let is_stage = part.rare.manager.is_none() && !matches!(part.piece, Piece::Rollout(_));
+                let is_stage = part.stepwise().is_some() && !matches!(part.piece(), Piece::Rollout(_));
                 is_stage && part.fetched && part.offer_name().id(release.id.as_str()) == offer
             })
         })
@@ -278,9 +278,10 @@ impl World {
             for release in state.releases.values_mut() {
                 let Some(part) = release.assignments.get_mut(&key) else { continue };
                 if part.fetched && part.offer_name().id(release.id.as_str()) == offer {
-                    part.by_itself = true;
-                    if part.piece == Piece::FIRST && was_handed_out_whole(&release.strategy) {
-                        part.piece = Piece::Whole;
+                    let Led::Stepwise(steps) = &mut part.led else { continue };
+                    steps.by_itself = true;
+                    if steps.piece == Piece::FIRST && was_handed_out_whole(&release.strategy) {
+                        steps.piece = Piece::Whole;
                     }
                 }
             }

@@ -5,5 +5,7 @@ mod recall;
 mod refused;
 mod snapshots;
 mod standstill;
+mod stored;
 mod trouble;
+mod unreadable;
 mod waiters;

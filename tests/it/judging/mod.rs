@@ -11,6 +11,7 @@ mod provider;
 mod sticky;
 mod tree;
 mod tree_children;
+mod unreadable;
 mod whole;
 
 use std::{

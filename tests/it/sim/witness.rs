@@ -569,7 +569,7 @@ impl Witness {
         };
         let Some(key) = manager.state.children.key(id) else { return true };
         let born = manager.state.children.by_id(now).map(|(_, record)| record.born.served_ms);
-        let undo = found.assignments.get(&key).and_then(|part| part.rare.undo.as_deref());
+        let undo = found.assignments.get(&key).and_then(|part| part.undo());
         let asked = undo.map_or(0, |undo| undo.asked + found.clock.paused_ms);
         id != now && born.is_some_and(|born| asked > born)
     }

@@ -6,4 +6,5 @@ mod lease;
 pub mod place;
 mod power_loss;
 mod rows;
+mod strategies;
 mod transfer;

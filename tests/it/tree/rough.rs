@@ -14,7 +14,7 @@ use crate::world::{STAGE, World, strategy, summary};
 use std::time::Duration;
 
 /// A release as a plain parent hands it out.
-async fn offer(id: &'static str) -> Offer {
+pub async fn offer(id: &'static str) -> Offer {
     offer_of(id, strategy(id)).await
 }
 
@@ -28,7 +28,7 @@ async fn offer_of(id: &'static str, yaml: String) -> Offer {
 }
 
 /// Looks at the parent until it saw what is expected.
-async fn seen(parent: &PlainParent, what: &str, is_expected: impl Fn(&PlainParent) -> bool) {
+pub async fn seen(parent: &PlainParent, what: &str, is_expected: impl Fn(&PlainParent) -> bool) {
     let looking = async {
         while !is_expected(parent) {
             sleep(Duration::from_millis(10)).await;

@@ -52,7 +52,7 @@ fn owes(assignment: &Assignment) -> bool {
 
 /// Whether a manager said that some of its agents have not proven the way back.
 fn owes_below(assignment: &Assignment) -> bool {
-    assignment.rare.manager.as_deref().is_some_and(|manager| manager.reported.unconfirmed > 0)
+    assignment.whole().is_some_and(|manager| manager.reported.unconfirmed > 0)
 }
 
 /// Takes a child out of whatever it has a part in, and forgets it. What it owes, `newcomer` takes over.
@@ -94,9 +94,9 @@ pub(in crate::release) fn farewell(
 
 /// A ghost seemed to take the place of a child and is gone: that child has its place back, and what was to be undone.
 fn hand_back(ghost: &Walk<'_>, now: Now) -> Vec<Change> {
-    let old = ghost.assignment.rare.predecessor.filter(|old| ghost.state.children.get(*old).is_some());
+    let old = ghost.assignment.rare().predecessor.filter(|old| ghost.state.children.get(*old).is_some());
     old.and_then(|old| Walk::start(ghost.state, ghost.release, old, now))
-        .filter(|walk| walk.assignment.rare.successor == Some(ghost.child))
+        .filter(|walk| walk.assignment.rare().successor == Some(ghost.child))
         .map(|mut walk| {
             walk.reinstate();
             walk.changes

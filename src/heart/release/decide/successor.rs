@@ -259,7 +259,7 @@ fn may_follow(state: &State, old: &Child, newcomer: &Child) -> bool {
 }
 
 fn was_replaced(state: &State, child: ChildKey) -> bool {
-    parts(state, child).any(|(_, part)| part.rare.successor.is_some())
+    parts(state, child).any(|(_, part)| part.rare().successor.is_some())
 }
 
 fn parts(state: &State, child: ChildKey) -> impl Iterator<Item = (&Release, &Assignment)> {
@@ -341,7 +341,7 @@ pub(in crate::release) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: 
 fn begin_for(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
     let (release, instead_of) = (walk.release.key, Some(walk.child));
     // The same machine, as far as is known: it runs what that one ran.
-    let lacks = walk.assignment.rare.lacks;
+    let lacks = walk.assignment.lacks();
     let Some(own) = walk.release.assignments.get(&newcomer) else {
         walk.changes.push(Change::Members(members::Change::Joined {
             release,
@@ -353,7 +353,7 @@ fn begin_for(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
         return;
     };
     // It takes back already what another one left, and still does so first.
-    let (predecessor, wave) = (own.rare.predecessor.unwrap_or(walk.child), walk.assignment.wave);
+    let (predecessor, wave) = (own.rare().predecessor.unwrap_or(walk.child), walk.assignment.wave);
     walk.push_for(newcomer, Step::StandsInFor { predecessor, functions: FunctionSet::EMPTY, wave }, None);
     walk.push_for(newcomer, Step::Retried, None);
 }
@@ -375,8 +375,8 @@ impl Course {
         let Some(record) = state.children.get(newcomer) else { return Self::Ends };
         // A machine that is restarted a second time in the same release may be so because of it.
         let again =
-            walk.assignment.status == ChildStatus::Doing && walk.assignment.rare.predecessor.is_some();
-        if !release.is_under_way() || again || walk.assignment.rare.manager.is_some() {
+            walk.assignment.status == ChildStatus::Doing && walk.assignment.rare().predecessor.is_some();
+        if !release.is_under_way() || again || walk.assignment.is_whole() {
             return Self::Ends;
         }
         let own = release.assignments.get(&newcomer);

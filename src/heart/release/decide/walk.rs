@@ -127,8 +127,8 @@ impl<'a> Walk<'a> {
     ///
     /// Where the release goes on, so does the child; else what it may have left running is undone.
     pub fn reinstate(&mut self) {
-        let Some(successor) = self.assignment.rare.successor else { return };
-        let was_at_work = self.assignment.rare.displaced;
+        let Some(successor) = self.assignment.rare().successor else { return };
+        let was_at_work = self.assignment.rare().displaced;
         self.step(Step::Reinstated);
         if !was_at_work {
             let waited = self.assignment.outcome == Some(Outcome::Excluded(Exclusion::Replaced));
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
     /// begun goes on: it is a machine of its own.
     fn relieve(&mut self, successor: ChildKey) {
         let part = self.release.assignments.get(&successor);
-        let Some(part) = part.filter(|part| part.rare.predecessor == Some(self.child) && !part.has_begun())
+        let Some(part) = part.filter(|part| part.rare().predecessor == Some(self.child) && !part.has_begun())
         else {
             return;
         };
@@ -159,7 +159,8 @@ impl<'a> Walk<'a> {
         if part.pending_undo().is_some_and(|undo| !undo.fetched) {
             self.push_for(successor, Step::UndoDropped, None);
         }
-        let is_its_own = part.rare.joined.is_some() || self.release.members.binary_search(&successor).is_ok();
+        let is_its_own =
+            part.rare().joined.is_some() || self.release.members.binary_search(&successor).is_ok();
         if part.status == ChildStatus::Todo && !is_its_own {
             let outcome = Outcome::Excluded(Exclusion::Successor);
             self.push_for(successor, Step::Ended { status: ChildStatus::No, outcome }, None);

@@ -105,14 +105,10 @@ impl State {
         release.turns = Turns::new(members, waves, managers);
         release.managers = managers.iter().map(|(child, planned)| (*child, planned.clone())).collect();
         release.gates.stand.opened = release.started_at;
-        let fresh = Assignment::new(release.started_at);
         let wave = |at: usize| waves.get(at).copied().unwrap_or_default();
         let member = |(at, child): (usize, &ChildKey)| {
             let lacks = lacks.get(at).copied().unwrap_or_default();
-            let part = match release.manager_for(*child) {
-                None => fresh.clone().lacking(lacks, &release.strategy),
-                manager => Assignment::of_manager(manager, release.started_at),
-            };
+            let part = release.fresh_part(*child, lacks, release.started_at);
             (*child, Assignment { wave: wave(at), ..part })
         };
         let mut assignments: Assignments = members.iter().enumerate().map(member).collect();
@@ -122,8 +118,7 @@ impl State {
             if let Some(fresh) = assignments.get(child) {
                 part.apply(&Step::Retried, &release.strategy, release.started_at);
                 part.wave = fresh.wave;
-                part.rare.change(|rare| rare.manager.clone_from(&fresh.rare.manager));
-                part = part.lacking(fresh.rare.lacks, &release.strategy);
+                part.lead_as(fresh, &release.strategy);
             }
             assignments.insert(*child, part);
         }

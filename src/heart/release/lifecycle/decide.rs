@@ -153,7 +153,7 @@ pub(in crate::release) fn roll_back(
         }
         let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
         walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
-        if walk.assignment.rare.undo != assignment.rare.undo {
+        if walk.assignment.undo() != assignment.undo() {
             walk.trim_undo();
             // What a machine did under an id that it has no more it takes back under the one that it has.
             if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
@@ -211,7 +211,7 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         walk.step(Step::Ended { status: ChildStatus::No, outcome });
         changes.append(&mut walk.changes);
     }
-    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare.predecessor;
+    let replaced = |child: &ChildKey| release.assignments.get(child)?.rare().predecessor;
     for old in retryable.iter().filter_map(replaced) {
         changes.extend(goes_on_as_another(state, release, old, now));
     }
@@ -228,7 +228,7 @@ pub(in crate::release) fn goes_on_as_another(
     let walk = Walk::start(state, release, old, now);
     let lost = Some(Outcome::Lost);
     let Some(mut walk) =
-        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare.successor.is_some())
+        walk.filter(|walk| walk.assignment.outcome == lost && walk.assignment.rare().successor.is_some())
     else {
         return Vec::new();
     };

@@ -66,10 +66,9 @@ impl State {
         let mut newcomer = Assignment {
             wave,
             facts: release.facts.len() as u16,
-            ..Assignment::of_manager(release.manager_for(child), release.at(now))
-                .lacking(lacks, &release.strategy)
+            ..release.fresh_part(child, lacks, release.at(now))
         };
-        newcomer.rare.change(|rare| rare.joined = Some(joined));
+        newcomer.change_rare(|rare| rare.joined = Some(joined));
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
         let deadlines = self.shared.settings.deadlines(&release.strategy);

@@ -24,7 +24,7 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
     };
     walk.reinstate();
     if let OfferKind::Undo(number) = call.name.kind {
-        let given = walk.assignment.rare.undo.as_deref().is_some_and(|undo| number <= undo.number);
+        let given = walk.assignment.undo().is_some_and(|undo| number <= undo.number);
         let known = given && stage == render::UNDO_STAGE;
         return if known {
             Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip: Vec::new() })
@@ -40,13 +40,13 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     let end = if current { of_current(&mut walk, slot) } else { true };
     let rollback = is_taken_back(&walk.assignment, call.name);
-    let skip = if walk.assignment.rare.manager.is_some() { walk.release.skipped_names() } else { Vec::new() };
+    let skip = if walk.assignment.is_whole() { walk.release.skipped_names() } else { Vec::new() };
     Decision::new(walk.changes, Reply::EndStage { end, rollback, skip })
 }
 
 /// Whether a manager that still leads this is to take it back. One that was told to continue it with another offer is not.
 fn is_taken_back(assignment: &Assignment, name: OfferName) -> bool {
-    let Some(manager) = assignment.rare.manager.as_deref() else { return false };
+    let Some(manager) = assignment.whole() else { return false };
     if name.attempt < assignment.named {
         return manager.continues.is_none();
     }
@@ -59,7 +59,7 @@ fn of_current(walk: &mut Walk<'_>, slot: Slot) -> bool {
         return false;
     }
     if slot == walk.assignment.slot {
-        return matches!(walk.assignment.piece, Piece::Rollout(_))
+        return matches!(walk.assignment.piece(), Piece::Rollout(_))
             || walk.assignment.stage_status >= StageStatus::ShouldEnd;
     }
     if walk.assignment.mark(slot).is_some() {

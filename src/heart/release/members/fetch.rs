@@ -10,12 +10,12 @@ use crate::{
     plan,
     plan::Why,
     release::{
-        assignment::{Assignment, FunctionSet, Step},
+        assignment::{Assignment, Led, Step},
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
         decide::walk::Walk,
         lifecycle::lacks_of,
-        manager::{FEATURE_RETRY, Manager, Planned},
+        manager::{FEATURE_RETRY, Planned},
         offer::{OfferKind, OfferName, Piece},
         state::{Release, ReleaseState, Snapshot, State},
         turn,
@@ -53,7 +53,7 @@ pub fn peek(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Offe
     let (name, form) = match assignment.pending_undo() {
         Some(undo) => {
             let function = undo.functions.first().unwrap_or_default() as u8;
-            let is_manager = assignment.rare.manager.is_some();
+            let is_manager = assignment.is_whole();
             let form = if is_manager { Form::UndoOf { function } } else { Form::Undo { function } };
             (OfferName::undo(undo.number), form)
         }
@@ -82,12 +82,13 @@ fn would_be(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Assi
         Some(Err(why)) => Err(NoOffer::Unfit(why)),
         Some(Ok(_)) => {
             let record = state.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
-            let manager = record.map(|record| {
-                let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
-                Box::new(Manager::new(planned))
-            });
-            let lacks = if manager.is_some() { FunctionSet::EMPTY } else { lacks_of(state, release, child) };
-            Ok(Assignment::of_manager(manager, 0).lacking(lacks, strategy))
+            Ok(match record {
+                Some(record) => {
+                    let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };
+                    Assignment::new_whole(planned, 0)
+                }
+                None => Assignment::new(0).lacking(lacks_of(state, release, child), strategy),
+            })
         }
     }
 }
@@ -140,7 +141,7 @@ fn offer_of(
 }
 
 fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
-    let undo = walk.assignment.rare.undo.as_deref()?;
+    let undo = walk.assignment.undo()?;
     if number > undo.number {
         return None;
     }
@@ -155,7 +156,7 @@ fn undo(walk: &mut Walk<'_>, number: u16) -> Option<Form> {
         walk.step(Step::UndoFetched);
     }
     let function = function as u8;
-    let is_manager = walk.assignment.rare.manager.is_some();
+    let is_manager = walk.assignment.is_whole();
     Some(if is_manager { Form::UndoOf { function } } else { Form::Undo { function } })
 }
 
@@ -179,10 +180,10 @@ fn work(walk: &mut Walk<'_>, name: OfferName) -> Option<Form> {
 }
 
 fn form_for(assignment: &Assignment, strategy: &Strategy) -> Form {
-    match assignment.rare.manager {
-        Some(_) => Form::Full,
-        None if assignment.by_itself => by_itself::form(assignment.piece, strategy),
-        None => form(assignment.piece),
+    match &assignment.led {
+        Led::Whole(_) => Form::Full,
+        Led::Stepwise(steps) if steps.by_itself => by_itself::form(steps.piece, strategy),
+        Led::Stepwise(steps) => form(steps.piece),
     }
 }
 

@@ -63,7 +63,7 @@ pub(in crate::release) fn retry(state: &State, id: &str, child: &str, now: Now) 
     }
     walk.step(Step::Retried);
     let mut changes = walk.changes;
-    if let Some(old) = walk.assignment.rare.predecessor {
+    if let Some(old) = walk.assignment.rare().predecessor {
         changes.extend(goes_on_as_another(state, release, old, now));
     }
     Ok(Decision::new(changes, Reply::Done))

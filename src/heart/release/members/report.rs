@@ -4,7 +4,7 @@ use super::decide::Call;
 use crate::{
     children::Variant,
     release::{
-        assignment::{Assignment, FunctionSet, Shows, Slot, Step},
+        assignment::{Assignment, FunctionSet, Led, Shows, Slot, Step},
         change::Change,
         command::{Decision, Refusal, Reply},
         deadline,
@@ -70,7 +70,7 @@ fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Res
     if stage != render::UNDO_STAGE {
         return Err(Refusal::UnknownStage { offer: offer.to_owned(), stage });
     }
-    let undo = walk.assignment.rare.undo.as_deref().ok_or_else(not_started)?;
+    let undo = walk.assignment.undo().ok_or_else(not_started)?;
     if number > undo.number {
         return Err(not_started());
     }
@@ -82,7 +82,7 @@ fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Res
     }
     let functions = undo.functions;
     // A manager takes everything back at once.
-    let is_manager = walk.assignment.rare.manager.is_some();
+    let is_manager = walk.assignment.is_whole();
     let confirmed = if is_manager { functions } else { FunctionSet::of(function) };
     match summary.status {
         StageStatus::SuccessWaiting => Ok(()),
@@ -104,7 +104,7 @@ fn undo(walk: &mut Walk<'_>, number: u16, offer: &str, summary: &Summary) -> Res
 
 /// What a manager could not take back counts here, too; the rest of what it says of its agents was said before.
 fn unconfirmed_below(walk: &mut Walk<'_>, summary: &Summary) {
-    let reported = walk.assignment.rare.manager.as_deref().map(|manager| manager.reported);
+    let reported = walk.assignment.whole().map(|manager| manager.reported);
     if let Some((reported, said)) = reported.zip(summary.agents) {
         count(walk, Agents { unconfirmed: said.unconfirmed, ..reported });
     }
@@ -112,7 +112,7 @@ fn unconfirmed_below(walk: &mut Walk<'_>, summary: &Summary) {
 
 /// Takes in what a manager says of its agents.
 fn count(walk: &mut Walk<'_>, agents: Agents) {
-    if walk.assignment.rare.manager.as_deref().is_some_and(|manager| manager.reported != agents) {
+    if walk.assignment.whole().is_some_and(|manager| manager.reported != agents) {
         walk.step(Step::Counted { agents, recount: None });
     }
 }
@@ -121,7 +121,7 @@ fn count(walk: &mut Walk<'_>, agents: Agents) {
 /// What was said before and comes late changes nothing.
 fn recount(walk: &mut Walk<'_>, report: &Report<'_>, number: u32) {
     let assignment = &walk.assignment;
-    let Some((manager, agents)) = assignment.rare.manager.as_deref().zip(report.summary.agents) else {
+    let Some((manager, agents)) = assignment.whole().zip(report.summary.agents) else {
         return;
     };
     let is_last = report.name.attempt == assignment.named && assignment.status.is_over();
@@ -208,7 +208,7 @@ impl<'s> Report<'s> {
 fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Summary) -> Option<&'s str> {
     let said = summary.says_next.as_deref().filter(|_| summary.status.is_over())?;
     // A manager that says nothing leaves it to the strategy.
-    if walk.assignment.rare.manager.is_some() && said.is_empty() {
+    if walk.assignment.is_whole() && said.is_empty() {
         return None;
     }
     let strategy = walk.strategy();
@@ -399,9 +399,9 @@ fn keep(walk: &mut Walk<'_>, report: &Report<'_>, late: &mut Late) {
     };
     walk.step(Step::Late { slot: Some(report.slot), status, shows, digest: report.late_digest() });
     unconfirmed_below(walk, report.summary);
-    let functions = match walk.assignment.rare.manager {
-        Some(_) => walk.assignment.current_functions(strategy),
-        None => FunctionSet::of(report.slot.function(strategy)),
+    let functions = match walk.assignment.led {
+        Led::Whole(_) => walk.assignment.current_functions(strategy),
+        Led::Stepwise(_) => FunctionSet::of(report.slot.function(strategy)),
     };
     match shows {
         Shows::New => {
@@ -426,7 +426,7 @@ fn confirm_by_late_result(walk: &mut Walk<'_>, function: usize) {
 
 fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
     if let Some(stage) = slot.stage_index()
-        && walk.assignment.rare.manager.is_none()
+        && walk.assignment.stepwise().is_some()
         && !walk.assignment.ends_on_signal(stage, walk.strategy())
     {
         return Err(Refusal::DoesNotWait { stage: stage_name(walk.strategy(), slot) });
@@ -455,11 +455,11 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
         return ended_untested(walk, slot, summary, kept, why);
     }
     let strategy = walk.strategy();
-    let piece = walk.assignment.piece;
+    let piece = walk.assignment.piece();
     let stage = slot.stage_index().and_then(|index| strategy.stages.get(index));
     let completed = summary.status == StageStatus::Completed;
     // A manager has judged its children itself.
-    let verdict = match stage.filter(|_| walk.assignment.rare.manager.is_none()) {
+    let verdict = match stage.filter(|_| walk.assignment.stepwise().is_some()) {
         Some(stage) if completed => summary.judge_quantiles(stage),
         _ => Ok(()),
     };
@@ -475,7 +475,7 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
         Shows::Nothing => {}
     }
     match piece {
-        Piece::Whole if walk.assignment.rare.manager.is_some() => {
+        Piece::Whole if walk.assignment.is_whole() => {
             let wanted = summary.why.as_ref().is_some_and(|why| why.cause.is_wanted());
             after_manager(walk, slot, success, wanted);
         }
@@ -498,10 +498,10 @@ fn ended(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept) {
 fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static str> {
     let assignment = &walk.assignment;
     let stage = slot.stage_index().and_then(|stage| walk.strategy().stages.get(stage))?;
-    if assignment.rare.manager.is_some() || assignment.by_itself {
+    if !assignment.is_led_stepwise() {
         return None;
     }
-    let told = assignment.rare.idle.as_ref().is_some_and(|idle| idle.told);
+    let told = assignment.idle().is_some_and(|idle| idle.told);
     match summary.status {
         StageStatus::Failure if stage.new_traffic > 0 && summary.has_no_calls() => {
             Some("the new version got no call")
@@ -527,7 +527,7 @@ fn ended_untested(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept
     let step = Step::Reported { slot, status, digest, shows: Shows::Base, why: Some(why.to_owned()) };
     walk.step_with(step, Some(kept));
     walk.deployed_all(functions, Variant::Base);
-    let piece = walk.assignment.piece;
+    let piece = walk.assignment.piece();
     match walk.release.instead_of(piece) {
         skipped if skipped != piece => walk.step(Step::NextOffer { piece: skipped }),
         _ if by_itself && has_time && walk.assignment.attempt < MAX_IDLE_ATTEMPT => {
@@ -562,7 +562,7 @@ fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool, wanted: bool) {
         Action::Stage(next) if success => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
         _ => {
             let wave = walk.assignment.wave;
-            let later = walk.assignment.rare.manager.as_deref().and_then(|manager| manager.wave_after(wave));
+            let later = walk.assignment.whole().and_then(|manager| manager.wave_after(wave));
             match later.filter(|_| success) {
                 Some(wave) => walk.step(Step::NextWave { wave }),
                 None => finish(walk, success, None),
@@ -650,7 +650,7 @@ fn shows(
         StageStatus::Failure => false,
         _ => return Shows::Nothing,
     };
-    if assignment.rare.manager.is_some() {
+    if assignment.is_whole() {
         // It reports a failure when everything is taken back, and walks on nowhere.
         let next = slot.stage_index().map_or(Action::Rollback, |stage| strategy.next(stage, true));
         return match next {
@@ -695,7 +695,7 @@ fn earlier_shows(
     slot: Slot,
     status: StageStatus,
 ) -> Shows {
-    let Some(stage) = slot.stage_index().filter(|_| assignment.rare.manager.is_none()) else {
+    let Some(stage) = slot.stage_index().filter(|_| assignment.stepwise().is_some()) else {
         return shows(assignment, strategy, piece, slot, status);
     };
     if strategy.rollout.is_some() {

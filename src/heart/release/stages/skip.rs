@@ -95,11 +95,11 @@ pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> 
 
 fn one_again(release: &Release, child: ChildKey, now: Now) -> Option<Change> {
     let assignment = release.assignments.get(&child)?;
-    let piece = release.instead_of(assignment.piece);
+    let piece = release.instead_of(assignment.piece());
     let begins = !assignment.fetched && !assignment.status.is_over();
     let (release, at) = (release.key, release.at(now));
     let step = Step::NextOffer { piece };
-    (begins && piece != assignment.piece).then_some(Change::Members(members::Change::Stepped {
+    (begins && piece != assignment.piece()).then_some(Change::Members(members::Change::Stepped {
         release,
         child,
         step,

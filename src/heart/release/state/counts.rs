@@ -99,7 +99,7 @@ impl Counts {
             gates.is_trailing(assignment).then_some(&mut self.trailing),
             gates.takes_place(assignment).then_some(&mut self.in_progress),
             assignment.is_left_untested().then_some(&mut self.left_untested),
-            (assignment.rare.manager.is_none() && gates.admits(assignment)).then_some(&mut self.opened),
+            (assignment.stepwise().is_some() && gates.admits(assignment)).then_some(&mut self.opened),
         ]
     }
 

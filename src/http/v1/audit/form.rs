@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::v1::time::rfc3339;
+use engine::{stored, unreadable::Unreadable};
 use store::rows::AuditRow;
 use wire::api::AuditEntry;
 
@@ -49,9 +50,12 @@ impl FromStr for Place {
     }
 }
 
-/// An entry as it is shown.
-pub fn entry(row: &AuditRow) -> AuditEntry {
-    let events: Vec<serde_json::Value> = serde_json::from_str(&row.events).unwrap_or_default();
+/// An entry as it is shown. What can't be read is said to be unreadable: something did happen.
+pub fn entry(row: &AuditRow, unreadable: &Unreadable) -> AuditEntry {
+    let events = stored::events(row).unwrap_or_else(|error| {
+        unreadable.note(&error);
+        vec![serde_json::json!({"event": "unreadable"})]
+    });
     let release = events.first().and_then(|event| event.get("release")?.as_str()).map(str::to_owned);
     AuditEntry {
         id: Place::of(row).to_string(),

@@ -40,5 +40,6 @@ pub(super) async fn handle(
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| Place::of(row).to_string());
-    Ok(Json(Page { items: rows.iter().map(form::entry).collect(), next }))
+    let entry = |row| form::entry(row, ctx.engine.unreadable());
+    Ok(Json(Page { items: rows.iter().map(entry).collect(), next }))
 }

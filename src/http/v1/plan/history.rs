@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use engine::{Engine, stored};
 use heart::release::{
-    analysis::Run,
     assignment::Slot,
     precedent::Time,
     prospect::{Known, Measured, Observed, Point, Prospect, Reporting, Risk, prospects, risks},
@@ -22,30 +22,42 @@ const MOST_CHILDREN: u32 = 100;
 /// No release has this key.
 const NONE: u32 = u32::MAX;
 
-/// What the store has of the earlier releases of a strategy's functions, unread.
-pub struct History(BTreeMap<usize, Earlier>);
+/// What the store has of the earlier releases of a strategy's functions, unread. Of one of which something can't be read
+/// nothing is said, rather than what the rest comes to.
+pub struct History {
+    earlier: BTreeMap<usize, Earlier>,
+    engine: Engine,
+}
 
 impl History {
     /// Of some children of each earlier release.
-    pub async fn read(reader: &dyn Reader, strategy: &Strategy) -> Result<Self, StoreError> {
+    pub async fn read(engine: &Engine, strategy: &Strategy) -> Result<Self, StoreError> {
         let mut found = BTreeMap::new();
         for (at, function) in strategy.functions.iter().enumerate() {
-            if let Some(earlier) = Earlier::read(reader, &function.name).await? {
-                found.insert(at, earlier);
+            match Earlier::read(engine.reader().as_ref(), &function.name).await {
+                Ok(earlier) => found.extend(earlier.map(|earlier| (at, earlier))),
+                Err(error @ StoreError::BadRow { .. }) => engine.unreadable().note(&error),
+                Err(error) => return Err(error),
             }
         }
-        Ok(Self(found))
+        Ok(Self { earlier: found, engine: engine.clone() })
+    }
+
+    /// What could be read.
+    fn known<T>(&self, found: Result<T, StoreError>) -> Option<T> {
+        found.inspect_err(|error| self.engine.unreadable().note(error)).ok()
     }
 
     /// Of each stage. What is long is understood here, where nobody waits for it.
     fn observed(&self, strategy: &Strategy) -> Vec<Option<Observed>> {
         let stages = strategy.stages.iter();
-        stages.map(|stage| self.0.get(&stage.function).and_then(|earlier| earlier.of(stage))).collect()
+        let of = |stage: &Stage| self.known(self.earlier.get(&stage.function)?.of(stage))?;
+        stages.map(of).collect()
     }
 
     /// By queries.
     fn measured(&self) -> Vec<Measured> {
-        self.0.values().flat_map(Earlier::measured).collect()
+        self.earlier.values().filter_map(|earlier| self.known(earlier.measured())).flatten().collect()
     }
 }
 
@@ -53,6 +65,7 @@ impl History {
 struct Earlier {
     function: String,
     id: String,
+    key: u32,
     strategy: String,
     times: Vec<Time>,
     /// In the order of attempts.
@@ -63,25 +76,25 @@ struct Earlier {
 impl Earlier {
     async fn read(reader: &dyn Reader, function: &str) -> Result<Option<Self>, StoreError> {
         let Some(row) = reader.precedent(function, i64::MAX, NONE).await? else { return Ok(None) };
-        let PrecedentRow { id, times, release_key, .. } = row;
+        let times = stored::times(&row)?;
+        let PrecedentRow { id, release_key, .. } = row;
         let Some(release) = reader.release(&id).await? else { return Ok(None) };
         let children = reader.assignments(release_key, None, MOST_CHILDREN).await?;
         let (Some(first), Some(last)) = (children.first(), children.last()) else { return Ok(None) };
         let rows = reader.stage_results(release_key, first.child_key, last.child_key).await?;
         let runs = reader.analysis_runs(release_key).await?;
-        let times = serde_json::from_str(&times).unwrap_or_default();
-        Ok(Some(Self { function: function.to_owned(), id, strategy: release.strategy, times, rows, runs }))
+        let (function, key, strategy) = (function.to_owned(), release.release_key, release.strategy);
+        Ok(Some(Self { function, id, key, strategy, times, rows, runs }))
     }
 
     /// What its analyses measured by queries.
-    fn measured(&self) -> Vec<Measured> {
-        let Some(strategy) = language::check_stored(&self.strategy).strategy else { return Vec::new() };
+    fn measured(&self) -> Result<Vec<Measured>, StoreError> {
+        let strategy = stored::strategy(self.key, &self.strategy)?;
         let mut all = Vec::new();
         for (block, (stage, analysis)) in strategy.analyses().enumerate() {
             let row = self.runs.iter().find(|row| usize::try_from(row.block) == Ok(block));
-            let Some(run) = row.and_then(|row| serde_json::from_str::<Run>(&row.detail).ok()) else {
-                continue;
-            };
+            let Some(row) = row else { continue };
+            let run = stored::run(row)?;
             let stage = stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone());
             let queries = analysis.metrics.iter().zip(run.metrics);
             let queries = queries.filter(|(metric, found)| {
@@ -91,32 +104,31 @@ impl Earlier {
                 Measured::of(&self.id, stage.clone(), analysis, metric, found.strata, run.looked_ms)
             }));
         }
-        all
+        Ok(all)
     }
 
     /// The stage of the same name, or the last one in which both versions of the function were called.
-    fn of(&self, stage: &Stage) -> Option<Observed> {
-        let strategy = language::check_stored(&self.strategy).strategy?;
+    fn of(&self, stage: &Stage) -> Result<Option<Observed>, StoreError> {
+        let strategy = stored::strategy(self.key, &self.strategy)?;
         let is_of_function = |found: &Stage| {
             strategy.functions.get(found.function).is_some_and(|function| function.name == self.function)
         };
         let stages = || strategy.stages.iter().enumerate().filter(|(_, found)| is_of_function(found));
         let same = stages().find(|(_, found)| found.name == stage.name);
-        let (at, found) =
-            same.or_else(|| stages().rfind(|(_, found)| (1..100).contains(&found.new_traffic)))?;
+        let other = || stages().rfind(|(_, found)| (1..100).contains(&found.new_traffic));
+        let Some((at, found)) = same.or_else(other) else { return Ok(None) };
         let time = self.times.iter().filter(|time| time.stage.as_deref() == Some(&*found.name));
-        let time = time.min_by_key(|time| time.number)?;
+        let Some(time) = time.min_by_key(|time| time.number) else { return Ok(None) };
         let seconds = (time.ended_ms - time.began_ms) as f64 / 1e3;
         let mut latest = BTreeMap::new();
-        for row in
-            self.rows.iter().filter(|row| u8::try_from(row.stage).is_ok_and(|of| Slot(of) == Slot::stage(at)))
-        {
-            if let Ok(summary) = serde_json::from_str::<Summary>(&row.summary) {
-                latest.insert(row.child_key, summary);
+        for row in &self.rows {
+            if stored::slot(row)? == Slot::stage(at) {
+                latest.insert(row.child_key, stored::summary(row)?);
             }
         }
         let reports: Vec<Summary> = latest.into_values().collect();
-        (!reports.is_empty()).then(|| Observed::of(&self.id, &reports, found.new_traffic, seconds))
+        let observed = || Observed::of(&self.id, &reports, found.new_traffic, seconds);
+        Ok((!reports.is_empty()).then(observed))
     }
 }
 

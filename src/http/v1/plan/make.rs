@@ -94,7 +94,7 @@ pub(super) async fn handle(
     };
     // With the first page; those that follow only list children.
     let history = match &asked.after {
-        None => Some(History::read(ctx.engine.reader().as_ref(), &strategy).await?),
+        None => Some(History::read(&ctx.engine, &strategy).await?),
         Some(_) => None,
     };
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.

@@ -2,7 +2,7 @@
 
 use super::form;
 use crate::v1::time::{of_served, rfc3339};
-use engine::questions::children::place;
+use engine::{questions::children::place, stored, unreadable::Unreadable};
 use heart::release::{
     assignment::{Assignment, Slot},
     command::Seen,
@@ -12,7 +12,7 @@ use heart::release::{
 };
 use language::{Strategy, render};
 use model::{ChildKey, StageStatus};
-use store::rows::StageResultRow;
+use store::{StoreError, rows::StageResultRow};
 use wire::api::{ReleaseChild, StageResult};
 
 /// A child and its number.
@@ -47,18 +47,18 @@ pub fn child<S: Seen + ?Sized>(
         stage: stage_name(&release.strategy, assignment.slot).map(str::to_owned),
         stage_status: assignment.stage_status.name().to_owned(),
         last_call: look.last_call(key).map(|at| of_served(at, look.now)),
-        agents: assignment.rare.manager.as_ref().map(|_| form::agents(assignment.agents())),
+        agents: assignment.is_whole().then(|| form::agents(assignment.agents())),
         results: Vec::new(),
     }
 }
 
 /// Said in front of what it waits for, where it does not run all functions.
 fn runs_only(strategy: &Strategy, assignment: &Assignment) -> String {
-    if assignment.rare.lacks.is_empty() {
+    if assignment.lacks().is_empty() {
         return String::new();
     }
     let functions = strategy.functions.iter().enumerate();
-    let runs = functions.filter(|(at, _)| !assignment.rare.lacks.contains(*at)).map(|(_, f)| f.name.as_str());
+    let runs = functions.filter(|(at, _)| !assignment.lacks().contains(*at)).map(|(_, f)| f.name.as_str());
     format!("runs only {}: ", runs.collect::<Vec<_>>().join(", "))
 }
 
@@ -70,16 +70,17 @@ pub fn stage_name(strategy: &Strategy, slot: Slot) -> Option<&str> {
     }
 }
 
-/// What a child reported of a stage.
-pub fn result(strategy: &Strategy, row: &StageResultRow) -> StageResult {
-    let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
-    let slot = u8::try_from(row.stage).map(Slot).ok();
+/// What a child reported of a stage; `null` for numbers that can't be read.
+pub fn result(strategy: &Strategy, row: &StageResultRow, unreadable: &Unreadable) -> StageResult {
+    let note = |error: &StoreError| unreadable.note(error);
+    let status = stored::stage_status(row).inspect_err(note).ok();
+    let slot = stored::slot(row).inspect_err(note).ok();
     StageResult {
-        attempt: u16::try_from(row.attempt).unwrap_or_default(),
+        attempt: stored::attempt(row).inspect_err(note).unwrap_or_default(),
         stage: slot.and_then(|slot| stage_name(strategy, slot)).unwrap_or_default().to_owned(),
         status: status.map_or("?", StageStatus::name).to_owned(),
         at: rfc3339(row.at_ms),
         preliminary: status.is_some_and(|status| !status.is_over()),
-        summary: serde_json::from_str(&row.summary).unwrap_or_default(),
+        summary: stored::shown_summary(row).inspect_err(note).unwrap_or_default(),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     problem::Problem,
     v1::page::{self, SCAN_SLICE},
 };
-use engine::view::View;
+use engine::{Engine, view::View};
 use heart::release::{
     assignment::Assignment,
     state::{Release, Snapshot},
@@ -22,7 +22,7 @@ use heart::release::{
 };
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Now, ReleaseKey};
-use store::{Reader, rows::StageResultRow};
+use store::rows::StageResultRow;
 use wire::api::{Page, ReleaseChild};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -105,7 +105,7 @@ pub(super) async fn handle(
             break (slice.release, slice.strategy);
         }
     };
-    add_results(ctx.engine.reader().as_ref(), release, &strategy, &mut children).await?;
+    add_results(&ctx.engine, release, &strategy, &mut children).await?;
     let items = children.into_iter().map(|found| found.child).collect();
     Ok(Json(Page { items, next: after.map(|key| key.0.to_string()) }))
 }
@@ -181,7 +181,7 @@ const MAX_GAP: u32 = 8;
 
 /// Adds what the children reported.
 async fn add_results(
-    reader: &dyn Reader,
+    engine: &Engine,
     release: ReleaseKey,
     strategy: &Strategy,
     children: &mut [Found],
@@ -189,13 +189,14 @@ async fn add_results(
     let mut rows: HashMap<u32, Vec<StageResultRow>> = HashMap::new();
     for run in children.chunk_by(|one, other| other.key.0 - one.key.0 <= MAX_GAP) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-        for row in reader.stage_results(release.0, first.key.0, last.key.0).await? {
+        for row in engine.reader().stage_results(release.0, first.key.0, last.key.0).await? {
             rows.entry(row.child_key).or_default().push(row);
         }
     }
     for found in children {
         let own = rows.remove(&found.key.0).unwrap_or_default();
-        found.child.results = own.iter().map(|row| child_form::result(strategy, row)).collect();
+        found.child.results =
+            own.iter().map(|row| child_form::result(strategy, row, engine.unreadable())).collect();
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::analysis;
 use crate::{problem::Problem, v1::time::rfc3339};
-use engine::{ReleaseDetail as StoredDetail, questions::part::Below};
+use engine::{ReleaseDetail as StoredDetail, questions::part::Below, stored, unreadable::Unreadable};
 use heart::release::{
     assignment::{Dated, Fact},
     ending::Ending,
@@ -61,19 +61,24 @@ pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail
 }
 
 /// A release from the store.
-pub fn from_row(row: &ReleaseRow) -> Result<api::Release, Problem> {
-    let detail = stored(row)?;
-    let name = language::check_stored(&row.strategy).strategy.map(|strategy| strategy.name);
-    Ok(with_name(row, &detail, name.unwrap_or_default()))
+pub fn from_row(row: &ReleaseRow, unreadable: &Unreadable) -> Result<api::Release, Problem> {
+    let detail = detail_of(row, unreadable)?;
+    let name = strategy_of(row, unreadable).map(|strategy| strategy.name);
+    with_name(row, &detail, name.unwrap_or_default(), unreadable)
 }
 
 /// A release from the store, with its strategy and the runs of its analyses. Where its children stood is left to the list of children.
-pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api::ReleaseDetail, Problem> {
-    let mut detail = stored(row)?;
+pub fn detail_from_row(
+    row: &ReleaseRow,
+    runs: &[AnalysisRunRow],
+    unreadable: &Unreadable,
+) -> Result<api::ReleaseDetail, Problem> {
+    let mut detail = detail_of(row, unreadable)?;
     if !runs.is_empty() {
-        detail.runs = runs.iter().map(engine::analysis_run).collect::<Result<_, _>>()?;
+        let runs = runs.iter().map(stored::run).collect::<Result<_, _>>();
+        detail.runs = runs.inspect_err(|error| unreadable.note(error))?;
     }
-    let strategy = language::check_stored(&row.strategy).strategy;
+    let strategy = strategy_of(row, unreadable);
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
     let from_above = detail.upstream.is_some();
     let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_above)).unwrap_or_default();
@@ -81,7 +86,7 @@ pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api:
     let analyses =
         strategy.as_ref().map(|strategy| analysis::overviews(strategy, &detail.runs)).unwrap_or_default();
     Ok(api::ReleaseDetail {
-        release: with_name(row, &detail, name.unwrap_or_default()),
+        release: with_name(row, &detail, name.unwrap_or_default(), unreadable)?,
         strategy: row.strategy.clone(),
         stages,
         analyses,
@@ -91,22 +96,32 @@ pub fn detail_from_row(row: &ReleaseRow, runs: &[AnalysisRunRow]) -> Result<api:
     })
 }
 
-fn stored(row: &ReleaseRow) -> Result<StoredDetail, Problem> {
-    serde_json::from_str(&row.detail).map_err(|error| {
-        tracing::error!(%error, release = row.id, "bad row in table releases, column detail");
-        Problem::from(engine::EngineError::Failed)
-    })
+fn detail_of(row: &ReleaseRow, unreadable: &Unreadable) -> Result<StoredDetail, Problem> {
+    let detail = stored::release_detail(row.release_key, &row.detail);
+    Ok(detail.inspect_err(|error| unreadable.note(error))?)
 }
 
-fn with_name(row: &ReleaseRow, detail: &StoredDetail, name: String) -> api::Release {
-    api::Release {
+/// A release is shown also where its strategy can't be read: without what would come from it.
+fn strategy_of(row: &ReleaseRow, unreadable: &Unreadable) -> Option<Strategy> {
+    stored::strategy(row.release_key, &row.strategy).inspect_err(|error| unreadable.note(error)).ok()
+}
+
+fn with_name(
+    row: &ReleaseRow,
+    detail: &StoredDetail,
+    name: String,
+    unreadable: &Unreadable,
+) -> Result<api::Release, Problem> {
+    let functions = stored::function_names(row.release_key, &row.functions);
+    let functions = functions.inspect_err(|error| unreadable.note(error))?;
+    Ok(api::Release {
         id: row.id.clone(),
         name,
         state: detail.state.name().to_owned(),
         reason: reason(&detail.state, detail.ending.as_deref()),
         why: detail.ending.as_deref().map(ending),
         waits_for: None,
-        functions: serde_json::from_str(&row.functions).unwrap_or_default(),
+        functions,
         attempt: detail.attempt,
         submitted: rfc3339(row.submitted_ms),
         started: detail.started.map(wall),
@@ -115,7 +130,7 @@ fn with_name(row: &ReleaseRow, detail: &StoredDetail, name: String) -> api::Rele
         unconfirmed: unconfirmed(&detail.state, &detail.counts),
         agents: detail.agents.map(agents),
         left_out: detail.left_out,
-    }
+    })
 }
 
 fn wall(at: Now) -> String {

@@ -61,7 +61,7 @@ pub(super) async fn handle(
         .iter()
         .map(|row| match in_memory.remove(&ReleaseKey(row.release_key)) {
             Some(release) => Ok(release),
-            None => form::from_row(row),
+            None => form::from_row(row, ctx.engine.unreadable()),
         })
         .collect::<Result<_, _>>()?;
     Ok(Json(Page { items, next }))

@@ -91,7 +91,7 @@ pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Pro
     }
     let row = ctx.engine.reader().release(id).await?.ok_or_else(|| unknown(ctx, id))?;
     let runs = ctx.engine.reader().analysis_runs(row.release_key).await?;
-    form::detail_from_row(&row, &runs)
+    form::detail_from_row(&row, &runs, ctx.engine.unreadable())
 }
 
 /// Of a release that went up is said where it went.

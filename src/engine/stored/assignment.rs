@@ -1,0 +1,108 @@
+//! `assignments.detail`: what has no column of its own of a child's part in a release.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    form::{Maybe, Version, forms},
+    parts::{ExclusionForm, PieceForm},
+};
+use heart::release::{
+    assignment::{FunctionSet, ReleaseMs, StageSet, Undo, Whole},
+    offer::Piece,
+    rare::Idle,
+};
+use model::{ChildKey, Exclusion};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AssignmentDetail {
+    #[serde(default, skip_serializing_if = "Version::is_first")]
+    pub version: Version<1>,
+    pub named: u16,
+    #[serde(with = "PieceForm")]
+    pub piece: Piece,
+    pub fetched: bool,
+    /// Whether an agent's stage, once fetched, ends by a signal and leaves the base version. Earlier builds have no
+    /// such field: see [`heart::release::by_itself`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub led: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<IdleForm>")]
+    pub idle: Option<Idle>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<Whole>,
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub wave: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admitted: bool,
+    #[serde(default, skip_serializing_if = "no_stages")]
+    pub passed: StageSet,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<u8>,
+    pub since: ReleaseMs,
+    pub stage_since: ReleaseMs,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub polls: u8,
+    #[serde(default, skip_serializing_if = "no_functions")]
+    pub lacks: FunctionSet,
+    #[serde(default, skip_serializing_if = "no_functions")]
+    pub tainted: FunctionSet,
+    #[serde(default, skip_serializing_if = "no_functions")]
+    pub rolled_out: FunctionSet,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<UndoForm>")]
+    pub undo: Option<Undo>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<ExclusionForm>")]
+    pub excluded: Option<Exclusion>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<ChildKey>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub displaced: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predecessor: Option<ChildKey>,
+    #[serde(default)]
+    pub facts: u16,
+    /// Digests of results that came too late.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Idle")]
+struct IdleForm {
+    since: ReleaseMs,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    told: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Undo")]
+struct UndoForm {
+    number: u16,
+    functions: FunctionSet,
+    fetched: bool,
+    since: ReleaseMs,
+    #[serde(default)]
+    asked: ReleaseMs,
+    polls: u8,
+    overdue: bool,
+}
+
+forms! { IdleForm = Idle, UndoForm = Undo }
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_first(wave: &u32) -> bool {
+    *wave == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn no_stages(set: &StageSet) -> bool {
+    set.is_empty()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn no_functions(set: &FunctionSet) -> bool {
+    set.is_empty()
+}

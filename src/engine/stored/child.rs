@@ -1,0 +1,63 @@
+//! `children.detail`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::form::{Maybe, Version, forms};
+use heart::children::Replaced;
+use model::{Capabilities, ChildKey, Cordon};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChildDetail {
+    #[serde(skip_serializing_if = "Version::is_first")]
+    pub version: Version<1>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
+    #[serde(skip_serializing_if = "Option::is_none", with = "Maybe::<ReplacedForm>")]
+    pub replaced: Option<Replaced>,
+    pub called_again: bool,
+    pub born_served_ms: u64,
+    #[serde(with = "CordonForm")]
+    pub cordon: Cordon,
+    pub plain: bool,
+    #[serde(with = "CapabilitiesForm")]
+    pub capabilities: Capabilities,
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Replaced")]
+struct ReplacedForm {
+    by: ChildKey,
+    at: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cordon", rename_all = "lowercase")]
+enum CordonForm {
+    Open,
+    Cordoned,
+    Drained,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(remote = "Capabilities", default)]
+struct CapabilitiesForm {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runtimes: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels_below: Option<Box<BTreeMap<String, BTreeSet<String>>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    features: Vec<String>,
+}
+
+forms! { ReplacedForm = Replaced }

@@ -1,0 +1,136 @@
+//! What is kept as JSON in a column: how it is written, and how it is read back.
+//!
+//! Invariants:
+//! - what can't be read is an error that names table, key and column, and never a default: whoever judges by it says so,
+//!   and does not judge as if the row were not there;
+//! - a type of the domain is not what is stored: each has a form here that names its fields, so that to rename one changes no
+//!   byte, and to add one does not compile until it is said how it is stored;
+//! - a form has a version, 1 where it names none; a newer one than this program knows is refused;
+//! - an error about the outbox quotes nothing of it: it holds the addresses of webhooks, which may be secrets.
+
+mod assignment;
+mod child;
+pub mod form;
+mod parts;
+mod release;
+
+pub use self::{
+    assignment::AssignmentDetail,
+    child::ChildDetail,
+    release::{ReleaseDetail, Times},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::members;
+use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
+use language::Strategy;
+use model::{ChildKey, StageStatus};
+use store::{
+    StoreError,
+    rows::{AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PrecedentRow, StageResultRow},
+};
+
+#[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
+pub(crate) fn bad(
+    table: &'static str,
+    key: impl ToString,
+    column: &'static str,
+    why: impl ToString,
+) -> StoreError {
+    StoreError::BadRow { table, key: key.to_string(), column, why: why.to_string() }
+}
+
+/// A value as it is stored. Refused is what has no JSON form; nothing is written in its place.
+pub fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value)
+        .map_err(|error| StoreError::Refused(format!("a value can't be written as JSON: {error}")))
+}
+
+/// A value of a column.
+pub(crate) fn read<T: DeserializeOwned>(
+    table: &'static str,
+    key: impl ToString,
+    column: &'static str,
+    text: &str,
+) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| bad(table, key, column, error))
+}
+
+/// `releases.detail`.
+pub fn release_detail(key: u32, detail: &str) -> Result<ReleaseDetail, StoreError> {
+    read("releases", key, "detail", detail)
+}
+
+/// `releases.functions`.
+pub fn function_names(key: u32, functions: &str) -> Result<Vec<String>, StoreError> {
+    read("releases", key, "functions", functions)
+}
+
+/// `releases.strategy`.
+pub fn strategy(key: u32, text: &str) -> Result<Strategy, StoreError> {
+    let why = "this program does not accept it any more; see `validate`";
+    language::check_stored(text).strategy.ok_or_else(|| bad("releases", key, "strategy", why))
+}
+
+fn result_key(row: &StageResultRow) -> String {
+    format!("({}, {}, {}, {})", row.release_key, row.child_key, row.attempt, row.stage)
+}
+
+/// What a child reported.
+pub fn summary(row: &StageResultRow) -> Result<Summary, StoreError> {
+    read("stage_results", result_key(row), "summary", &row.summary)
+}
+
+/// What a child reported, in the words in which it is stored.
+pub fn shown_summary(row: &StageResultRow) -> Result<serde_json::Value, StoreError> {
+    read("stage_results", result_key(row), "summary", &row.summary)
+}
+
+/// Of what a child reported.
+pub fn slot(row: &StageResultRow) -> Result<Slot, StoreError> {
+    u8::try_from(row.stage)
+        .map(Slot)
+        .map_err(|_| bad("stage_results", result_key(row), "stage", "out of range"))
+}
+
+/// How the stage stood that a child reported.
+pub fn stage_status(row: &StageResultRow) -> Result<StageStatus, StoreError> {
+    let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
+    status.ok_or_else(|| bad("stage_results", result_key(row), "status", "no such status"))
+}
+
+/// In which attempt of a child a stage was reported.
+pub fn attempt(row: &StageResultRow) -> Result<u16, StoreError> {
+    u16::try_from(row.attempt).map_err(|_| bad("stage_results", result_key(row), "attempt", "out of range"))
+}
+
+/// Who takes part, of a slice.
+pub(crate) fn members(row: &MembersRow) -> Result<Vec<ChildKey>, StoreError> {
+    let key = || format!("({}, {})", row.release_key, row.slice);
+    members::unpack(&row.keys).ok_or_else(|| bad("members", key(), "keys", "cut or too large"))
+}
+
+/// The run of an analysis.
+pub fn run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
+    read("analysis_runs", format!("({}, {})", row.release_key, row.block), "detail", &row.detail)
+}
+
+/// When the stages of a release were.
+pub fn times(row: &PrecedentRow) -> Result<Vec<Time>, StoreError> {
+    let key = format!("({:?}, {})", row.function, row.release_key);
+    read("precedents", key, "times", &row.times).map(|Times(times)| times)
+}
+
+/// What one commit did, as it is told in the audit trail.
+pub fn events(row: &AuditRow) -> Result<Vec<serde_json::Value>, StoreError> {
+    read("audit", format!("({}, {})", row.seq, row.idx), "events", &row.events)
+}
+
+/// What an effect is about. The error tells the place and the kind of the fault alone.
+pub(crate) fn payload<T: DeserializeOwned>(row: &OutboxRow) -> Result<T, StoreError> {
+    serde_json::from_str(&row.payload).map_err(|error| {
+        let why = format!("{:?} fault in column {}", error.classify(), error.column());
+        bad("outbox", row.id, "payload", why)
+    })
+}

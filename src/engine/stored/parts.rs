@@ -1,0 +1,79 @@
+//! The forms of what more than one column holds.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::form::{As, Each, Form, Read, forms};
+use heart::release::{manager::Agents, offer::Piece};
+use model::{Exclusion, Now};
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Now")]
+pub(super) struct NowForm {
+    wall_ms: i64,
+    served_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Piece", rename_all = "snake_case")]
+pub(super) enum PieceForm {
+    Whole,
+    Stage(u8),
+    Rollout(u8),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(remote = "Agents", default)]
+pub(super) struct AgentsForm {
+    participants: u32,
+    succeeded: u32,
+    failed: u32,
+    timed_out: u32,
+    unreachable: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    untested: u32,
+    unconfirmed: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Exclusion", rename_all = "snake_case")]
+pub(super) enum ExclusionForm {
+    Aborted,
+    NotReached,
+    AbortedBelow,
+    Drained,
+    Cordoned,
+    Runtime,
+    Outside,
+    NoArea,
+    Label,
+    Forgotten,
+    Skipped,
+    NobodyBelow,
+    Owes,
+    Successor,
+    Replaced,
+}
+
+forms! { NowForm = Now, AgentsForm = Agents, ExclusionForm = Exclusion }
+
+/// How many take no part, by why: pairs.
+pub(super) struct ExcludedForm;
+
+impl Form<(Exclusion, u32)> for ExcludedForm {
+    fn write<S: Serializer>((why, count): &(Exclusion, u32), serializer: S) -> Result<S::Ok, S::Error> {
+        (As::<_, ExclusionForm>::of(why), count).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(Exclusion, u32), D::Error> {
+        let (why, count) = <(Read<Exclusion, ExclusionForm>, u32)>::deserialize(deserializer)?;
+        Ok((why.into_inner(), count))
+    }
+}
+
+/// Of all of them.
+pub(super) type AllExcluded = Each<ExcludedForm>;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

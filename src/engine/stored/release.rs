@@ -1,0 +1,322 @@
+//! `releases.detail`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    form::{Boxed, Each, Maybe, Version, forms},
+    parts::{AgentsForm, AllExcluded, NowForm, PieceForm},
+};
+use heart::release::{
+    analysis::Run,
+    assignment::{Dated, Fact, ReleaseMs},
+    ending::{Cause, Ending},
+    gate::{Gate, Reached, Stand},
+    manager::{Agents, Planned},
+    offer::Piece,
+    pause::Pause,
+    precedent::{Time, Timed},
+    queue::Overtakes,
+    state::{Bad, Counts, End, ReleaseClock, ReleaseState},
+    upstream::{Said, Upstream},
+};
+use model::{ChildKey, Exclusion, Now, ReleaseKey, StageStatus};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReleaseDetail {
+    #[serde(default, skip_serializing_if = "Version::is_first")]
+    pub version: Version<1>,
+    #[serde(with = "StateForm")]
+    pub state: ReleaseState,
+    #[serde(with = "ClockForm")]
+    pub clock: ReleaseClock,
+    #[serde(with = "Each::<DatedForm>")]
+    pub facts: Vec<Dated>,
+    #[serde(with = "NowForm")]
+    pub submitted: Now,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
+    #[serde(default, skip_serializing_if = "Overtakes::is_empty", with = "OvertakesForm")]
+    pub overtakes: Overtakes,
+    #[serde(default, with = "Maybe::<NowForm>")]
+    pub started: Option<Now>,
+    pub started_at: ReleaseMs,
+    #[serde(default, with = "Maybe::<NowForm>")]
+    pub ended: Option<Now>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<Boxed<EndingForm>>")]
+    pub ending: Option<Box<Ending>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<ChildKey>,
+    pub attempt: u16,
+    pub participants: u32,
+    #[serde(with = "AllExcluded")]
+    pub excluded: Vec<(Exclusion, u32)>,
+    #[serde(with = "CountsForm")]
+    pub counts: Counts,
+    #[serde(with = "StandForm")]
+    pub stand: Stand,
+    #[serde(with = "BadForm")]
+    pub accepted: Bad,
+    /// Only read: stores of the first version have them here, others in rows of their own.
+    #[serde(default, skip_serializing)]
+    pub runs: Vec<Run>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<TimedForm>")]
+    pub times: Vec<Timed>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<UpstreamForm>")]
+    pub upstream: Option<Upstream>,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub left_out: u32,
+    /// Children that are managers themselves: few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managers: Vec<(ChildKey, Planned)>,
+    /// Where there are any, what became of all agents; memory has it from the children.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<AgentsForm>")]
+    pub agents: Option<Agents>,
+}
+
+/// `precedents.times`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Times(#[serde(with = "Each::<TimeForm>")] pub Vec<Time>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ReleaseState", tag = "state")]
+enum StateForm {
+    Planned,
+    Running,
+    Paused(Pause),
+    AwaitingApproval {
+        what: String,
+        since: ReleaseMs,
+    },
+    RollingBack {
+        reason: String,
+        #[serde(with = "EndForm")]
+        end: End,
+    },
+    Over {
+        #[serde(with = "EndForm")]
+        end: End,
+        unconfirmed: u32,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "End")]
+enum EndForm {
+    Done,
+    DoneWithFailures,
+    RolledBack,
+    Aborted,
+    NoParticipants,
+    Untested,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ReleaseClock")]
+struct ClockForm {
+    paused_ms: u64,
+    paused_since: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Dated")]
+struct DatedForm {
+    #[serde(flatten, with = "FactForm")]
+    fact: Fact,
+    at: ReleaseMs,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Fact", rename_all = "snake_case", tag = "fact")]
+enum FactForm {
+    Resumed {
+        level: u8,
+    },
+    Opened {
+        level: u8,
+    },
+    StageEnded {
+        stage: u8,
+    },
+    UntestedRolledOut,
+    StageSkipped {
+        stage: u8,
+        #[serde(with = "PieceForm")]
+        then: Piece,
+    },
+    Aborted,
+    Retried,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(remote = "Overtakes", default)]
+struct OvertakesForm {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    overtook: Vec<ReleaseKey>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    overtaken_by: Vec<ReleaseKey>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cause", rename_all = "snake_case")]
+enum CauseForm {
+    Operator,
+    Superseded,
+    Limit,
+    Approval,
+    Analysis,
+    Above,
+    Disowned,
+    Children,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Ending")]
+pub(super) struct EndingForm {
+    #[serde(with = "CauseForm")]
+    cause: Cause,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    child: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stage: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    numbers: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(remote = "Counts", default)]
+struct CountsForm {
+    no: u32,
+    todo: u32,
+    doing: u32,
+    done: u32,
+    failed: u32,
+    succeeded: u32,
+    outcome_failed: u32,
+    timed_out: u32,
+    unreachable: u32,
+    lost: u32,
+    undone: u32,
+    untested: u32,
+    excluded: u32,
+    undoing: u32,
+    undo_overdue: u32,
+    awaited: u32,
+    #[serde(skip)]
+    awaited_now: u32,
+    #[serde(skip)]
+    in_play: u32,
+    #[serde(skip)]
+    behind: u32,
+    #[serde(skip)]
+    trailing: u32,
+    #[serde(skip)]
+    in_progress: u32,
+    #[serde(skip)]
+    left_untested: u32,
+    #[serde(skip)]
+    opened: u32,
+    #[serde(skip)]
+    agents: Agents,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Stand")]
+struct StandForm {
+    waves: u32,
+    opened: ReleaseMs,
+    level: u8,
+    #[serde(default, with = "Maybe::<ReachedForm>")]
+    reached: Option<Reached>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    waived: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Reached")]
+struct ReachedForm {
+    #[serde(with = "GateForm")]
+    gate: Gate,
+    at: ReleaseMs,
+    approved: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Gate", rename_all = "snake_case")]
+enum GateForm {
+    Wave(u32),
+    Level(u8),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(remote = "Bad", default)]
+struct BadForm {
+    failed: u32,
+    timed_out: u32,
+    unreachable: u32,
+    untested: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Timed")]
+struct TimedForm {
+    stage: Option<u8>,
+    number: u32,
+    began_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_ms: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Time")]
+struct TimeForm {
+    stage: Option<String>,
+    number: u32,
+    began_ms: i64,
+    ended_ms: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Upstream")]
+struct UpstreamForm {
+    offer: String,
+    #[serde(default)]
+    reported: u8,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    undos: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    held: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<SaidForm>")]
+    said: Option<Said>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Said")]
+struct SaidForm {
+    stage: u8,
+    status: StageStatus,
+    #[serde(with = "AgentsForm")]
+    agents: Agents,
+    #[serde(default)]
+    recounts: u32,
+}
+
+forms! {
+    DatedForm = Dated,
+    EndingForm = Ending,
+    ReachedForm = Reached,
+    TimedForm = Timed,
+    TimeForm = Time,
+    UpstreamForm = Upstream,
+    SaidForm = Said,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_none_left(number: &u32) -> bool {
+    *number == 0
+}

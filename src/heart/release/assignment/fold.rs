@@ -1,0 +1,76 @@
+//! What a fact of the whole release makes of one child's part.
+
+use super::{Assignment, Dated, Fact, ReleaseMs, Step};
+use crate::release::{gate::Levels, offer::Piece};
+use language::Strategy;
+use model::{ChildStatus, Exclusion, Outcome, StageStatus};
+
+impl Assignment {
+    /// Folds in a fact of the whole release.
+    pub fn fold(&mut self, dated: &Dated, strategy: &Strategy, levels: &Levels) {
+        match dated.fact {
+            Fact::Resumed { level } => self.let_end(level, strategy, levels, dated.at),
+            Fact::Opened { level } => {
+                self.let_end(level, strategy, levels, dated.at);
+                // Behind a barrier all set up anew: not all at once.
+                if let Some(steps) = self.stepwise_mut() {
+                    steps.admitted = false;
+                }
+                let waits = matches!(self.status, ChildStatus::Todo | ChildStatus::Doing) && !self.fetched;
+                if waits && levels.level_of(self) < level {
+                    self.since = self.since.max(dated.at);
+                }
+            }
+            Fact::StageEnded { stage } => {
+                if self.is_in(usize::from(stage)) {
+                    self.apply(&Step::Signalled, strategy, dated.at);
+                }
+            }
+            Fact::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
+            Fact::UntestedRolledOut => self.roll_out_untested(dated.at),
+            Fact::Aborted => self.abort(dated.at),
+            Fact::Retried => {
+                if self.is_retryable() {
+                    self.retry(strategy, dated.at);
+                }
+            }
+        }
+        self.facts += 1;
+    }
+
+    /// Gives the signal it waits for, if no barrier from `level` on withholds it.
+    fn let_end(&mut self, level: u8, strategy: &Strategy, levels: &Levels, at: ReleaseMs) {
+        let waits = self.status == ChildStatus::Doing && self.stage_status == StageStatus::SuccessWaiting;
+        if waits && levels.may_end(self.slot, level) {
+            self.apply(&Step::Signalled, strategy, at);
+        }
+    }
+
+    /// What it has not begun it never will; what it runs it may end.
+    fn pass_over(&mut self, stage: u8, then: Piece, strategy: &Strategy, at: ReleaseMs) {
+        let ends_on_signal = self.ends_on_signal(usize::from(stage), strategy);
+        if !self.status.is_over() && !self.fetched && self.piece() == Piece::Stage(stage) {
+            self.note_passed(stage);
+            self.apply(&Step::NextOffer { piece: then }, strategy, at);
+        } else if ends_on_signal && self.is_in(usize::from(stage)) {
+            self.apply(&Step::Signalled, strategy, at);
+        }
+    }
+
+    fn abort(&mut self, at: ReleaseMs) {
+        match self.status {
+            ChildStatus::Todo => {
+                self.status = ChildStatus::No;
+                self.outcome = Some(Outcome::Excluded(Exclusion::NotReached));
+            }
+            ChildStatus::Doing => {
+                self.status = ChildStatus::Failed;
+                self.outcome = self.may_run_new().is_empty().then_some(Outcome::Undone);
+            }
+            ChildStatus::No | ChildStatus::Done | ChildStatus::Failed => {}
+        }
+        if let Some(functions) = self.missing_undo(self.may_run_new()) {
+            self.offer_undo(functions, at);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! One child in one release: the state machine, and nothing that knows of other children.
+//!
+//! It moves by [`Step`]s, which concern this child alone, and by [`Fact`]s, which concern the whole release and
+//! are folded into each assignment. Both are infallible: whether a step is right was decided before.
+//!
+//! Invariants:
+//! - within an attempt neither `status` nor the status of a stage moves backwards;
+//! - `tainted` holds every function of which the child may run the new version without a roll-out having ended
+//!   well: only proof that the base version runs takes one out.
+
+mod fold;
+mod led;
+mod moves;
+mod sets;
+mod step;
+mod undo;
+
+use std::cmp::Ordering;
+
+use super::{
+    manager::Planned,
+    offer::{OfferKind, OfferName, Piece},
+};
+use language::{Action, Strategy};
+use model::{ChildStatus, Exclusion, Outcome, StageStatus};
+
+pub use led::{Led, Stepwise, Whole};
+pub use sets::{FunctionSet, Slot, StageSet};
+pub use step::{Dated, Fact, Shows, Step};
+pub use undo::Undo;
+
+/// Milliseconds of a release's own clock: serving time, without pauses.
+pub type ReleaseMs = u64;
+
+/// Most results that came too late and are remembered, so that a repeat of one changes nothing more.
+pub const MAX_LATE: usize = 4;
+
+/// A result that is stored: enough to know a repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    pub attempt: u16,
+    pub slot: Slot,
+    pub status: StageStatus,
+    pub digest: u64,
+}
+
+/// A child in a release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    pub status: ChildStatus,
+    pub outcome: Option<Outcome>,
+    /// From 1. Goes up with every retry, and when a lost child turns out not to be.
+    pub attempt: u16,
+    /// The attempt that the names of its offers carry.
+    pub named: u16,
+    /// How it is led, and what only those have that are led so.
+    pub led: Led,
+    /// Whether the current offer was downloaded.
+    pub fetched: bool,
+    pub slot: Slot,
+    pub stage_status: StageStatus,
+    /// In which it has its turn, from 0.
+    pub wave: u32,
+    /// When it was offered, fetched, or last reported.
+    pub since: ReleaseMs,
+    /// When the current stage began.
+    pub stage_since: ReleaseMs,
+    /// Polls since the download or the last report.
+    pub polls: u8,
+    pub tainted: FunctionSet,
+    pub rolled_out: FunctionSet,
+    /// How many facts of the release are folded in.
+    pub facts: u16,
+    /// `None` until something is reported.
+    pub heard: Option<Box<Heard>>,
+}
+
+/// A release may have a million members, and each byte is there as often.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Assignment>() == 72, "an assignment has grown");
+
+/// What was heard of a child.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
+    pub marks: Vec<Mark>,
+    /// Digests of the last results that came too late, at most [`MAX_LATE`].
+    pub late: Vec<u64>,
+}
+
+impl Assignment {
+    /// The results that are stored, oldest first.
+    pub fn marks(&self) -> &[Mark] {
+        self.heard.as_deref().map(|heard| heard.marks.as_slice()).unwrap_or_default()
+    }
+
+    /// Digests of the last results that came too late.
+    pub fn late(&self) -> &[u64] {
+        self.heard.as_deref().map(|heard| heard.late.as_slice()).unwrap_or_default()
+    }
+
+    pub fn heard_mut(&mut self) -> &mut Heard {
+        self.heard.get_or_insert_default()
+    }
+
+    /// A child that is led whole and has not acted yet.
+    pub fn new_whole(planned: Planned, at: ReleaseMs) -> Self {
+        Self { led: Led::Whole(Box::new(Whole::new(planned))), slot: Piece::Whole.slot(), ..Self::new(at) }
+    }
+
+    /// A child that is led stepwise and has not acted yet.
+    pub fn new(at: ReleaseMs) -> Self {
+        Self {
+            status: ChildStatus::Todo,
+            outcome: None,
+            attempt: 1,
+            named: 1,
+            led: Led::Stepwise(Stepwise::new()),
+            fetched: false,
+            wave: 0,
+            slot: Piece::FIRST.slot(),
+            stage_status: StageStatus::Pending,
+            since: at,
+            stage_since: at,
+            polls: 0,
+            tainted: FunctionSet::EMPTY,
+            rolled_out: FunctionSet::EMPTY,
+            facts: 0,
+            heard: None,
+        }
+    }
+
+    /// The same of one that does not run some functions, which makes no difference to one that is led whole.
+    #[must_use]
+    pub fn lacking(mut self, lacks: FunctionSet, strategy: &Strategy) -> Self {
+        if let Some(steps) = self.stepwise_mut().filter(|_| !lacks.is_empty()) {
+            steps.rare.change(|rare| rare.lacks = lacks);
+            self.skip_what_it_lacks(strategy);
+        }
+        self
+    }
+
+    /// Before it has begun.
+    fn skip_what_it_lacks(&mut self, strategy: &Strategy) {
+        let piece = self.piece();
+        if self.lacks().is_empty() {
+            self.slot = piece.slot();
+            return;
+        }
+        let piece = self.fitting(piece, strategy).unwrap_or(piece);
+        if let Some(steps) = self.stepwise_mut() {
+            steps.piece = piece;
+        }
+        self.slot = piece.slot();
+    }
+
+    /// Leads it as it was planned anew, if that is otherwise than before.
+    pub fn lead_as(&mut self, planned: &Self, strategy: &Strategy) {
+        if self.is_whole() || planned.is_whole() {
+            let rare = self.rare().clone();
+            self.led = planned.led.clone();
+            self.change_rare(|own| *own = rare);
+            self.slot = self.piece().slot();
+        } else if let Some(steps) = self.stepwise_mut().filter(|_| !planned.lacks().is_empty()) {
+            steps.rare.change(|rare| rare.lacks = planned.lacks());
+            self.skip_what_it_lacks(strategy);
+        }
+    }
+
+    /// What it runs in the place of a piece: itself, or what follows where it does not run that function; `None`: nothing
+    /// is left for it.
+    pub fn fitting(&self, piece: Piece, strategy: &Strategy) -> Option<Piece> {
+        let rollout = |from: usize| {
+            let mut rest = from..strategy.functions.len();
+            rest.find(|function| !self.lacks().contains(*function))
+                .map(|function| Piece::Rollout(function as u8))
+        };
+        match piece {
+            Piece::Whole => Some(Piece::Whole),
+            Piece::Rollout(function) => rollout(usize::from(function)),
+            Piece::Stage(stage) => {
+                match strategy.without(self.lacks().0, Action::Stage(usize::from(stage))) {
+                    Action::Stage(stage) => Some(Piece::Stage(stage as u8)),
+                    Action::Rollout => rollout(0),
+                    Action::Rollback => None,
+                }
+            }
+        }
+    }
+
+    /// The part of a child that stands in for another: it only takes back what that one left behind.
+    pub fn stand_in(at: ReleaseMs, facts: u16) -> Self {
+        let outcome = Some(Outcome::Excluded(Exclusion::Successor));
+        Self { status: ChildStatus::No, outcome, facts, ..Self::new(at) }
+    }
+
+    /// The name of the current offer, undos aside.
+    pub fn offer_name(&self) -> OfferName {
+        OfferName::of(self.piece(), self.named)
+    }
+
+    /// Whether the release must still wait for this child.
+    pub fn is_awaited(&self) -> bool {
+        !self.status.is_over() || self.pending_undo().is_some_and(|undo| !undo.overdue)
+    }
+
+    /// The functions of which the child may run the new version.
+    pub fn may_run_new(&self) -> FunctionSet {
+        self.tainted.union(self.rolled_out)
+    }
+
+    /// The result stored for a stage since the offers carry their current names: a child that was not lost after
+    /// all goes on with the same offer.
+    pub fn mark(&self, slot: Slot) -> Option<&Mark> {
+        self.marks().iter().find(|mark| mark.attempt >= self.named && mark.slot == slot)
+    }
+
+    /// Whether it downloaded an offer since the offers carry their current names.
+    pub fn has_begun(&self) -> bool {
+        self.fetched || self.marks().iter().any(|mark| mark.attempt >= self.named)
+    }
+
+    /// Whether this offer, which is no undo, is or was one of this child's.
+    pub fn was_offered(&self, name: OfferName, strategy: &Strategy) -> bool {
+        let Some(piece) = self.piece_of(name, strategy) else { return false };
+        let stands_in_only = self.outcome == Some(Outcome::Excluded(Exclusion::Successor));
+        match name.attempt.cmp(&self.named) {
+            Ordering::Less => true,
+            Ordering::Equal => {
+                let was_passed = matches!(piece, Piece::Stage(stage) if self.passed().contains(stage));
+                let is_current = name == self.offer_name() && !stands_in_only;
+                is_current || was_passed || self.mark(piece.slot()).is_some()
+            }
+            Ordering::Greater => false,
+        }
+    }
+
+    /// The piece that an offer hands out; `None` for an undo and for what this child is never handed.
+    pub fn piece_of(&self, name: OfferName, strategy: &Strategy) -> Option<Piece> {
+        let is_first = name.kind == OfferKind::First;
+        match &self.led {
+            Led::Whole(_) => is_first.then_some(Piece::Whole),
+            Led::Stepwise(steps) if is_first && name == self.offer_name() => Some(steps.piece),
+            // In an earlier attempt it may have been handed all stages.
+            Led::Stepwise(_) if is_first && name.attempt < self.named && strategy.rollout.is_none() => {
+                Some(Piece::Whole)
+            }
+            Led::Stepwise(_) => piece_of(name, strategy),
+        }
+    }
+
+    /// The functions that the current offer changes.
+    pub fn current_functions(&self, strategy: &Strategy) -> FunctionSet {
+        match &self.led {
+            Led::Whole(_) => (0..strategy.functions.len()).fold(FunctionSet::EMPTY, FunctionSet::with),
+            Led::Stepwise(_) => FunctionSet::of(self.current_function(strategy)),
+        }
+    }
+
+    /// Whether it has downloaded what it was offered, and neither ended it nor polled since. That it was taken back, or that
+    /// nobody waits for it any more, the child doesn't know.
+    pub fn is_in_hand(&self) -> bool {
+        self.fetched && !self.stage_status.is_over() && self.polls == 0
+    }
+
+    /// Whether a retry takes this child.
+    pub fn is_retryable(&self) -> bool {
+        match self.outcome {
+            Some(
+                Outcome::Failed
+                | Outcome::TimedOut
+                | Outcome::Unreachable
+                | Outcome::Excluded(Exclusion::Successor),
+            ) => true,
+            // Some of its agents ended badly, and the others not.
+            Some(Outcome::Succeeded) => self.whole().is_some_and(|whole| whole.reported.bad() > 0),
+            // Where another child stands in for it, that one is retried.
+            Some(Outcome::Lost) => self.rare().successor.is_none(),
+            Some(Outcome::Untested) => self.is_left_untested(),
+            _ => false,
+        }
+    }
+
+    /// The function that the current offer changes.
+    pub fn current_function(&self, strategy: &Strategy) -> usize {
+        match self.piece() {
+            Piece::Rollout(function) => usize::from(function),
+            Piece::Whole | Piece::Stage(_) => {
+                self.slot.stage_index().and_then(|i| strategy.stages.get(i)).map_or(0, |stage| stage.function)
+            }
+        }
+    }
+
+    /// Whether it runs this stage and has not been told to end it.
+    pub fn is_in(&self, stage: usize) -> bool {
+        let runs = matches!(self.stage_status, StageStatus::InProgress | StageStatus::SuccessWaiting);
+        self.status == ChildStatus::Doing && self.slot.stage_index() == Some(stage) && runs
+    }
+
+    /// When the stage it is in began for the first time.
+    pub fn stage_begun(&self) -> ReleaseMs {
+        self.idle().map_or(self.stage_since, |idle| idle.since)
+    }
+
+    /// Whether it was left untested, and nothing else was offered to it.
+    pub fn is_left_untested(&self) -> bool {
+        let is_left = self.status.is_over() && self.outcome == Some(Outcome::Untested);
+        is_left
+            && self.stepwise().is_some()
+            && self.rare().successor.is_none()
+            && self.may_run_new().is_empty()
+    }
+}
+
+/// The piece that an offer hands to an agent; `None` for an undo and for what this strategy never hands out.
+fn piece_of(name: OfferName, strategy: &Strategy) -> Option<Piece> {
+    match name.kind {
+        OfferKind::First => Some(Piece::FIRST),
+        OfferKind::Stage(stage) if usize::from(stage) < strategy.stages.len() => Some(Piece::Stage(stage)),
+        OfferKind::Rollout(function) if usize::from(function) < strategy.functions.len() => {
+            Some(Piece::Rollout(function))
+        }
+        OfferKind::Stage(_) | OfferKind::Rollout(_) | OfferKind::Undo(_) => None,
+    }
+}

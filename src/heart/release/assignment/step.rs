@@ -1,0 +1,146 @@
+//! What happens to one child in a release, and to all of them at once.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FunctionSet, ReleaseMs, Slot};
+use crate::release::{manager::Agents, offer::Piece};
+use model::{ChildKey, ChildStatus, Outcome, StageStatus};
+
+/// What a reported stage shows of the versions that run at the child now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shows {
+    /// It may be either.
+    Nothing,
+    Base,
+    New,
+}
+
+/// What happens to one child in a release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "step")]
+pub enum Step {
+    /// Its turn has come: nothing else keeps the child busy.
+    Offered,
+    /// It was given a place: its offer is shown from now on.
+    Admitted,
+    Fetched,
+    /// It met the minima of a `WaitForSignal` stage and waits.
+    Waiting {
+        slot: Slot,
+    },
+    /// The signal to end the stage is given.
+    Signalled,
+    /// So it is because the stage does not get the calls it needs.
+    SignalledIdle,
+    /// The stage ended without a call of the new version, and is offered again as a new attempt.
+    StageAgain,
+    /// A stage ended at the child.
+    Reported {
+        slot: Slot,
+        status: StageStatus,
+        digest: u64,
+        shows: Shows,
+        why: Option<String>,
+    },
+    /// The next stage of the same offer runs.
+    StageBegan {
+        slot: Slot,
+    },
+    /// A manager said what became of its agents; after it was done, for the how manyth time.
+    Counted {
+        agents: Agents,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recount: Option<u32>,
+    },
+    /// A manager is done with one wave; more of its agents have their turn in a later one.
+    NextWave {
+        wave: u32,
+    },
+    /// The next offer waits.
+    NextOffer {
+        piece: Piece,
+    },
+    Ended {
+        status: ChildStatus,
+        outcome: Outcome,
+    },
+    /// It does not run these functions; it has begun nothing yet.
+    Lacks {
+        functions: FunctionSet,
+    },
+    /// An operator gave it alone another attempt.
+    Retried,
+    /// It polled although it should be busy.
+    PolledWhileBusy,
+    /// Another child took its place; `at_work`: that alone ended what it had begun.
+    ReplacedBy {
+        successor: ChildKey,
+        at_work: bool,
+    },
+    /// It stands in for another child, with what that one may have left running.
+    StandsInFor {
+        predecessor: ChildKey,
+        functions: FunctionSet,
+        /// That of the other one: it may go on in its place.
+        #[serde(default)]
+        wave: u32,
+    },
+    /// It was not lost after all: the same offer goes on as a new attempt.
+    Reinstated,
+    UndoOffered {
+        functions: FunctionSet,
+    },
+    UndoFetched,
+    UndoConfirmed {
+        function: u8,
+    },
+    /// Nobody waits for it any longer.
+    UndoOverdue,
+    /// A later release changed the function, or the child is gone: nothing is to be undone.
+    UndoDropped,
+    /// A result that came too late to count.
+    Late {
+        slot: Option<Slot>,
+        status: StageStatus,
+        shows: Shows,
+        /// By which a repeat is known.
+        #[serde(default)]
+        digest: u64,
+    },
+}
+
+/// What happens to a whole release at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "fact")]
+pub enum Fact {
+    /// The barriers below `level` are open.
+    Resumed {
+        level: u8,
+    },
+    /// So are those below this level from now on.
+    Opened {
+        level: u8,
+    },
+    /// An operator ended this stage for everybody who is in it.
+    StageEnded {
+        stage: u8,
+    },
+    /// Those that were left untested get the new version too: the others have passed.
+    UntestedRolledOut,
+    /// An operator wants nobody to begin this stage any more: who would has this instead.
+    StageSkipped {
+        stage: u8,
+        then: Piece,
+    },
+    Aborted,
+    Retried,
+}
+
+/// A fact and when it became one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dated {
+    #[serde(flatten)]
+    pub fact: Fact,
+    pub at: ReleaseMs,
+}

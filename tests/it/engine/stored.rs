@@ -1,0 +1,107 @@
+//! The forms of what is kept as JSON: what earlier builds wrote is written again byte for byte, and what a later one wrote is
+//! refused.
+
+use std::{collections::BTreeSet, path::Path};
+
+use choirmaster::{app, app::Options};
+use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
+use serde::{Serialize, de::DeserializeOwned};
+use sqlx::{Connection as _, SqliteConnection};
+
+use crate::world::{World, strategy};
+
+/// Reads texts of a column and writes them again.
+fn written_again<T: Serialize + DeserializeOwned>(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| stored::json(&serde_json::from_str::<T>(text).unwrap()).unwrap()).collect()
+}
+
+async fn column(url: &str, sql: &'static str) -> Vec<String> {
+    let mut store = SqliteConnection::connect(url).await.unwrap();
+    let texts = sqlx::query_scalar(sql).fetch_all(&mut store).await.unwrap();
+    store.close().await.unwrap();
+    texts
+}
+
+/// A pause says since then who paused, so that those that don't are written anew.
+const RELEASES: &str =
+    "SELECT detail FROM releases WHERE detail <> '{}' AND detail ->> '$.state.state' <> 'Paused'";
+const ASSIGNMENTS: &str = "SELECT detail FROM assignments";
+const CHILDREN: &str = "SELECT detail FROM children WHERE detail <> '{}'";
+const PRECEDENTS: &str = "SELECT times FROM precedents";
+
+#[tokio::test]
+async fn what_is_stored_is_written_again_byte_for_byte() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/frozen/ac1d066");
+    let (mut states, mut seen) = (BTreeSet::new(), [0; 3]);
+    for file in ["barrier.db", "root.db", "single.db", "undone.db"] {
+        // A copy: to open a store makes files beside it.
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(folder.join(file), copy.path().join(file)).unwrap();
+        let url = format!("sqlite://{}", copy.path().join(file).display());
+        let releases = column(&url, RELEASES).await;
+        // That build knew of no agents that are left untested.
+        let bare = |text: &String| text.replace("\"untested\":0,", "").replace(",\"untested\":0}", "}");
+        let written: Vec<String> = written_again::<ReleaseDetail>(&releases).iter().map(bare).collect();
+        assert_eq!(written, releases, "{file}");
+        for text in &releases {
+            states.insert(serde_json::from_str::<ReleaseDetail>(text).unwrap().state.name());
+        }
+        let [assignments, children] = [column(&url, ASSIGNMENTS).await, column(&url, CHILDREN).await];
+        assert_eq!(written_again::<AssignmentDetail>(&assignments), assignments, "{file}");
+        assert_eq!(written_again::<ChildDetail>(&children), children, "{file}");
+        let precedents = column(&url, PRECEDENTS).await;
+        assert_eq!(written_again::<Times>(&precedents), precedents, "{file}");
+        for (seen, found) in seen.iter_mut().zip([assignments.len(), children.len(), precedents.len()]) {
+            *seen += found;
+        }
+    }
+    assert!(states.len() >= 3 && seen.iter().all(|seen| *seen > 0), "{states:?} {seen:?}");
+}
+
+#[test]
+fn every_field_of_a_release_has_the_name_that_it_had() {
+    let texts = [
+        r#"{"state":{"state":"AwaitingApproval","what":"wave 2","since":7},"clock":{"paused_ms":3,"paused_since":4},"facts":[{"fact":"stage_skipped","stage":1,"then":{"stage":2},"at":9},{"fact":"opened","level":3,"at":10},{"fact":"untested_rolled_out","at":11}],"submitted":{"wall_ms":1,"served_ms":2},"deferred":true,"overtakes":{"overtook":[4],"overtaken_by":[5]},"started":{"wall_ms":5,"served_ms":6},"started_at":6,"ended":null,"ending":{"cause":"disowned","text":"t","child":"c","stage":"s","numbers":"n","by":"b","note":"o"},"first_fault":8,"attempt":2,"participants":3,"excluded":[["no_area",1],["owes",2]],"counts":{"no":1,"todo":2,"doing":3,"done":4,"failed":5,"succeeded":6,"outcome_failed":7,"timed_out":8,"unreachable":9,"lost":10,"undone":11,"untested":12,"excluded":13,"undoing":14,"undo_overdue":15,"awaited":16},"stand":{"waves":2,"opened":3,"level":4,"reached":{"gate":{"wave":1},"at":5,"approved":true},"waived":true},"accepted":{"failed":1,"timed_out":2,"unreachable":3,"untested":4},"times":[{"stage":1,"number":2,"began_ms":3,"ended_ms":4},{"stage":null,"number":0,"began_ms":3}],"upstream":{"offer":"o","reported":1,"undos":["u"],"held":true,"said":{"stage":1,"status":"Completed","agents":{"participants":1,"succeeded":2,"failed":3,"timed_out":4,"unreachable":5,"untested":6,"unconfirmed":7},"recounts":8}},"left_out":9,"managers":[[3,{"agents":2,"quotas":[[0,1]]}]],"agents":{"participants":1,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}}"#.to_owned(),
+    ];
+    assert_eq!(written_again::<ReleaseDetail>(&texts), texts);
+    let texts = [
+        r#"{"named":1,"piece":{"stage":2},"fetched":true,"led":true,"idle":{"since":3,"told":true},"wave":1,"admitted":true,"passed":4,"joined":5,"since":6,"stage_since":7,"polls":8,"lacks":9,"tainted":10,"rolled_out":11,"undo":{"number":1,"functions":2,"fetched":true,"since":3,"asked":4,"polls":5,"overdue":true},"excluded":"nobody_below","successor":12,"displaced":true,"predecessor":13,"facts":14,"late":[15]}"#.to_owned(),
+        r#"{"named":1,"piece":"whole","fetched":false,"since":0,"stage_since":0,"facts":0}"#.to_owned(),
+    ];
+    assert_eq!(written_again::<AssignmentDetail>(&texts), texts);
+    let texts = [
+        r#"{"address":"10.0.0.1","unproven":true,"replaced":{"by":1,"at":2},"called_again":true,"born_served_ms":3,"cordon":"drained","plain":true,"capabilities":{"runtimes":["nodejs"],"labels":{"a":"b"},"labels_below":{"c":["d"]},"features":["values"]},"labels":{"e":"f"}}"#.to_owned(),
+    ];
+    assert_eq!(written_again::<ChildDetail>(&texts), texts);
+}
+
+#[test]
+fn a_form_without_a_version_is_the_first_and_a_newer_one_is_named_and_refused() {
+    let first = r#"{"named":1,"piece":"whole","fetched":false,"since":0,"stage_since":0,"facts":0}"#;
+    let with = |version: &str| first.replacen('{', &format!("{{\"version\":{version},"), 1);
+    assert_eq!(written_again::<AssignmentDetail>(&[with("1")]), [first]);
+    for (version, said) in [
+        ("2", "its form has version 2, and this program knows those up to 1: use a newer one"),
+        ("0", "its form has version 0, and this program knows those up to 1: use a newer one"),
+    ] {
+        let error = serde_json::from_str::<AssignmentDetail>(&with(version)).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_with_a_newer_form_is_not_opened_and_says_which_row_has_it() {
+    let world = World::start().await;
+    world.child().await;
+    world.submit(&strategy("newer")).await.ok();
+    world.sql("UPDATE releases SET detail = json_set(detail, '$.version', 7)").await;
+    let url = world.store();
+    world.manager.stop().await.unwrap();
+    let options = Options::local(url, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+    let error = app::start(options).await.err().expect("it is newer");
+    let error = format!("{error:#}");
+    assert!(
+        error.contains("bad row in table releases, key 0, column detail: its form has version 7"),
+        "{error}"
+    );
+}

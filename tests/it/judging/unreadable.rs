@@ -1,0 +1,115 @@
+//! What an analysis needs is in the store and can't be read: it says so, and does not pass as if it were not there.
+
+use serde_json::{Value, json};
+use simulated::Kind;
+
+use super::{Agents, in_state, judged, registered};
+use crate::world::{STAGE, World, strategy, summary};
+
+/// At the first look that has no answer it is over.
+const REPORTED: &str = "duration: 600s, interval: 1s, consecutiveErrorLimit: 0, metrics: [{name: times, \
+    provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 10%}]";
+
+fn found(shown: &Value) -> &str {
+    shown["analyses"][0]["metrics"][0]["found"].as_str().unwrap()
+}
+
+async fn report(world: &World, child: &str, offer: &str, status: u8) {
+    let mut summary = summary(STAGE, status);
+    summary["strata"] =
+        json!([{"split": 5, "interval": 7, "f1_calls": 95, "f1_errors": 0, "f2_calls": 5, "f2_errors": 0}]);
+    let body = json!({"id": child, "release_id": offer, "stage_summaries": [summary], "next_stage": ""});
+    world.post("/result", &body).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_that_can_not_be_read_pauses_the_release() {
+    let world = World::start().await;
+    let children = [world.child().await, world.child().await];
+    registered(&world, 2).await;
+    let slowly = judged("broken", &REPORTED.replace("interval: 1s", "interval: 3s"));
+    world.submit(&slowly).await.ok();
+    for child in &children {
+        assert_eq!(world.poll(child).await.1, "broken");
+        world.fetch(child, "broken").await.ok();
+        report(&world, child, "broken", 1).await;
+    }
+    world.sql("UPDATE stage_results SET summary = '{\"f1_calls\": -1}' WHERE child_key = 1").await;
+    let shown = in_state(&world, "broken", "Paused").await;
+    assert_eq!(shown["analyses"][0]["verdict"], "error", "{shown:#}");
+    let said = "there was no answer: what children reported is in the store, and can't be read: stage_results, key \
+                (0, 1, 1, 0), summary; see the manager's log";
+    assert_eq!(found(&shown), said);
+    assert!(world.unreadable("stage_results").await >= 1);
+    assert_eq!(world.unreadable("analysis_runs").await, 0);
+    // Whoever looks at the child sees that something is there.
+    let shown = world.get("/api/v1/releases/broken/children").await.ok().json();
+    let of = |child: &str| {
+        let items = shown["items"].as_array().unwrap();
+        items.iter().find(|item| item["child"] == child).unwrap()["results"].clone()
+    };
+    assert_eq!(of(&children[0])[0]["summary"]["f2_err_rate"], 0.0, "{shown:#}");
+    assert_eq!(of(&children[1])[0]["summary"], json!({"f1_calls": -1}));
+    assert!(children.iter().all(|child| of(child)[0]["status"] == "InProgress"), "{shown:#}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_release_before_was_and_can_not_be_read_is_not_as_if_there_had_been_none() {
+    for (table, broken, said) in [
+        (
+            "precedents",
+            "UPDATE precedents SET times = '[{\"stage\": 7}]'",
+            "the times of earlier releases is in the store, and can't be read: precedents, key (\"sieve\", 0), times",
+        ),
+        (
+            "releases",
+            "UPDATE releases SET strategy = 'id: [' WHERE id = 'one'",
+            "the earlier release is in the store, and can't be read: releases, key 0, strategy",
+        ),
+        (
+            "stage_results",
+            "UPDATE stage_results SET summary = 'cut' WHERE release_key = 0 AND stage = 0",
+            "what children reported is in the store, and can't be read: stage_results, key (0, 0, 1, 0), summary",
+        ),
+    ] {
+        let world = World::start().await;
+        let agents = Agents::below(&world, 1, |_| ());
+        registered(&world, 1).await;
+        world.submit(&strategy("one")).await.ok();
+        in_state(&world, "one", "Done").await;
+        world.sql(broken).await;
+        let block = "duration: 1s, interval: 1s, consecutiveErrorLimit: 0, metrics: [{name: times, provider: children, metric: errorRate, \
+            strategy: PREVIOUS, runVariation: 1%, tolerance: 5%}]";
+        world.submit(&judged("two", block)).await.ok();
+        let shown = in_state(&world, "two", "Paused").await;
+        assert_eq!(shown["analyses"][0]["verdict"], "error", "{shown:#}");
+        assert!(found(&shown).contains(said), "{table}: {shown:#}");
+        assert!(world.unreadable(table).await >= 1, "{table}");
+        agents.end().await;
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_says_nothing_of_an_earlier_release_of_which_something_can_not_be_read() {
+    let world = World::start().await;
+    let agents = Agents::below(&world, 1, |config| config.kind = Kind::Modern);
+    registered(&world, 1).await;
+    world.submit(&strategy("one")).await.ok();
+    in_state(&world, "one", "Done").await;
+    let block = "duration: 60s, interval: 10s, metrics: [{name: times, provider: children, metric: errorRate, \
+        strategy: CANARY_BASELINE, tolerance: 5%}]";
+    let plan = async || {
+        let request = world.request("POST", "/api/v1/plan").header("content-type", "application/yaml");
+        world.send(request.body(judged("two", block))).await.ok().json()["takes"][0].clone()
+    };
+    let known = plan().await;
+    assert!(known["basis"].to_string().contains("one"), "{known:#}");
+    world.sql("UPDATE stage_results SET summary = '[]'").await;
+    let unknown = plan().await;
+    assert!(!unknown["basis"].to_string().contains("one"), "{unknown:#}");
+    assert!(world.unreadable("stage_results").await >= 1);
+    agents.end().await;
+    world.stop().await;
+}

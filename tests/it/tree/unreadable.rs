@@ -1,0 +1,77 @@
+//! What a manager has to tell the one above can't be read: it tells nothing in its place, and drops nothing.
+
+use serde_json::json;
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    levels::{PATIENCE, below_url, look_until, parent},
+    plain::PlainParent,
+    rough::{offer, seen},
+};
+use crate::world::{STAGE, World, summary};
+
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_is_not_told_without_the_report_that_can_not_be_read() {
+    let above = PlainParent::start().await;
+    let middle = below_url(above.url()).await;
+    let children = [middle.child().await, middle.child().await];
+    above.script().offer = Some(offer("31").await);
+    look_until(&middle, "/api/v1/releases/31", |shown| shown["state"] == "Running").await;
+    for child in &children {
+        let polling = async { while middle.poll(child).await.1.is_empty() {} };
+        timeout(PATIENCE, polling).await.unwrap();
+        middle.fetch(child, "31").await.ok();
+    }
+    let report = async |child: &str| {
+        let body = json!({"id": child, "release_id": "31", "stage_summaries": [summary(STAGE, 2)], "next_stage": ""});
+        middle.post("/result", &body).await.ok();
+    };
+    report(&children[0]).await;
+    middle.sql("UPDATE stage_results SET summary = substr(summary, 2)").await;
+    // With the other one the stage is complete, and would be told.
+    report(&children[1]).await;
+    until("a report that can't be read", async || middle.unreadable("stage_results").await >= 2).await;
+    assert_eq!(above.statuses(), [] as [u64; 0], "the parent judges by what it is told");
+    middle.sql("UPDATE stage_results SET summary = '{' || summary WHERE summary NOT LIKE '{%'").await;
+    seen(&above, "a stage that waits", |parent| parent.statuses() == [2]).await;
+    middle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn effects_that_can_not_be_read_are_counted_and_stay_in_the_store() {
+    let above = PlainParent::start().await;
+    let url = above.url();
+    let settings = move |options: &mut choirmaster::app::Options| {
+        options.parent = Some(parent(url));
+        options.task.webhooks = vec!["http://127.0.0.1:1/hook".to_owned()];
+    };
+    let world = World::with(|_| ()).await;
+    world
+        .sql(
+            "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES
+                (1, 'webhook', 0, '{\"url\": \"http://token@secret/\"}', 0), (2, 'upward', 0, '{\"offer\": 7}', 0),
+                (3, 'enrolled', 0, 'cut', 0), (4, 'forwarded', 0, '[]', 0), (5, 'unheard-of', 0, '{}', 0)",
+        )
+        .await;
+    let world = world.restart_with(settings).await;
+    until("five effects", async || world.unreadable("outbox").await == 5).await;
+    let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
+    let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM outbox WHERE id BETWEEN 1 AND 5 ORDER BY id")
+        .fetch_all(&mut store)
+        .await
+        .unwrap();
+    assert_eq!(left, [1, 2, 3, 4, 5]);
+    world.stop().await;
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let looking = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, looking).await.is_ok(), "{what} never came");
+}
