@@ -73,9 +73,8 @@ impl Bench {
 
 /// Everybody moves, and then back.
 fn moves(callers: &[Caller]) -> Requests {
-    let there = |by: usize| {
-        callers.iter().map(move |caller| bodies::poll_at("/poll", &caller.id, caller.index + by))
-    };
+    let there =
+        |by: usize| callers.iter().map(move |caller| bodies::poll_at("/poll", &caller.id, caller.index + by));
     (0..2).rev().flat_map(there).collect()
 }
 

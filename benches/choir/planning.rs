@@ -6,13 +6,12 @@ use std::hint::black_box;
 
 use anyhow::{Context as _, ensure};
 use heart::{
-    plan::{ENTRY_BYTES, Fleet as _, Place, plan},
-    release::{
-        change::{Arrival, Change},
+    children::{
+        self, Arrival, Child,
         registration::{Live, Registration},
-        settings::Settings,
-        state::{Child, State},
     },
+    plan::{ENTRY_BYTES, Fleet as _, Place, plan},
+    release::{change::Change, settings::Settings, state::State},
 };
 use language::{Strategy, Target, TargetArea};
 use model::{ChildId, ChildKey, Now};
@@ -62,7 +61,11 @@ fn state(count: usize) -> anyhow::Result<State> {
         };
         let record = Child { called_again: true, ..Child::new(registration, Now::default()) };
         let record = Box::new(record);
-        state.apply(&Change::ChildArrived { child, arrival: Arrival::Registered, record });
+        state.apply(&Change::Children(children::Change::Arrived {
+            child,
+            arrival: Arrival::Registered,
+            record,
+        }));
     }
     Ok(state)
 }
@@ -108,10 +111,10 @@ fn timed(state: &State, strategy: &Strategy, runs: usize) -> Times {
     let Some(area) = strategy.target.as_ref().and_then(|target| target.area.as_ref()) else { return times };
     for _ in 0..runs {
         let began = Instant::now();
-        let cover = state.areas().cover(&area.polygons());
+        let cover = state.children.areas().cover(&area.polygons());
         let mut inside = 0;
         let text = |child| state.candidate(child).and_then(|candidate| candidate.area);
-        state.areas().place(&cover, text, |_, _, place| {
+        state.children.areas().place(&cover, text, |_, _, place| {
             inside += u64::from(matches!(place, Place::Inside | Place::Partly));
         });
         times.participants = black_box(inside);
@@ -162,7 +165,7 @@ impl Bench {
 
     async fn beside_postgis(&mut self, state: &State, strategy: &Strategy) -> anyhow::Result<()> {
         let Some(cluster) = self.cluster.clone() else { return Ok(()) };
-        let count = state.areas().len();
+        let count = state.children.areas().len();
         say(&format!("loading {count} areas into PostGIS"));
         let ring = serde_json::json!({"type": "Polygon", "coordinates": [target()]}).to_string();
         let areas = (0..count).map(|index| area(index, count));

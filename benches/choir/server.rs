@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use choirmaster::{app, app::Options};
 use engine::{By, audit::Actor, uplink};
-use heart::release::change::Submitted;
+use heart::release::lifecycle::Submitted;
 use language::{Strategy, functions, render};
 use model::ReleaseId;
 use tokio::{net::TcpListener, sync::mpsc};

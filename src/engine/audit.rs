@@ -4,13 +4,18 @@ use serde::{Serialize, Serializer, ser::Error as _};
 
 use crate::stored;
 use ::analysis::evidence::Evidence;
-use heart::release::{
-    analysis::{self, Run, Standing},
-    assignment::Step,
-    change::{Arrival, Change, Forgetting, Variant},
-    gate::{ALL_OPEN, Gate},
-    state::{End, Release, State},
-    summary::Summary,
+use heart::{
+    children::{self, Arrival, Forgetting, Variant},
+    release::{
+        analysis::{self, Run, Standing},
+        assignment::Step,
+        change::Change,
+        gate::{ALL_OPEN, Gate},
+        lifecycle, members, rollout, stages,
+        state::{End, Release, State},
+        summary::Summary,
+        upstream,
+    },
 };
 use model::{ChildKey, Cordon, Exclusion, ReleaseKey};
 use store::StoreError;
@@ -289,7 +294,7 @@ pub(super) fn events(
     let gone: Vec<(ChildKey, &str)> = changes
         .iter()
         .filter_map(|change| match change {
-            Change::ChildForgotten { child, id, .. } => Some((*child, id.as_str())),
+            Change::Children(children::Change::Forgotten { child, id, .. }) => Some((*child, id.as_str())),
             _ => None,
         })
         .collect();
@@ -312,127 +317,155 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
     let release = change.release().and_then(|key| state.find(key));
     let release_id = release.map_or("?", |release| release.id.as_str());
     Some(match change {
-        Change::ChildArrived { arrival, .. } => Event::ChildArrived { child: child_id, how: *arrival },
-        Change::ChildMoved { .. } => Event::ChildMoved { child: child_id },
-        Change::ChildReplaced { by, .. } => {
+        Change::Children(children::Change::Arrived { arrival, .. }) => {
+            Event::ChildArrived { child: child_id, how: *arrival }
+        }
+        Change::Children(children::Change::Moved { .. }) => Event::ChildMoved { child: child_id },
+        Change::Children(children::Change::Replaced { by, .. }) => {
             let by = state.children.get(*by).map_or("?", |child| child.id.as_str());
             Event::ChildReplaced { child: child_id, by }
         }
-        Change::ChildBack { .. } => Event::ChildBack { child: child_id },
-        Change::ChildReported { agents, .. } => Event::ChildReported { child: child_id, agents: *agents },
-        Change::ChildLabelled { key, value, .. } => {
+        Change::Children(children::Change::Back { .. }) => Event::ChildBack { child: child_id },
+        Change::Children(children::Change::Reported { agents, .. }) => {
+            Event::ChildReported { child: child_id, agents: *agents }
+        }
+        Change::Children(children::Change::Labelled { key, value, .. }) => {
             Event::ChildLabelled { child: child_id, key, value: value.as_deref() }
         }
-        Change::ChildCordoned { cordon, .. } => Event::ChildCordoned { child: child_id, cordon: *cordon },
-        Change::ChildForgotten { id, why, .. } => Event::ChildForgotten { child: id.as_str(), why: *why },
-        Change::ReleaseSubmitted { submitted, .. } => {
+        Change::Children(children::Change::Cordoned { cordon, .. }) => {
+            Event::ChildCordoned { child: child_id, cordon: *cordon }
+        }
+        Change::Children(children::Change::Forgotten { id, why, .. }) => {
+            Event::ChildForgotten { child: id.as_str(), why: *why }
+        }
+        Change::Lifecycle(lifecycle::Change::Submitted { submitted, .. }) => {
             Event::ReleaseSubmitted { release: submitted.id.as_str(), name: &submitted.strategy.name }
         }
-        Change::ReleaseRemoved { id, .. } => Event::ReleaseRemoved { release: id.as_str() },
-        Change::ReleaseForwarded { id, to } => Event::ReleaseForwarded { release: id, to },
-        Change::ReleaseStarted { membership, .. } => Event::ReleaseStarted {
+        Change::Lifecycle(lifecycle::Change::Removed { id, .. }) => {
+            Event::ReleaseRemoved { release: id.as_str() }
+        }
+        Change::Upstream(upstream::Change::Forwarded { id, to }) => {
+            Event::ReleaseForwarded { release: id, to }
+        }
+        Change::Lifecycle(lifecycle::Change::Started { membership, .. }) => Event::ReleaseStarted {
             release: release_id,
             participants: membership.members.len(),
             excluded: &membership.excluded,
         },
-        Change::ReleasePaused { pause, .. } => {
+        Change::Lifecycle(lifecycle::Change::Paused { pause, .. }) => {
             Event::ReleasePaused { release: release_id, reason: &pause.reason, by_limit: pause.by.is_limit() }
         }
-        Change::ReleaseResumed { .. } => Event::ReleaseResumed { release: release_id },
-        Change::ReleaseAborted { why, end: End::RolledBack, .. } => {
+        Change::Lifecycle(lifecycle::Change::Resumed { .. }) => Event::ReleaseResumed { release: release_id },
+        Change::Lifecycle(lifecycle::Change::Aborted { why, end: End::RolledBack, .. }) => {
             Event::ReleaseRolledBack { release: release_id, reason: &why.text }
         }
-        Change::ReleaseAborted { why, .. } => {
+        Change::Lifecycle(lifecycle::Change::Aborted { why, .. }) => {
             Event::ReleaseAborted { release: release_id, reason: &why.text }
         }
-        Change::HeldAbove { held, .. } => Event::HeldAbove { release: release_id, held: *held },
-        Change::ChildJoined { .. } => Event::ChildJoined { release: release_id, child: child_id },
-        Change::GateReached { gate, .. } => {
+        Change::Upstream(upstream::Change::Held { held, .. }) => {
+            Event::HeldAbove { release: release_id, held: *held }
+        }
+        Change::Members(members::Change::Joined { .. }) => {
+            Event::ChildJoined { release: release_id, child: child_id }
+        }
+        Change::Rollout(rollout::Change::GateReached { gate, .. }) => {
             let gate = release.map_or_else(String::new, |release| release.gate_name(*gate));
             Event::GateReached { release: release_id, gate }
         }
-        Change::GateLeft { .. } => Event::GateLeft { release: release_id },
-        Change::ApprovalAsked { what, .. } => Event::ApprovalAsked { release: release_id, what },
-        Change::ReleaseApproved { .. } => Event::ReleaseApproved { release: release_id },
-        Change::WavesOpened { to, .. } => {
+        Change::Rollout(rollout::Change::GateLeft { .. }) => Event::GateLeft { release: release_id },
+        Change::Rollout(rollout::Change::ApprovalAsked { what, .. }) => {
+            Event::ApprovalAsked { release: release_id, what }
+        }
+        Change::Rollout(rollout::Change::Approved { .. }) => Event::ReleaseApproved { release: release_id },
+        Change::Rollout(rollout::Change::WavesOpened { to, .. }) => {
             let gate = release.map_or_else(String::new, |release| release.gate_name(Gate::Wave(*to)));
             Event::GateOpened { release: release_id, gate }
         }
-        Change::LevelOpened { level, .. } => {
+        Change::Rollout(rollout::Change::LevelOpened { level, .. }) => {
             let below = release.map_or_else(String::new, |release| match *level {
                 ALL_OPEN => "everything".to_owned(),
                 level => format!("everything before {}", release.gate_name(Gate::Level(level))),
             });
             Event::GateOpened { release: release_id, gate: below }
         }
-        Change::AnalysisBegan { block, .. } => Event::AnalysisBegan {
+        Change::Analysis(analysis::Change::Began { block, .. }) => Event::AnalysisBegan {
             release: release_id,
             of: release.map_or_else(String::new, |release| release.block_name(*block)),
         },
-        Change::Looked { run, .. } => Event::Looked {
+        Change::Analysis(analysis::Change::Looked { run, .. }) => Event::Looked {
             release: release_id,
             of: release.map_or_else(String::new, |release| release.block_name(run.block)),
             look: run.looks,
             metrics: release.map_or_else(Vec::new, |release| metrics_found(release, run)),
         },
-        Change::AnalysisExtended { block, extended, .. } => Event::AnalysisExtended {
+        Change::Analysis(analysis::Change::Extended { block, extended, .. }) => Event::AnalysisExtended {
             release: release_id,
             of: release.map_or_else(String::new, |release| release.block_name(*block)),
             for_ms: extended.for_ms,
             calls: extended.calls,
         },
-        Change::VerdictGiven { block, verdict, why, standing, .. } => Event::Verdict {
-            release: release_id,
-            of: release.map_or_else(String::new, |release| release.block_name(*block)),
-            verdict: analysis::name(*verdict),
-            why,
-            then: *standing,
-        },
-        Change::WavesPlanned { moved, left_out, .. } => {
+        Change::Analysis(analysis::Change::VerdictGiven { block, verdict, why, standing, .. }) => {
+            Event::Verdict {
+                release: release_id,
+                of: release.map_or_else(String::new, |release| release.block_name(*block)),
+                verdict: analysis::name(*verdict),
+                why,
+                then: *standing,
+            }
+        }
+        Change::Rollout(rollout::Change::WavesPlanned { moved, left_out, .. }) => {
             Event::WavesPlanned { release: release_id, moved: moved.len(), left_out: *left_out }
         }
-        Change::ReleaseReplanned { .. } => Event::ReleaseReplanned { release: release_id },
-        Change::ReleaseRetried { .. } => Event::ReleaseRetried { release: release_id },
-        Change::StageEnded { stage, .. } => {
+        Change::Lifecycle(lifecycle::Change::Replanned { .. }) => {
+            Event::ReleaseReplanned { release: release_id }
+        }
+        Change::Lifecycle(lifecycle::Change::Retried { .. }) => Event::ReleaseRetried { release: release_id },
+        Change::Stages(stages::Change::Ended { stage, .. }) => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
         }
-        Change::UntestedRolledOut { .. } => Event::UntestedRolledOut { release: release_id },
-        Change::StageSkipped { stage, .. } => {
+        Change::Stages(stages::Change::UntestedRolledOut { .. }) => {
+            Event::UntestedRolledOut { release: release_id }
+        }
+        Change::Stages(stages::Change::Skipped { stage, .. }) => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             Event::StageSkipped { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
         }
-        Change::StageReported { stage, status, .. } => {
+        Change::Upstream(upstream::Change::StageReported { stage, status, .. }) => {
             let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
             let stage = stage.map_or("?", |stage| &stage.name);
             Event::StageReported { release: release_id, stage, status: status.name() }
         }
-        Change::ReleaseContinued { offer, .. } => Event::ReleaseContinued { release: release_id, offer },
-        Change::UndoReported { offer, unconfirmed, .. } => {
+        Change::Upstream(upstream::Change::Continued { offer, .. }) => {
+            Event::ReleaseContinued { release: release_id, offer }
+        }
+        Change::Upstream(upstream::Change::UndoReported { offer, unconfirmed, .. }) => {
             Event::UndoReported { release: release_id, offer, unconfirmed: *unconfirmed }
         }
-        Change::ReleaseEnded { end, unconfirmed, .. } => {
+        Change::Lifecycle(lifecycle::Change::Ended { end, unconfirmed, .. }) => {
             Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }
         }
-        Change::Child { step, .. } => Event::Child { release: release_id, child: child_id, step },
-        Change::LateKept { stage, summary, .. } => {
+        Change::Members(members::Change::Stepped { step, .. }) => {
+            Event::Child { release: release_id, child: child_id, step }
+        }
+        Change::Members(members::Change::LateKept { stage, summary, .. }) => {
             Event::LateResult { release: release_id, child: child_id, stage: stage.as_deref(), summary }
         }
-        Change::Deployed { function, variant, .. } => {
+        Change::Members(members::Change::Deployed { function, variant, .. }) => {
             let function = release.and_then(|r| r.strategy.functions.get(*function));
             let function = function.map_or("?", |function| &function.name);
             Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
         }
-        Change::ChildCalledAgain { .. }
-        | Change::UndoAwaited { .. }
-        | Change::ChildrenSeen { .. }
-        | Change::ChildCalledFrom { .. }
-        | Change::ChildProven { .. }
-        | Change::FaultNoted { .. }
-        | Change::Recounted { .. }
-        | Change::TurnoutAsked { .. }
-        | Change::DeadlinesSeen { .. }
-        | Change::StageTimed { .. }
-        | Change::Numbers { .. } => return None,
+        Change::Children(children::Change::CalledAgain { .. })
+        | Change::Upstream(upstream::Change::UndoAwaited { .. })
+        | Change::Children(children::Change::Seen { .. })
+        | Change::Children(children::Change::CalledFrom { .. })
+        | Change::Children(children::Change::Proven { .. })
+        | Change::Lifecycle(lifecycle::Change::FaultNoted { .. })
+        | Change::Upstream(upstream::Change::Recounted { .. })
+        | Change::Rollout(rollout::Change::TurnoutAsked { .. })
+        | Change::Members(members::Change::DeadlinesSeen { .. })
+        | Change::Stages(stages::Change::Timed { .. })
+        | Change::Members(members::Change::Numbers { .. }) => return None,
     })
 }

@@ -21,13 +21,11 @@ use super::{
     unreadable::Unreadable,
     view::View,
 };
-use heart::{
-    release,
-    release::{
-        command::{Command, Refusal, Reply},
-        settings::Settings as Rules,
-        state::{Snapshot, State},
-    },
+use heart::release::{
+    command::{Command, Refusal, Reply},
+    lifecycle,
+    settings::Settings as Rules,
+    state::{Snapshot, State},
 };
 use model::ReleaseKey;
 use store::{
@@ -223,14 +221,20 @@ impl Engine {
     /// Submits a release together with the archive of its functions.
     pub async fn submit(
         &self,
-        submission: Box<release::change::Submitted>,
+        submission: Box<lifecycle::Submitted>,
         archive: Bytes,
         dry_run: bool,
         by: By,
         patience: Duration,
     ) -> Answer {
         let archive = Some((submission.archive, archive));
-        self.ask(Command::Submit { submission, dry_run }, by, archive, patience).await
+        self.ask(
+            Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run }),
+            by,
+            archive,
+            patience,
+        )
+        .await
     }
 
     async fn ask(

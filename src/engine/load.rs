@@ -10,16 +10,20 @@ use super::{
     rows::TOMBSTONE,
     stored::{self, AssignmentDetail, ChildDetail, bad},
 };
-use heart::release::{
-    assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},
-    assignments::Assignments,
-    change::Variant,
-    gate::{Gates, Turns},
-    offer::Piece,
-    rare::{Rare, RareSteps},
-    registration::{Live, Registration},
-    state::{Child, Deployment, KeptCover, Known, Profile, Release, Snapshot, State},
-    upstream,
+use heart::{
+    children::{
+        Child, Deployment, Profile, Variant,
+        registration::{Live, Registration},
+    },
+    release::{
+        assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},
+        assignments::Assignments,
+        gate::{Gates, Turns},
+        offer::Piece,
+        rare::{Rare, RareSteps},
+        state::{KeptCover, Known, Release, Snapshot, State},
+        upstream,
+    },
 };
 use model::{
     ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,

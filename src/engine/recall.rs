@@ -9,11 +9,14 @@ use super::{
     handle::{Answer, Engine, EngineError},
     load::Building,
 };
+use heart::children;
 use heart::release::{
+    analysis,
     change::Change,
     command::{Command, Decision, Refusal, Reply},
-    decide, part,
+    decide, lifecycle, members, part, rollout, stages,
     state::{Release, State},
+    upstream,
 };
 use model::{ChildKey, ReleaseKey};
 use store::{MAX_PAGE, StoreError};
@@ -48,41 +51,79 @@ pub(super) async fn about_one_child(
     key: ReleaseKey,
     command: &Command,
 ) -> Result<Recalled, EngineError> {
-    let (child, offer) = match command {
-        Command::Fetch { child, offer }
-        | Command::Result { child, offer, .. }
-        | Command::EndStage { child, offer, .. } => (Some(child.clone()), offer.clone()),
-        Command::Pause { release, .. }
-        | Command::Resume { release }
-        | Command::Abort { release, .. }
-        | Command::Approve { release }
-        | Command::Promote { release }
-        | Command::Extend { release }
-        | Command::ExtendAnalysis { release, .. }
-        | Command::SkipChild { release, .. }
-        | Command::RetryChild { release, .. }
-        | Command::Retry { release }
-        | Command::PlanAgain { release }
-        | Command::EndStageNow { release, .. }
-        | Command::SkipStage { release, .. }
-        | Command::UpstreamSkip { release, .. }
-        | Command::UpstreamContinue { release, .. }
-        | Command::UpstreamUndo { release, .. } => (None, release.clone()),
-        Command::UpstreamEnd { .. } | Command::UpstreamHold { .. } | Command::UpstreamDisowned { .. } => {
-            return Ok(Recalled::Answered(Ok(Reply::Done)));
-        }
-        _ => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
+    let (child, offer) = match about(command) {
+        About::Child { child, offer } => (Some(child), offer.to_owned()),
+        About::Release(release) => (None, release.to_owned()),
+        About::NothingLeft => return Ok(Recalled::Answered(Ok(Reply::Done))),
+        About::NoRelease => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
     };
     let Some(id) = engine.view().releases.id_of(&offer) else {
         return Ok(Recalled::Answered(Err(Refusal::UnknownRelease(offer).into())));
     };
     if let Some(child) = child
-        && let Some(found) = of_child(engine, id.as_str(), &child, command).await?
+        && let Some(found) = of_child(engine, id.as_str(), child, command).await?
     {
         return Ok(found);
     }
     let release = whole(engine, id.as_str()).await?;
     Ok(Recalled::Whole(Box::new(release)))
+}
+
+/// What a command needs of a release that has left memory.
+enum About<'a> {
+    /// It is the call of a child, about an offer of the release.
+    Child { child: &'a str, offer: &'a str },
+    /// The release itself, by its id.
+    Release(&'a str),
+    /// Of one that is over there is nothing left to do.
+    NothingLeft,
+    /// No command that a release could be missing for.
+    NoRelease,
+}
+
+fn about(command: &Command) -> About<'_> {
+    match command {
+        Command::Members(command) => match command {
+            members::Command::Fetch { child, offer }
+            | members::Command::Result { child, offer, .. }
+            | members::Command::EndStage { child, offer, .. } => About::Child { child, offer },
+            members::Command::Skip { release, .. } | members::Command::Retry { release, .. } => {
+                About::Release(release)
+            }
+        },
+        Command::Lifecycle(command) => match command {
+            lifecycle::Command::Pause { release, .. }
+            | lifecycle::Command::Resume { release }
+            | lifecycle::Command::Abort { release, .. }
+            | lifecycle::Command::Retry { release }
+            | lifecycle::Command::PlanAgain { release } => About::Release(release),
+            lifecycle::Command::Submit { .. } | lifecycle::Command::Remove { .. } => About::NoRelease,
+        },
+        Command::Rollout(command) => match command {
+            rollout::Command::Approve { release }
+            | rollout::Command::Promote { release }
+            | rollout::Command::Extend { release } => About::Release(release),
+            rollout::Command::Turnout(_) => About::NoRelease,
+        },
+        Command::Stages(stages::Command::End { release, .. } | stages::Command::Skip { release, .. }) => {
+            About::Release(release)
+        }
+        Command::Upstream(command) => match command {
+            upstream::Command::Skip { release, .. }
+            | upstream::Command::Continue { release, .. }
+            | upstream::Command::Undo { release, .. } => About::Release(release),
+            upstream::Command::End { .. }
+            | upstream::Command::Hold { .. }
+            | upstream::Command::Disowned { .. } => About::NothingLeft,
+            upstream::Command::NoteForwarded { .. } => About::NoRelease,
+        },
+        Command::Analysis(analysis::Command::Extend { release, .. }) => About::Release(release),
+        Command::Analysis(analysis::Command::Looked(_))
+        | Command::Children(_)
+        | Command::Tick
+        | Command::Recalled { .. }
+        | Command::RecalledPart { .. } => About::NoRelease,
+    }
 }
 
 /// The answer, or the part of the child that it takes to find it; `None`: it takes the whole release.
@@ -110,11 +151,11 @@ async fn of_child(
     let key = building.release.key;
     let row = reader.assignment(key.0, child_key.0).await.map_err(|e| failed(engine, &e))?;
     let mut image = State::default();
-    image.apply(&Change::ChildArrived {
+    image.apply(&Change::Children(children::Change::Arrived {
         child: child_key,
-        arrival: heart::release::change::Arrival::Adopted,
+        arrival: children::Arrival::Adopted,
         record: Box::new(record),
-    });
+    }));
     let has_acted = row.is_some();
     match row {
         Some(row) => {

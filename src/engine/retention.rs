@@ -20,7 +20,7 @@ use super::{
     rows::UPWARD,
     stored,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, lifecycle};
 use model::Now;
 use store::{StoreError, rows::OverRow};
 
@@ -81,7 +81,9 @@ async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Resul
         };
         if is_old {
             let by = By { actor: Actor::Timer, note: None };
-            engine.call(Command::RemoveRelease { release: row.id }, by, PATIENCE).await?;
+            engine
+                .call(Command::Lifecycle(lifecycle::Command::Remove { release: row.id }), by, PATIENCE)
+                .await?;
         }
     }
     Ok(last)

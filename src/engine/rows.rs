@@ -9,18 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     audit,
-    members::{self, SLICE_MEMBERS},
+    members::{SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, Times, form::Version, json},
 };
-use heart::release::{
-    assignment::{Assignment, Mark, Slot, Step},
-    change::{Change, Variant},
-    classes::Begun,
-    ending::Ending,
-    manager::Agents,
-    offer::Piece,
-    state::{Child, End, Release, State},
-    summary::Kept,
+use heart::{
+    children::{self, Child, Variant},
+    release::{
+        analysis,
+        assignment::{Assignment, Mark, Slot, Step},
+        change::Change,
+        classes::Begun,
+        ending::Ending,
+        lifecycle,
+        manager::Agents,
+        members,
+        offer::Piece,
+        rollout, stages,
+        state::{End, Release, State},
+        summary::Kept,
+        upstream,
+    },
 };
 use language::render::UNDO_STAGE;
 use model::{ChildKey, ChildKind, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
@@ -175,21 +183,21 @@ impl Touched {
     pub fn effects(&mut self, state: &State, changes: &[Change], webhooks: &[String]) {
         for change in changes {
             match change {
-                Change::ReleaseEnded { release, .. } => {
+                Change::Lifecycle(lifecycle::Change::Ended { release, .. }) => {
                     let Some(release) = state.find(*release) else { continue };
                     self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
                 }
-                Change::StageReported { release, stage, status, .. } => {
+                Change::Upstream(upstream::Change::StageReported { release, stage, status, .. }) => {
                     let release = state.find(*release);
                     self.owe(release.and_then(|release| upward(release, *stage, *status)));
                 }
-                Change::Recounted { release } => {
+                Change::Upstream(upstream::Change::Recounted { release }) => {
                     self.owe(state.find(*release).and_then(recount));
                 }
-                Change::UndoReported { offer, unconfirmed, .. } => {
+                Change::Upstream(upstream::Change::UndoReported { offer, unconfirmed, .. }) => {
                     self.owe(Some(Upward::undone(offer.clone(), *unconfirmed)));
                 }
-                Change::ReleaseForwarded { id, to } => {
+                Change::Upstream(upstream::Change::Forwarded { id, to }) => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
                     if let Some(pointer) = self.json(&pointer) {
                         self.effect(FORWARDED, pointer);
@@ -217,78 +225,78 @@ impl Touched {
         }
         self.note_analysis(state, change, now);
         match change {
-            Change::ChildArrived { child, .. }
-            | Change::ChildCalledAgain { child }
-            | Change::ChildMoved { child, .. }
-            | Change::ChildCalledFrom { child, .. }
-            | Change::ChildProven { child }
-            | Change::ChildReplaced { child, .. }
-            | Change::ChildBack { child }
-            | Change::ChildReported { child, .. }
-            | Change::ChildLabelled { child, .. }
-            | Change::ChildCordoned { child, .. } => {
+            Change::Children(children::Change::Arrived { child, .. })
+            | Change::Children(children::Change::CalledAgain { child })
+            | Change::Children(children::Change::Moved { child, .. })
+            | Change::Children(children::Change::CalledFrom { child, .. })
+            | Change::Children(children::Change::Proven { child })
+            | Change::Children(children::Change::Replaced { child, .. })
+            | Change::Children(children::Change::Back { child })
+            | Change::Children(children::Change::Reported { child, .. })
+            | Change::Children(children::Change::Labelled { child, .. })
+            | Change::Children(children::Change::Cordoned { child, .. }) => {
                 self.child_rows.insert(*child);
             }
-            Change::ChildForgotten { child, .. } => {
+            Change::Children(children::Change::Forgotten { child, .. }) => {
                 self.children_gone.insert(*child);
             }
-            Change::ReleaseStarted { release, .. } => {
+            Change::Lifecycle(lifecycle::Change::Started { release, .. }) => {
                 self.started.insert(*release);
                 self.again(state, *release);
                 self.releases.extend(state.find(*release).into_iter().flat_map(|r| &r.overtakes.overtook));
                 self.whole.insert(*release);
                 self.releases.insert(*release);
             }
-            Change::ReleaseEnded { release, .. }
-            | Change::ReleasePaused { release, .. }
-            | Change::ReleaseResumed { release, .. }
-            | Change::ReleaseAborted { release, .. }
-            | Change::ReleaseRetried { release, .. }
-            | Change::StageEnded { release, .. }
-            | Change::StageSkipped { release, .. }
-            | Change::UntestedRolledOut { release, .. }
-            | Change::LevelOpened { release, .. } => {
+            Change::Lifecycle(lifecycle::Change::Ended { release, .. })
+            | Change::Lifecycle(lifecycle::Change::Paused { release, .. })
+            | Change::Lifecycle(lifecycle::Change::Resumed { release, .. })
+            | Change::Lifecycle(lifecycle::Change::Aborted { release, .. })
+            | Change::Lifecycle(lifecycle::Change::Retried { release, .. })
+            | Change::Stages(stages::Change::Ended { release, .. })
+            | Change::Stages(stages::Change::Skipped { release, .. })
+            | Change::Stages(stages::Change::UntestedRolledOut { release, .. })
+            | Change::Rollout(rollout::Change::LevelOpened { release, .. }) => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
             }
-            Change::ChildJoined { release, child, .. } => {
+            Change::Members(members::Change::Joined { release, child, .. }) => {
                 self.releases.insert(*release);
                 self.assignments.insert((*release, *child));
             }
-            Change::ReleaseSubmitted { release, .. }
-            | Change::ReleaseReplanned { release, .. }
-            | Change::GateReached { release, .. }
-            | Change::GateLeft { release }
-            | Change::ApprovalAsked { release, .. }
-            | Change::StageReported { release, .. }
-            | Change::AnalysisBegan { release, .. }
-            | Change::Looked { release, .. }
-            | Change::VerdictGiven { release, .. }
-            | Change::AnalysisExtended { release, .. }
-            | Change::FaultNoted { release, .. }
-            | Change::Recounted { release }
-            | Change::HeldAbove { release, .. }
-            | Change::StageTimed { release, .. }
-            | Change::ReleaseContinued { release, .. }
-            | Change::UndoAwaited { release, .. }
-            | Change::UndoReported { release, .. }
-            | Change::ReleaseApproved { release, .. } => {
+            Change::Lifecycle(lifecycle::Change::Submitted { release, .. })
+            | Change::Lifecycle(lifecycle::Change::Replanned { release, .. })
+            | Change::Rollout(rollout::Change::GateReached { release, .. })
+            | Change::Rollout(rollout::Change::GateLeft { release })
+            | Change::Rollout(rollout::Change::ApprovalAsked { release, .. })
+            | Change::Upstream(upstream::Change::StageReported { release, .. })
+            | Change::Analysis(analysis::Change::Began { release, .. })
+            | Change::Analysis(analysis::Change::Looked { release, .. })
+            | Change::Analysis(analysis::Change::VerdictGiven { release, .. })
+            | Change::Analysis(analysis::Change::Extended { release, .. })
+            | Change::Lifecycle(lifecycle::Change::FaultNoted { release, .. })
+            | Change::Upstream(upstream::Change::Recounted { release })
+            | Change::Upstream(upstream::Change::Held { release, .. })
+            | Change::Stages(stages::Change::Timed { release, .. })
+            | Change::Upstream(upstream::Change::Continued { release, .. })
+            | Change::Upstream(upstream::Change::UndoAwaited { release, .. })
+            | Change::Upstream(upstream::Change::UndoReported { release, .. })
+            | Change::Rollout(rollout::Change::Approved { release, .. }) => {
                 self.releases.insert(*release);
             }
-            Change::WavesOpened { release, from, to, .. } => {
+            Change::Rollout(rollout::Change::WavesOpened { release, from, to, .. }) => {
                 self.releases.insert(*release);
                 if let Some(found) = state.find(*release) {
                     self.children.extend(found.turns.between(*from, to + 1));
                 }
             }
-            Change::Child { release, child, step, summary, .. } => {
+            Change::Members(members::Change::Stepped { release, child, step, summary, .. }) => {
                 self.assignments.insert((*release, *child));
                 self.note_summary(state, *release, *child, step, summary.as_deref(), now);
             }
-            Change::Numbers { release, child, slot, status, summary } => {
+            Change::Members(members::Change::Numbers { release, child, slot, status, summary }) => {
                 self.keep_result(state, *release, *child, *slot, *status, summary, now);
             }
-            Change::WavesPlanned { release, moved, managers, .. } => {
+            Change::Rollout(rollout::Change::WavesPlanned { release, moved, managers, .. }) => {
                 self.releases.insert(*release);
                 self.started.insert(*release);
                 let managers = managers.iter().map(|(child, _)| (*release, *child));
@@ -301,15 +309,15 @@ impl Touched {
                 };
                 self.assignments.extend(moved.iter().filter_map(|(child, _)| acted(child)));
             }
-            Change::ReleaseRemoved { release, id } => {
+            Change::Lifecycle(lifecycle::Change::Removed { release, id }) => {
                 self.removed.insert(*release, id.clone());
             }
-            Change::ChildrenSeen { .. }
-            | Change::TurnoutAsked { .. }
-            | Change::DeadlinesSeen { .. }
-            | Change::LateKept { .. }
-            | Change::ReleaseForwarded { .. } => {}
-            Change::Deployed { child, release, function, variant } => {
+            Change::Children(children::Change::Seen { .. })
+            | Change::Rollout(rollout::Change::TurnoutAsked { .. })
+            | Change::Members(members::Change::DeadlinesSeen { .. })
+            | Change::Members(members::Change::LateKept { .. })
+            | Change::Upstream(upstream::Change::Forwarded { .. }) => {}
+            Change::Members(members::Change::Deployed { child, release, function, variant }) => {
                 self.deploy(state, *child, *release, *function, *variant, now);
             }
         }
@@ -325,23 +333,25 @@ impl Touched {
     /// What is kept of analyses, and for those of later releases.
     fn note_analysis(&mut self, state: &State, change: &Change, now: Now) {
         match change {
-            Change::AnalysisBegan { release, block, .. }
-            | Change::AnalysisExtended { release, block, .. }
-            | Change::VerdictGiven { release, block, .. } => {
+            Change::Analysis(analysis::Change::Began { release, block, .. })
+            | Change::Analysis(analysis::Change::Extended { release, block, .. })
+            | Change::Analysis(analysis::Change::VerdictGiven { release, block, .. }) => {
                 self.runs.insert((*release, *block));
             }
-            Change::Looked { release, run } => {
+            Change::Analysis(analysis::Change::Looked { release, run }) => {
                 self.runs.insert((*release, run.block));
             }
             // To resume is to accept verdicts.
-            Change::ReleaseResumed { release, .. } => self.runs_of(state, *release),
-            Change::ReleaseEnded { release, end, .. } => {
+            Change::Lifecycle(lifecycle::Change::Resumed { release, .. }) => self.runs_of(state, *release),
+            Change::Lifecycle(lifecycle::Change::Ended { release, end, .. }) => {
                 self.runs_of(state, *release);
                 if *end == End::Done {
                     self.precede(state, *release, Some(now.wall_ms), now);
                 }
             }
-            Change::ReleaseAborted { release, .. } => self.precede(state, *release, None, now),
+            Change::Lifecycle(lifecycle::Change::Aborted { release, .. }) => {
+                self.precede(state, *release, None, now)
+            }
             _ => {}
         }
     }
@@ -691,8 +701,8 @@ fn member_rows(release: &Release) -> impl Iterator<Item = MembersRow> + '_ {
     release.members.chunks(SLICE_MEMBERS).zip(0..).map(move |(keys, slice)| MembersRow {
         release_key: release.key.0,
         slice,
-        keys: members::pack(keys),
-        waves: members::pack_parts(&keys.iter().map(of).collect::<Vec<(u32, u64)>>()),
+        keys: pack(keys),
+        waves: pack_parts(&keys.iter().map(of).collect::<Vec<(u32, u64)>>()),
     })
 }
 

@@ -19,10 +19,12 @@ use super::{
     trouble::Trouble,
     view::{MAX_RELEASES, View},
 };
+use heart::children;
 use heart::release::{
     advance,
     change::Change,
     command::{Command, Refusal, Reply},
+    lifecycle, members, rollout,
     state::{Release, Snapshot, State},
 };
 use model::{ChildKey, Now, ReleaseKey};
@@ -219,7 +221,7 @@ impl Task {
     fn ask(&mut self, asked: Asked, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
         if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
-            && !matches!(*asked.command, Command::Submit { dry_run: true, .. })
+            && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
         }
@@ -227,7 +229,9 @@ impl Task {
     }
 
     fn decide(&mut self, command: &Command, by: &By, now: Now, round: &mut Round) -> Answer {
-        if matches!(command, Command::Submit { .. }) && self.state.next_release >= MAX_RELEASES {
+        if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
+            && self.state.next_release >= MAX_RELEASES
+        {
             let limit = MAX_RELEASES as usize;
             return Err(Refusal::Limit { what: "releases of one store", limit }.into());
         }
@@ -238,7 +242,10 @@ impl Task {
             round.touched.note(&self.state, &changes, &by.actor, by.note.as_deref(), now);
             round.touched.effects(&self.state, &changes, &self.settings.webhooks);
             count(&self.view.stats, &changes);
-            if changes.iter().any(|change| matches!(change, Change::TurnoutAsked { .. })) {
+            if changes
+                .iter()
+                .any(|change| matches!(change, Change::Rollout(rollout::Change::TurnoutAsked { .. })))
+            {
                 self.view.questions.wanted.notify_one();
             }
         }
@@ -596,7 +603,9 @@ const fn prune_again(gone: u64) -> Duration {
 fn is_stored(change: &Change) -> bool {
     !matches!(
         change,
-        Change::DeadlinesSeen { .. } | Change::ChildrenSeen { .. } | Change::TurnoutAsked { .. }
+        Change::Members(members::Change::DeadlinesSeen { .. })
+            | Change::Children(children::Change::Seen { .. })
+            | Change::Rollout(rollout::Change::TurnoutAsked { .. })
     )
 }
 
@@ -605,10 +614,13 @@ fn count(stats: &Stats, changes: &[Change]) {
     use model::Outcome;
     for change in changes {
         match change {
-            Change::Child { step: Step::Ended { outcome: Outcome::Lost, .. }, .. } => {
+            Change::Members(members::Change::Stepped {
+                step: Step::Ended { outcome: Outcome::Lost, .. },
+                ..
+            }) => {
                 Stats::count(&stats.lost_results);
             }
-            Change::LateKept { .. } => Stats::count(&stats.late_results),
+            Change::Members(members::Change::LateKept { .. }) => Stats::count(&stats.late_results),
             _ => {}
         }
     }

@@ -1,6 +1,8 @@
 //! The heart: who takes part, what happens next, and what this manager says to the one above. Pure: the time and everything
 //! random are arguments.
 
+pub mod children;
 pub mod link;
+mod names;
 pub mod plan;
 pub mod release;

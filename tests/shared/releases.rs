@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use heart::release::{
-    change::Submitted,
     command::Command,
+    lifecycle,
+    lifecycle::Submitted,
     summary::{Summary, Times},
 };
 use language::Strategy;
@@ -52,7 +53,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
         upstream: None,
         deferred: false,
     };
-    Command::Submit { submission: Box::new(submission), dry_run: false }
+    Command::Lifecycle(lifecycle::Command::Submit { submission: Box::new(submission), dry_run: false })
 }
 
 /// What an agent reports of a stage.

@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use self::agenda::{Agenda, Due, Rest, Resting};
 use crate::{By, Engine, EngineError, audit::Actor};
 use heart::release::{
+    analysis,
     analysis::is_passed_early,
     command::{Command, Refusal},
     state::Snapshot,
@@ -161,7 +162,7 @@ async fn look(engine: &Engine, registry: &Registry, due: &Due) -> bool {
         return false;
     }
     let by = By { actor: Actor::Analysis, note: None };
-    match engine.call(Command::Looked(Box::new(look)), by, PATIENCE).await {
+    match engine.call(Command::Analysis(analysis::Command::Looked(Box::new(look))), by, PATIENCE).await {
         // The release was paused or ended meanwhile, or somebody else looked.
         Ok(_) | Err(EngineError::Stopped | EngineError::Refused(Refusal::NoLook)) => {}
         Err(error) => {

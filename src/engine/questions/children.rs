@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{Asked, Kind, PATIENCE, ask};
 use crate::{Engine, EngineError, view::Children};
 use heart::{
+    children::Child as Record,
     plan::{Bounds, Entry},
-    release::{
-        command::Seen,
-        state::{Child as Record, Snapshot},
-        waits::Look,
-    },
+    release::{command::Seen, state::Snapshot, waits::Look},
 };
 use model::{ChildKey, Cordon, Now};
 use wire::{
@@ -168,7 +165,7 @@ pub fn child<S: Seen + ?Sized>(look: &Look<'_, S>, key: ChildKey, record: &Recor
 /// The middle of a child's area in words, to some metres: `52.5200N 13.4050E`. It stays when the child comes back under
 /// another id.
 pub fn place(state: &Snapshot, key: ChildKey) -> Option<String> {
-    let Bounds { min, max } = state.areas.get(key).and_then(Entry::bounds)?;
+    let Bounds { min, max } = state.children.areas().get(key).and_then(Entry::bounds)?;
     let (north, east) = (f64::midpoint(min.y, max.y), f64::midpoint(min.x, max.x));
     // Areas may lie a turn further east or west than where they are shown on maps.
     let east = (east + 180.0).rem_euclid(360.0) - 180.0;

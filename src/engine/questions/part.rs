@@ -76,7 +76,8 @@ impl Kind for PartOf {
         let now = asked.engine.clock().now();
         // Before the look: what is known by now is in it, unless it has left memory.
         let view = asked.engine.view();
-        let ids = takeover::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
+        let ids =
+            takeover::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
         match asked.look(move |state| Look::at(state, ids, now)).await? {
             Look::Open { part, id, managers } => {
                 let body = |child: &(ChildKey, String)| (child.0, Wanted { release: id.clone() });

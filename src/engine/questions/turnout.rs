@@ -14,6 +14,7 @@ use heart::{
     plan::{Needs, Turnout},
     release::{
         command::Command,
+        rollout,
         state::{Release, Snapshot},
         turnout::{ASKED_FOR, Told, Turnouts},
     },
@@ -82,7 +83,9 @@ async fn one(engine: &Engine, (key, until): (ReleaseKey, u64)) {
     let turnouts = of(engine, &wanted, managers, time).await.0;
     let told = Told { release: key, until, turnouts };
     let by = By { actor: Actor::Timer, note: None };
-    if let Err(error) = engine.call(Command::Turnout(Box::new(told)), by, PATIENCE).await {
+    if let Err(error) =
+        engine.call(Command::Rollout(rollout::Command::Turnout(Box::new(told))), by, PATIENCE).await
+    {
         tracing::debug!(%error, "what managers said was not taken");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::form::{Maybe, Version, forms};
-use heart::release::state::Replaced;
+use heart::children::Replaced;
 use model::{Capabilities, ChildKey, Cordon};
 
 #[derive(Debug, Default, Serialize, Deserialize)]

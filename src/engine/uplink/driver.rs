@@ -22,7 +22,7 @@ use crate::{
 use heart::{
     link,
     link::{Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said},
-    release::{command::Command, state::Snapshot},
+    release::{command::Command, state::Snapshot, upstream},
 };
 use store::rows::{AuditRow, OutboxRow};
 use wire::{child, question::Answered};
@@ -316,24 +316,24 @@ impl Driver {
             }
             Act::End { release, stage, undo } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::UpstreamEnd { release, stage, undo }).await?;
+                command(engine, Command::Upstream(upstream::Command::End { release, stage, undo })).await?;
                 self.look().await?;
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::UpstreamSkip { release, stage }).await?;
+                command(engine, Command::Upstream(upstream::Command::Skip { release, stage })).await?;
                 self.look().await?;
             }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::UpstreamHold { release, hold }).await?;
+                command(engine, Command::Upstream(upstream::Command::Hold { release, hold })).await?;
                 self.look().await?;
             }
             Act::Answer(asked) => self.answer(asked),
             Act::Disown { release, why } => {
                 tracing::error!(release = release.as_str(), why, "what came from the parent is taken back");
                 let release = release.as_str().to_owned();
-                command(engine, Command::UpstreamDisowned { release, why }).await?;
+                command(engine, Command::Upstream(upstream::Command::Disowned { release, why })).await?;
                 self.look().await?;
             }
             Act::Above(above) => engine.view().lineage.set_above(above),

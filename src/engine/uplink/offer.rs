@@ -9,11 +9,12 @@ use crate::{
     stored,
 };
 use heart::release::{
-    change::Submitted,
     command::{Command, Refusal, Reply},
     ending::{Cause, Ending},
+    lifecycle::Submitted,
     manager::Agents,
     takeover::{self, BELIEVED_AFTER},
+    upstream,
 };
 use language::{FromAbove, Order, Strategy, functions, functions::Archive};
 use model::{ReleaseId, StageStatus};
@@ -138,7 +139,7 @@ impl Caller {
     async fn undo(&self, offer: &str, undone: &str) -> Result<(), Trouble> {
         let (mut under_way, mut left) = (false, 0);
         for release in self.came_as(undone) {
-            let command = Command::UpstreamUndo { release, offer: offer.to_owned() };
+            let command = Command::Upstream(upstream::Command::Undo { release, offer: offer.to_owned() });
             let by = By { actor: Actor::Parent, note: None };
             if let Reply::TakenBack { is_under_way, unconfirmed } =
                 self.engine.call(command, by, PATIENCE).await?
@@ -174,14 +175,14 @@ impl Caller {
             };
             let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
             let offer = offer.to_owned();
-            let command = Command::UpstreamContinue {
+            let command = Command::Upstream(upstream::Command::Continue {
                 release,
                 offer: offer.clone(),
                 waves,
                 retries,
                 amounts,
                 turnouts,
-            };
+            });
             self.engine.call(command, By { actor: Actor::Parent, note: None }, PATIENCE).await?;
             tracing::info!(offer, release = id.as_str(), "the parent goes on with a release");
             return Ok(true);

@@ -11,10 +11,11 @@
 //!
 //! Where the word can't say everything (a newborn, a child that was taken for lost) its mode says "ask the engine".
 
+use heart::children::Child;
 use heart::release::{
     assignment::{Assignment, Slot},
     offer::{OfferKind, OfferName},
-    state::{Child, Snapshot},
+    state::Snapshot,
     turn::{Turn, turn},
 };
 use model::{ChildKey, ChildKind, ReleaseKey, StageStatus};
@@ -128,7 +129,8 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
             Published { mode: Mode::Offer, release, name, slot: Slot(0), stage_status: StageStatus::Pending }
         }
         Turn::Busy { release, undo } => {
-            let Some(assignment) = state.assignment(release, key).filter(|found| undo || !found.acts_by_itself())
+            let Some(assignment) =
+                state.assignment(release, key).filter(|found| undo || !found.acts_by_itself())
             else {
                 return ASK;
             };
@@ -154,4 +156,3 @@ fn has_in_hand(state: &Snapshot, key: ChildKey, child: &Child) -> bool {
     let parts = child.open.iter().filter_map(|release| state.assignment(*release, key));
     child.kind() == ChildKind::Agent && parts.into_iter().any(Assignment::is_in_hand)
 }
-

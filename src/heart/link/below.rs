@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::area::{self, Reported};
-use crate::release::state::{Child, Children};
+use crate::children::{Child, Children};
 use model::{Capabilities, ChildKind};
 
 /// Most runtimes that are reported one by one; with more of them nothing is said, which means all.

@@ -1,190 +1,25 @@
 //! What is asked of the engine, what it answers, and why it refuses.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use super::{
-    analysis::Look,
-    change::{Change, Submitted},
-    offer::OfferName,
-    state::{Profile, Release},
-    summary::Summary,
-    turnout::{Told, Turnouts},
+    analysis, change::Change, lifecycle, members, offer::OfferName, rollout, stages, state::Release, upstream,
 };
-use crate::plan::Advice;
-use language::{Amount, Strategy};
-use model::{ChildId, ChildKey, Cordon, Exclusion, ReleaseId, ReleaseKey};
+use crate::{children, plan::Advice};
+use language::Strategy;
+use model::{ChildId, ChildKey, Exclusion, ReleaseId, ReleaseKey};
 
-/// A poll, parsed and checked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Poll {
-    /// `None`: the child asks for an id.
-    pub child: Option<ChildId>,
-    /// The id it gets then; random.
-    pub fresh: ChildId,
-    /// `None`: as before.
-    pub area: Option<Arc<str>>,
-    /// Where it calls from; `None`: nobody knows.
-    pub address: Option<IpAddr>,
-    pub agents: u32,
-    /// `None`: a plain agent, which says nothing of itself.
-    pub profile: Option<Profile>,
-}
-
-/// What is asked of the engine.
+/// What is asked of the engine, by what it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    Poll(Poll),
-    /// `GET /release`.
-    Fetch {
-        child: String,
-        offer: String,
-    },
-    Result {
-        child: String,
-        offer: String,
-        summaries: Vec<Summary>,
-    },
-    EndStage {
-        child: String,
-        offer: String,
-        stage: String,
-    },
+    Children(children::Command),
+    Lifecycle(lifecycle::Command),
+    Rollout(rollout::Command),
+    Stages(stages::Command),
+    Members(members::Command),
+    Upstream(upstream::Command),
+    Analysis(analysis::Command),
 
-    Submit {
-        submission: Box<Submitted>,
-        dry_run: bool,
-    },
-    Pause {
-        release: String,
-        reason: String,
-    },
-    Resume {
-        release: String,
-    },
-    Abort {
-        release: String,
-        /// Why, in the words of whoever says so.
-        note: Option<String>,
-        by: Option<String>,
-    },
-    /// Opens the gate that waits for somebody to say yes.
-    Approve {
-        release: String,
-    },
-    /// Opens everything that is held back, at once.
-    Promote {
-        release: String,
-    },
-    /// Takes in every child that could take part and was not there when the release started.
-    Extend {
-        release: String,
-    },
-    /// Lets an analysis go on after an end that decides nothing.
-    ExtendAnalysis {
-        release: String,
-        for_ms: u64,
-        /// Or until so many more calls were measured.
-        calls: Option<u64>,
-    },
-    /// Takes one child out.
-    SkipChild {
-        release: String,
-        child: String,
-    },
-    /// Another attempt for one child.
-    RetryChild {
-        release: String,
-        child: String,
-    },
-    /// Another attempt for every child that failed, timed out, was unreachable, lost or left untested.
-    Retry {
-        release: String,
-    },
-    /// One in which nobody could take part was submitted once more.
-    PlanAgain {
-        release: String,
-    },
-    /// Ends a stage for every child that is in it.
-    EndStageNow {
-        release: String,
-        stage: String,
-    },
-    /// Lets everybody who has not begun a stage pass over it, and ends it for those who are in it.
-    SkipStage {
-        release: String,
-        stage: String,
-    },
-
-    /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
-    UpstreamEnd {
-        release: String,
-        stage: u8,
-        undo: bool,
-    },
-    /// The parent refuses for good to hear of the release that it offered: it is taken back.
-    UpstreamDisowned {
-        release: String,
-        why: String,
-    },
-    /// The manager above took over a release that was submitted here.
-    NoteForwarded {
-        release: String,
-        to: String,
-    },
-
-    /// The parent's offer `offer` goes on with a release that came from it, in which so many waves are open now.
-    UpstreamContinue {
-        release: String,
-        offer: String,
-        waves: u32,
-        /// How the parent counts them now; empty: as before.
-        amounts: Vec<Amount>,
-        /// What managers below say of who can take part.
-        turnouts: Turnouts,
-        /// It is over, and those that ended badly get another attempt.
-        retries: bool,
-    },
-    /// The parent takes a release back, and wants to hear of it under the id of this order.
-    UpstreamUndo {
-        release: String,
-        offer: String,
-    },
-    /// The parent wants a stage of the release it offered to be passed over.
-    UpstreamSkip {
-        release: String,
-        stage: String,
-    },
-    /// The parent paused the release it offered, or goes on with it.
-    UpstreamHold {
-        release: String,
-        hold: bool,
-    },
-
-    /// Lets a release that is over leave the history, unless a child still runs what it left there.
-    RemoveRelease {
-        release: String,
-    },
-
-    Forget {
-        child: String,
-        /// Also one that may run a version that is to be taken back.
-        even_if_it_owes: bool,
-    },
-    /// `None` removes the label.
-    Label {
-        child: String,
-        key: String,
-        value: Option<String>,
-    },
-    Cordon {
-        child: String,
-        cordon: Cordon,
-    },
-
-    /// Managers below said who can take part.
-    Turnout(Box<Told>),
-    /// The data of an analysis were looked at.
-    Looked(Box<Look>),
     /// Time has passed: look at deadlines.
     Tick,
     /// A command about a release that had left memory, with that release as the store has it.

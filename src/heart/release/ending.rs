@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     assignment::{Assignment, Led, Step},
     change::Change,
+    lifecycle,
     manager::Agents,
+    members,
     state::{Release, State},
     summary::{Kept, Summary},
 };
@@ -133,16 +135,18 @@ impl Fault {
         is_counted: impl Fn(Outcome) -> bool,
     ) -> Option<Self> {
         let (child, verb) = changes.iter().rev().find_map(|change| match change {
-            Change::Child { release: of, child, step: Step::Ended { outcome, .. }, .. }
-                if *of == release.key && is_counted(*outcome) =>
-            {
-                Some((*child, verb(*outcome).to_owned()))
-            }
-            Change::Child { release: of, child, step: Step::Counted { agents, .. }, .. }
-                if *of == release.key && agents.bad() > 0 =>
-            {
-                Some((*child, below(*agents)))
-            }
+            Change::Members(members::Change::Stepped {
+                release: of,
+                child,
+                step: Step::Ended { outcome, .. },
+                ..
+            }) if *of == release.key && is_counted(*outcome) => Some((*child, verb(*outcome).to_owned())),
+            Change::Members(members::Change::Stepped {
+                release: of,
+                child,
+                step: Step::Counted { agents, .. },
+                ..
+            }) if *of == release.key && agents.bad() > 0 => Some((*child, below(*agents))),
             _ => None,
         })?;
         Some(Self::of(state, release, child, verb, changes))
@@ -217,18 +221,18 @@ pub(super) fn noted(state: &State, release: &Release, changes: &[&Change]) -> Op
         Fault::last(state, release, changes, |outcome| outcome.is_failure() || outcome == ABORTED_BELOW)?;
     let (child, text) = (fault.child, fault.text());
     let ending = Box::new(fault.ending(Cause::Children, text));
-    Some(Change::FaultNoted { release: release.key, child, ending })
+    Some(Change::Lifecycle(lifecycle::Change::FaultNoted { release: release.key, child, ending }))
 }
 
 /// The same of any of them, when a release ends and none is noted.
 pub(super) fn noted_at_the_end(state: &State, release: &Release) -> Option<Change> {
     let fault = Fault::any(state, release)?;
     let (child, text) = (fault.child, fault.text());
-    Some(Change::FaultNoted {
+    Some(Change::Lifecycle(lifecycle::Change::FaultNoted {
         release: release.key,
         child,
         ending: Box::new(fault.ending(Cause::Children, text)),
-    })
+    }))
 }
 
 /// What a manager said of its agents: `reported of its 9 agents 3 failed, 1 timed out`.
@@ -262,11 +266,13 @@ fn reported<'c>(
     changes: &[&'c Change],
 ) -> Option<(&'c Kept, &'c Option<String>)> {
     changes.iter().rev().find_map(|change| match change {
-        Change::Child { release: of, child: by, step: Step::Reported { why, .. }, summary, .. }
-            if *of == release && *by == child =>
-        {
-            Some((summary.as_deref()?, why))
-        }
+        Change::Members(members::Change::Stepped {
+            release: of,
+            child: by,
+            step: Step::Reported { why, .. },
+            summary,
+            ..
+        }) if *of == release && *by == child => Some((summary.as_deref()?, why)),
         _ => None,
     })
 }

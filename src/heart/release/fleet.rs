@@ -6,7 +6,7 @@ use model::{ChildKey, ChildKind};
 
 impl Fleet for Snapshot {
     fn areas(&self) -> &AreaIndex {
-        &self.areas
+        self.children.areas()
     }
 
     fn candidate(&self, child: ChildKey) -> Option<Candidate<'_>> {

@@ -9,10 +9,11 @@ use super::{
     assignment::{Assignment, ReleaseMs},
     change::Change,
     command::Seen,
-    decide::roll_back,
     ending::{Cause, Ending, Fault},
     gate::{Gate, Reached},
+    lifecycle::{self, roll_back},
     pause::{Pause, PausedBy},
+    rollout,
     state::{Bad, End, Release, ReleaseState, State},
 };
 use language::{Amount, ApprovalOf, OnLimit, Order, Rollout, Round, Untested};
@@ -125,11 +126,11 @@ impl Release {
         match gate {
             Gate::Wave(to) => {
                 let from = self.gates.stand.waves;
-                Change::WavesOpened { release: self.key, from, to, now }
+                Change::Rollout(rollout::Change::WavesOpened { release: self.key, from, to, now })
             }
             Gate::Level(level) => {
                 let level = self.gates.levels.barrier_from(level + 1);
-                Change::LevelOpened { release: self.key, level, now }
+                Change::Rollout(rollout::Change::LevelOpened { release: self.key, level, now })
             }
         }
     }
@@ -158,7 +159,7 @@ pub(super) fn judge(state: &State, release: &Release, changes: &[&Change], now: 
         return match rollout.on_failure {
             OnLimit::Pause => {
                 let pause = Pause::new(PausedBy::Limit, ending.text);
-                vec![Change::ReleasePaused { release: release.key, pause, now }]
+                vec![Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now })]
             }
             OnLimit::Rollback | OnLimit::Continue => roll_back(state, release, ending, End::RolledBack, now),
         };
@@ -179,7 +180,7 @@ pub(super) fn lead(state: &State, seen: &dyn Seen, release: &Release, now: Now) 
     };
     if !release.is_proven(gate) {
         let pause = Pause::new(PausedBy::Unproven, release.unproven_reason(gate));
-        return vec![Change::ReleasePaused { release: release.key, pause, now }];
+        return vec![Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now })];
     }
     match step(state, release, now) {
         Some(change) if change == release.opening(gate, now) => match gate {
@@ -200,11 +201,17 @@ fn step(state: &State, release: &Release, now: Now) -> Option<Change> {
     let is_asking = matches!(release.state, ReleaseState::AwaitingApproval { .. });
     let key = release.key;
     let Some(gate) = release.gate_reached() else {
-        return release.gates.stand.reached.map(|_| Change::GateLeft { release: key });
+        return release
+            .gates
+            .stand
+            .reached
+            .map(|_| Change::Rollout(rollout::Change::GateLeft { release: key }));
     };
     let wants_approval = release.wants_approval(gate);
     match release.gates.stand.reached {
-        Some(reached) if reached.gate != gate => Some(Change::GateLeft { release: key }),
+        Some(reached) if reached.gate != gate => {
+            Some(Change::Rollout(rollout::Change::GateLeft { release: key }))
+        }
         None if soak(rollout, gate).is_zero()
             && !wants_approval
             && !release.is_withheld(gate)
@@ -212,11 +219,11 @@ fn step(state: &State, release: &Release, now: Now) -> Option<Change> {
         {
             Some(release.opening(gate, now))
         }
-        None => Some(Change::GateReached { release: key, gate, now }),
+        None => Some(Change::Rollout(rollout::Change::GateReached { release: key, gate, now })),
         Some(_) if is_asking || release.at(now) < release.gate_due() => None,
         Some(Reached { approved: false, .. }) if wants_approval => {
             let what = release.gate_name(gate);
-            Some(Change::ApprovalAsked { release: key, what, now })
+            Some(Change::Rollout(rollout::Change::ApprovalAsked { release: key, what, now }))
         }
         Some(_) => Some(release.opening(gate, now)),
     }

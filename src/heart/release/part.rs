@@ -8,7 +8,7 @@ use super::{
     assignment::Step,
     change::Change,
     command::{Command, Refusal, Reply, Seen},
-    decide,
+    decide, members,
     state::{Release, State},
 };
 use model::{Now, ReleaseKey};
@@ -18,7 +18,9 @@ pub fn is_late_news(changes: &[Change], release: ReleaseKey) -> bool {
     changes.iter().all(|change| {
         let is_news = matches!(
             change,
-            Change::LateKept { .. } | Change::Deployed { .. } | Change::Child { step: Step::Late { .. }, .. }
+            Change::Members(members::Change::LateKept { .. })
+                | Change::Members(members::Change::Deployed { .. })
+                | Change::Members(members::Change::Stepped { step: Step::Late { .. }, .. })
         );
         is_news && change.release() == Some(release)
     })

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     assignment::Step,
     change::Change,
+    lifecycle, members, rollout, stages,
     state::{Release, ReleaseState},
 };
 use language::Order;
@@ -102,7 +103,9 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
     };
     for change in changes.iter().filter(|change| change.release() == Some(release.key)) {
         match change {
-            Change::ReleaseStarted { .. } | Change::WavesOpened { .. } | Change::LevelOpened { .. } => {
+            Change::Lifecycle(lifecycle::Change::Started { .. })
+            | Change::Rollout(rollout::Change::WavesOpened { .. })
+            | Change::Rollout(rollout::Change::LevelOpened { .. }) => {
                 let step = release.step();
                 let last = release.times.iter().rev().find(|timed| timed.stage.is_none());
                 if last.is_none_or(|last| last.number < step) {
@@ -112,7 +115,7 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
                     add((None, step, false));
                 }
             }
-            Change::Child { child, step, .. } => {
+            Change::Members(members::Change::Stepped { child, step, .. }) => {
                 if let Step::Reported { slot, status: StageStatus::Completed, .. } = step
                     && let Some(stage) = slot.stage_index().and_then(|stage| u8::try_from(stage).ok())
                     && let Some(wave) = release.assignments.get(child).map(|found| found.wave)
@@ -136,6 +139,8 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
     let (ended, began): (Vec<_>, Vec<_>) = found.into_iter().partition(|(.., ended)| *ended);
     let changes = ended.into_iter().chain(began.into_iter().take(room));
     changes
-        .map(|(stage, number, ended)| Change::StageTimed { release: release.key, stage, number, ended, now })
+        .map(|(stage, number, ended)| {
+            Change::Stages(stages::Change::Timed { release: release.key, stage, number, ended, now })
+        })
         .collect()
 }

@@ -11,14 +11,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     assignment::{Assignment, FunctionSet, Step},
-    change::{Arrival, Change},
-    decide::{lacks_of, take_out},
+    change::Change,
+    decide::take_out,
+    lifecycle,
+    lifecycle::lacks_of,
+    members,
     offer::{MAX_ATTEMPT, Piece},
     state::{Release, State},
 };
 use crate::{
-    plan,
-    plan::{Cover, Entry},
+    children::{self, Arrival},
+    plan::{self, Cover, Entry},
 };
 use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome};
 
@@ -26,13 +29,13 @@ impl Release {
     /// The area of its target, prepared for looking many children up.
     fn cover(&self, state: &State) -> Option<Cover> {
         let area = self.strategy.target.as_ref()?.area.as_ref()?;
-        Some(state.areas.cover(&area.polygons()))
+        Some(state.children.areas().cover(&area.polygons()))
     }
 
     /// The same for one child. What a call costs must not grow with the number of children.
     fn cover_for(&self, state: &State, child: ChildKey) -> Option<Arc<Cover>> {
         let area = self.strategy.target.as_ref()?.area.as_ref()?;
-        let bounds = state.areas.get(child).and_then(Entry::bounds);
+        let bounds = state.children.areas().get(child).and_then(Entry::bounds);
         Some(self.cover.for_child(|| area.polygons(), bounds))
     }
 
@@ -52,20 +55,20 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
     let (mut changed, mut came) = (BTreeSet::new(), BTreeSet::new());
     for change in changes {
         match change {
-            Change::ChildMoved { child, .. }
-            | Change::ChildReported { child, .. }
-            | Change::ChildLabelled { child, .. } => {
+            Change::Children(children::Change::Moved { child, .. })
+            | Change::Children(children::Change::Reported { child, .. })
+            | Change::Children(children::Change::Labelled { child, .. }) => {
                 changed.insert(*child);
                 came.insert(*child);
             }
-            Change::ChildCalledAgain { child }
-            | Change::ChildBack { child }
-            | Change::ChildArrived { child, arrival: Arrival::Adopted, .. }
-            | Change::ChildCordoned { child, cordon: Cordon::Open } => {
+            Change::Children(children::Change::CalledAgain { child })
+            | Change::Children(children::Change::Back { child })
+            | Change::Children(children::Change::Arrived { child, arrival: Arrival::Adopted, .. })
+            | Change::Children(children::Change::Cordoned { child, cordon: Cordon::Open }) => {
                 came.insert(*child);
             }
             // Those who get another attempt may have moved since the last one.
-            Change::ReleaseRetried { release, .. } => {
+            Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
                 follow.extend(state.release(*release).into_iter().flat_map(|release| {
                     let cover = release.cover(state);
                     let all = release.assignments.iter().filter(|(_, assignment)| assignment.attempt > 1);
@@ -120,7 +123,13 @@ fn lacks_otherwise(release: &Release, child: ChildKey, functions: FunctionSet, n
     let part = release.assignments.get(&child)?;
     let changes = part.lacks() != functions && !matches!(part.piece(), Piece::Rollout(_));
     let (step, at) = (Step::Lacks { functions }, release.at(now));
-    changes.then_some(Change::Child { release: release.key, child, step, at, summary: None })
+    changes.then_some(Change::Members(members::Change::Stepped {
+        release: release.key,
+        child,
+        step,
+        at,
+        summary: None,
+    }))
 }
 
 /// Lets a child take part where the strategy wants late joiners, unless it is a ghost still.
@@ -137,12 +146,18 @@ fn take_in(state: &State, child: ChildKey, now: Now) -> Vec<Change> {
         let key = release.key;
         if release.assignments.contains_key(&child) {
             let at = release.at(now);
-            let again = Change::Child { release: key, child, step: Step::Retried, at, summary: None };
+            let again = Change::Members(members::Change::Stepped {
+                release: key,
+                child,
+                step: Step::Retried,
+                at,
+                summary: None,
+            });
             let otherwise = lacks_otherwise(release, child, lacks_of(state, release, child), now);
             return std::iter::once(again).chain(otherwise).collect::<Vec<_>>();
         }
         let lacks = lacks_of(state, release, child);
-        vec![Change::ChildJoined { release: key, child, instead_of: None, now, lacks }]
+        vec![Change::Members(members::Change::Joined { release: key, child, instead_of: None, now, lacks })]
     };
     state.joinable().filter(wants).filter(is_able).flat_map(join).collect()
 }

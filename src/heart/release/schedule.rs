@@ -18,6 +18,7 @@ use super::{
     assignment::ReleaseMs,
     state::{Release, ReleaseState, State},
 };
+use crate::names::Names;
 use language::{LateJoiners, Strategy};
 use model::{Now, ReleaseKey, steps};
 
@@ -117,6 +118,7 @@ impl Lane {
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
+    functions: Names,
     /// What the wall showed when it was looked at last.
     wall_ms: i64,
     entries: HashMap<ReleaseKey, Entry>,
@@ -147,12 +149,7 @@ impl Schedule {
     }
 
     /// Takes note of how a release stands; `None`: it has left memory.
-    fn note(
-        &mut self,
-        key: ReleaseKey,
-        release: Option<&Release>,
-        lanes: impl FnOnce() -> SmallVec<[u32; 2]>,
-    ) {
+    fn note(&mut self, key: ReleaseKey, release: Option<&Release>) {
         let Some(release) = release else {
             if self.entries.contains_key(&key) {
                 self.set_due(key, None);
@@ -161,8 +158,11 @@ impl Schedule {
             }
             return;
         };
-        let new = || Entry { standing: Standing::Over, due: None, ready: None, lanes: lanes() };
-        let entry = self.entries.entry(key).or_insert_with(new);
+        let Self { entries, functions, .. } = self;
+        let entry = entries.entry(key).or_insert_with(|| {
+            let numbers = release.strategy.functions.iter().map(|function| functions.intern(&function.name));
+            Entry { standing: Standing::Over, due: None, ready: None, lanes: numbers.collect() }
+        });
         let (due, standing) = (due_at(release), Standing::of(release));
         let (other_due, other_standing) = (entry.due != due, entry.standing != standing);
         if other_due {
@@ -291,12 +291,7 @@ fn due_at(release: &Release) -> Option<u64> {
 impl State {
     /// Takes note of what a change has made of a release.
     pub(super) fn reschedule(&mut self, key: ReleaseKey) {
-        let Self { shared, schedule, functions, .. } = self;
-        let release = shared.releases.get(&key);
-        let number = |release: &Release| -> SmallVec<[u32; 2]> {
-            release.strategy.functions.iter().map(|function| functions.intern(&function.name)).collect()
-        };
-        schedule.note(key, release, || release.map(number).unwrap_or_default());
+        self.schedule.note(key, self.shared.releases.get(&key));
     }
 
     /// Releases that are not over.
@@ -330,7 +325,7 @@ impl State {
         strategy: &Strategy,
         of: impl Fn(&'a Lane) -> I,
     ) -> Vec<ReleaseKey> {
-        let lane = |name: &str| self.schedule.lanes.get(&self.functions.get(name)?);
+        let lane = |name: &str| self.schedule.lanes.get(&self.schedule.functions.get(name)?);
         let lanes = strategy.functions.iter().filter_map(|function| lane(&function.name));
         let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
         keys.sort_unstable();

@@ -10,15 +10,8 @@ pub const DEFAULT_MAX_CHILDREN: usize = 2_000_000;
 /// Most releases that are not over, unless configured otherwise.
 pub const DEFAULT_MAX_OPEN_RELEASES: usize = 1_000;
 
-/// An id that never calls again within this serving time of its birth is forgotten, and so is one that a caller brought
-/// along, that never took part in anything and is silent for so long.
-pub const GHOST_AFTER: Duration = Duration::from_mins(1);
-
 /// Most children that one tick looks at again; the others follow at the next ones.
 pub const MAX_RECHECKS_PER_TICK: usize = 1_000;
-
-/// An id whose place another has taken, and that has no part in an open release, is forgotten after this serving time.
-pub const REPLACED_FOR: Duration = Duration::from_hours(1);
 
 /// Ids that callers brought along and that never took part in anything, of one address, unless configured otherwise.
 pub const DEFAULT_MAX_ADOPTED: usize = 10_000;

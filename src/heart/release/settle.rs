@@ -7,8 +7,10 @@ use super::{
     assignment::Step,
     change::Change,
     command::Seen,
-    decide::{membership, skip_again},
-    ending, lead, precedent, replan,
+    ending, lead, lifecycle,
+    lifecycle::membership,
+    members, precedent, replan, rollout, stages,
+    stages::skip_again,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
     turnout::Turnouts,
@@ -51,11 +53,11 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
     let queue_may_move = changes.iter().any(|change| {
         matches!(
             change,
-            Change::ReleaseSubmitted { .. }
-                | Change::ReleaseResumed { .. }
-                | Change::ReleaseEnded { .. }
-                | Change::ReleaseReplanned { .. }
-                | Change::HeldAbove { .. }
+            Change::Lifecycle(lifecycle::Change::Submitted { .. })
+                | Change::Lifecycle(lifecycle::Change::Resumed { .. })
+                | Change::Lifecycle(lifecycle::Change::Ended { .. })
+                | Change::Lifecycle(lifecycle::Change::Replanned { .. })
+                | Change::Upstream(upstream::Change::Held { .. })
         )
     });
     if queue_may_move {
@@ -74,7 +76,7 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
     let end = match release.state {
         ReleaseState::Running if release.awaits_last_verdict() => return Vec::new(),
         ReleaseState::Running if release.rolls_out_untested() => {
-            return vec![Change::UntestedRolledOut { release: release.key, now }];
+            return vec![Change::Stages(stages::Change::UntestedRolledOut { release: release.key, now })];
         }
         ReleaseState::Running if release.counts.failures() > 0 || release.was_aborted_below() => {
             End::DoneWithFailures
@@ -90,7 +92,10 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
         .then(|| ending::noted_at_the_end(state, release))
         .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;
-    fault.into_iter().chain([Change::ReleaseEnded { release: release.key, end, unconfirmed, now }]).collect()
+    fault
+        .into_iter()
+        .chain([Change::Lifecycle(lifecycle::Change::Ended { release: release.key, end, unconfirmed, now })])
+        .collect()
 }
 
 /// Starts every planned release whose time has come and that nothing earlier stands in the way of.
@@ -109,10 +114,10 @@ fn start(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Option<
         Some(until) if now.served_ms < until => return None,
         Some(_) => {}
         None if release.managers_to_plan(state).is_empty() => {}
-        None => return Some(Change::TurnoutAsked { release: key, now }),
+        None => return Some(Change::Rollout(rollout::Change::TurnoutAsked { release: key, now })),
     }
     let membership = membership(state, seen, &release.strategy, &Turnouts::new(), now);
-    Some(Change::ReleaseStarted { release: key, membership, now })
+    Some(Change::Lifecycle(lifecycle::Change::Started { release: key, membership, now }))
 }
 
 /// The offer deadline of a release that had to wait begins when the child is free.
@@ -120,8 +125,11 @@ fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let mut freed: Vec<ChildKey> = Vec::new();
     for change in changes {
         match change {
-            Change::Child { child, step, .. } if frees(step) => freed.push(*child),
-            Change::ReleaseAborted { release, .. } | Change::ReleasePaused { release, .. } => {
+            Change::Members(members::Change::Stepped { child, step, .. }) if frees(step) => {
+                freed.push(*child)
+            }
+            Change::Lifecycle(lifecycle::Change::Aborted { release, .. })
+            | Change::Lifecycle(lifecycle::Change::Paused { release, .. }) => {
                 if let Some(release) = state.release(*release) {
                     freed.extend(release.assignments.keys());
                 }
@@ -139,7 +147,13 @@ pub(super) fn admit(state: &State, child: ChildKey, now: Now) -> Option<Change> 
     let Turn::Queued { release } = turn(state, child) else { return None };
     let release = state.release(release).filter(|release| release.has_place())?;
     let at = release.at(now);
-    Some(Change::Child { release: release.key, child, step: Step::Admitted, at, summary: None })
+    Some(Change::Members(members::Change::Stepped {
+        release: release.key,
+        child,
+        step: Step::Admitted,
+        at,
+        summary: None,
+    }))
 }
 
 fn frees(step: &Step) -> bool {
@@ -153,5 +167,11 @@ fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {
     let at = release.at(now);
     let waits = matches!(assignment.status, ChildStatus::Todo | ChildStatus::Doing) && !assignment.fetched;
     let waited = waits && assignment.pending_undo().is_none() && assignment.since < at;
-    waited.then_some(Change::Child { release: release.key, child, step: Step::Offered, at, summary: None })
+    waited.then_some(Change::Members(members::Change::Stepped {
+        release: release.key,
+        child,
+        step: Step::Offered,
+        at,
+        summary: None,
+    }))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    change::Submitted,
+    lifecycle::Submitted,
     offer::{MAX_ATTEMPT, OfferName, Piece},
     upstream::{Upstream, led},
 };

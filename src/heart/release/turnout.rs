@@ -23,6 +23,7 @@ use super::{
     gate::{Gate, Gates, Turns},
     manager::{Agents, Planned},
     pause::{PausedBy, UNPROVEN},
+    rollout,
     state::{Release, ReleaseState, Snapshot, State},
     turn,
 };
@@ -118,7 +119,7 @@ impl Release {
         if self.is_to_ask(state, gate) {
             match self.asking {
                 None => {
-                    return vec![Change::TurnoutAsked { release: self.key, now }];
+                    return vec![Change::Rollout(rollout::Change::TurnoutAsked { release: self.key, now })];
                 }
                 Some(until) if now.served_ms < until => return Vec::new(),
                 Some(_) => {}
@@ -143,7 +144,7 @@ impl Release {
         let opening = match gate {
             Gate::Wave(_) if all_silent || !changes.is_empty() => {
                 let from = self.gates.stand.waves;
-                Change::WavesOpened { release: self.key, from, to: from, now }
+                Change::Rollout(rollout::Change::WavesOpened { release: self.key, from, to: from, now })
             }
             gate => self.opening(gate, now),
         };
@@ -170,7 +171,8 @@ impl Release {
         let askable = state.children.iter().map(|(key, _)| key).filter(|key| is_askable(state, *key));
         let askable: Vec<ChildKey> = askable.collect();
         let area = self.strategy.target.as_ref().and_then(|target| target.area.as_ref());
-        let cover = area.filter(|_| !askable.is_empty()).map(|area| state.areas.cover(&area.polygons()));
+        let cover =
+            area.filter(|_| !askable.is_empty()).map(|area| state.children.areas().cover(&area.polygons()));
         let fits = |key: &ChildKey| {
             matches!(plan::why_not(&self.strategy, state, cover.as_ref(), *key), Some(Ok(_)))
         };
@@ -336,7 +338,13 @@ impl Release {
             }
         }
         let is_news = !moved.is_empty() || !managers.is_empty() || silent != self.left_out;
-        is_news.then_some(Change::WavesPlanned { release: self.key, moved, managers, left_out: silent, now })
+        is_news.then_some(Change::Rollout(rollout::Change::WavesPlanned {
+            release: self.key,
+            moved,
+            managers,
+            left_out: silent,
+            now,
+        }))
     }
 
     /// The wave in which a member had, or has, its first turn.

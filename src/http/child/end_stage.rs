@@ -18,6 +18,7 @@ use engine::{
 };
 use heart::release::{
     command::{Command, Refusal, Reply},
+    members,
     offer::OfferKind,
 };
 use language::render;
@@ -150,11 +151,11 @@ fn from_view(ctx: &Context, child: &ChildEntry, request: &EndStageRequest<'_>) -
 }
 
 async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAnswer, Refused> {
-    let command = Command::EndStage {
+    let command = Command::Members(members::Command::EndStage {
         child: request.id.to_string(),
         offer: request.strategy_id.to_string(),
         stage: request.stage_name.to_string(),
-    };
+    });
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
         Ok(Reply::EndStage { end, rollback, skip }) => {
             let then = rollback.then_some(Then::Rollback);

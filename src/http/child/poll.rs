@@ -23,12 +23,14 @@ use engine::{
     stats::Stats,
     view::{ChildEntry, Mode, Published, ReleaseEntry},
 };
-use heart::release::{
-    command::{Command, Poll, Reply},
-    manager::FEATURE_RETRY,
-    offer::OfferKind,
-    state::Profile,
-    turn,
+use heart::{
+    children::{self, Poll, Profile},
+    release::{
+        command::{Command, Reply},
+        manager::FEATURE_RETRY,
+        offer::OfferKind,
+        turn,
+    },
 };
 use model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
 use wire::{
@@ -264,14 +266,10 @@ async fn ask(
         None => None,
     };
     let view = ctx.view();
-    let noted =
-        view.children.with(
-            request.id(),
-            |child| {
-                if is_to_be_noted(child, served_ms) { address } else { child.address }
-            },
-        );
-    let command = Command::Poll(read(request, area, noted.unwrap_or(address))?);
+    let noted = view
+        .children
+        .with(request.id(), |child| if is_to_be_noted(child, served_ms) { address } else { child.address });
+    let command = Command::Children(children::Command::Poll(read(request, area, noted.unwrap_or(address))?));
     Stats::count(&view.stats.polls_by_engine);
     match ctx.engine.call(command, By::CHILD, PATIENCE).await? {
         Reply::Polled { child, offer, .. } => {
@@ -354,7 +352,7 @@ async fn ask_for_place(ctx: &Context, id: &str) -> Result<Option<String>, Refuse
     let profile = child.profile.as_deref().cloned();
     let (id, address) = (child.id.clone(), child.address);
     let poll = Poll { child: Some(id.clone()), fresh: id, area, address, agents, profile };
-    match ctx.engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await? {
+    match ctx.engine.call(Command::Children(children::Command::Poll(poll)), By::CHILD, PATIENCE).await? {
         Reply::Polled { offer, .. } => Ok(offer),
         _ => Err(EngineError::Failed.into()),
     }
@@ -367,8 +365,10 @@ fn early(ctx: &Context, child: ChildKey, turn: &Published) -> Option<Duration> {
     }
     let is_admitted = turn.mode == Mode::Offer;
     let served_ms = ctx.served_ms();
-    let left =
-        ctx.view().releases.with(turn.release, |release| release.pace.early_ms(child, is_admitted, served_ms));
+    let left = ctx
+        .view()
+        .releases
+        .with(turn.release, |release| release.pace.early_ms(child, is_admitted, served_ms));
     left.flatten().map(Duration::from_millis)
 }
 
@@ -396,7 +396,9 @@ fn from_view(
         Mode::Offer | Mode::Queued if early(ctx, child.key, &turn).is_some() => {
             Some(Answered::nothing(&child.id))
         }
-        Mode::Offer => Some(Answered::offer(&child.id, &ctx.view().releases.offer_id(turn.release, turn.name)?)),
+        Mode::Offer => {
+            Some(Answered::offer(&child.id, &ctx.view().releases.offer_id(turn.release, turn.name)?))
+        }
         Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
             let has_place = ctx.view().releases.with(turn.release, |release| release.pace.has_place());

@@ -24,6 +24,7 @@ use engine::{
 };
 use heart::release::{
     command::{Command, Form, Offer, Reply},
+    members,
     offer::{OfferKind, Piece},
 };
 
@@ -107,7 +108,8 @@ async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
     let Parameters { child, release: offer } = parameters;
     let asking = async {
         loop {
-            let command = Command::Fetch { child: child.clone(), offer: offer.clone() };
+            let command =
+                Command::Members(members::Command::Fetch { child: child.clone(), offer: offer.clone() });
             match ctx.engine.call(command, By::CHILD, PATIENCE).await {
                 Ok(Reply::Offer(offer)) => return Ok(offer),
                 Ok(_) => return Err(EngineError::Failed),
@@ -131,7 +133,8 @@ fn from_view(ctx: &Context, child: &ChildEntry, offer: &str) -> Option<Bytes> {
         return None;
     }
     ctx.view()
-        .releases.with(turn.release, |release| {
+        .releases
+        .with(turn.release, |release| {
             if !release.offers(offer, turn.name) {
                 return None;
             }

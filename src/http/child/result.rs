@@ -14,7 +14,7 @@ use heart::release::{
     command::Command,
     ending::{Cause, Ending},
     manager::Agents,
-    strata, summary,
+    members, strata, summary,
 };
 use model::StageStatus;
 use wire::{
@@ -51,11 +51,11 @@ pub(super) async fn handle(
     let next: Vec<Option<String>> =
         (0..request.stage_summaries.len()).map(|index| request.says_next(index).map(str::to_owned)).collect();
     let summaries = request.stage_summaries.into_iter().zip(next).map(|(sent, next)| read(sent, next));
-    let command = Command::Result {
+    let command = Command::Members(members::Command::Result {
         child: request.id.into_owned(),
         offer: request.release_id.into_owned(),
         summaries: summaries.collect(),
-    };
+    });
     if let Err(error) = ctx.engine.call(command, By::CHILD, PATIENCE).await {
         note_unknown(&ctx, "/result", &error);
         return Err(error.into());

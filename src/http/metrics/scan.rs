@@ -34,7 +34,8 @@ pub struct ReleaseNumbers {
 /// Every release in memory, all at the same moment.
 pub async fn releases(ctx: &Context) -> Result<Vec<ReleaseNumbers>, EngineError> {
     let now = ctx.engine.clock().now();
-    let all = move |state: &Snapshot| state.releases.values().map(|found| numbers(state, found, now)).collect();
+    let all =
+        move |state: &Snapshot| state.releases.values().map(|found| numbers(state, found, now)).collect();
     ctx.engine.read_apart(SCRAPE_PATIENCE, all).await
 }
 

@@ -19,7 +19,7 @@ fn follows(state: &State) {
         fresh.insert(key, child.area.as_deref(), child.counted_agents());
     }
     let told = |index: &AreaIndex| format!("{:?}", index.iter().collect::<Vec<_>>());
-    assert_eq!(told(&state.areas), told(&fresh));
+    assert_eq!(told(state.children.areas()), told(&fresh));
 }
 
 #[test]
@@ -42,7 +42,9 @@ fn only_children_in_the_target_are_offered_the_release() {
 fn the_index_counts_agents_as_children_report_them() {
     let mut world = World::new();
     let child = world.child(&rectangle(1.0, 1.0, 2.0, 2.0));
-    let agents = |world: &World| world.state.areas.iter().map(|(_, entry)| entry.agents).collect::<Vec<_>>();
+    let agents = |world: &World| {
+        world.state.children.areas().iter().map(|(_, entry)| entry.agents).collect::<Vec<_>>()
+    };
     assert_eq!(agents(&world), [1]);
     world.poll_as(&child, &rectangle(1.0, 1.0, 2.0, 2.0), Some(manager()));
     assert_eq!(agents(&world), [0]);

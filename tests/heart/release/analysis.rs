@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Verdict};
+use ::analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Verdict};
 use heart::release::{
+    analysis,
     analysis::{Look, Metered, Standing},
     command::{Command, Refusal},
 };
@@ -54,7 +55,7 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
 
 fn tell(world: &mut World, verdict: Option<Verdict>) {
     let look = look(world, verdict);
-    world.command(&Command::Looked(Box::new(look))).unwrap();
+    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(look)))).unwrap();
 }
 
 fn standing(world: &World) -> Standing {
@@ -89,13 +90,16 @@ fn a_child_that_is_ready_goes_on_testing_until_the_verdict_is_a_pass() {
 fn a_look_counts_once() {
     let (mut world, _) = ready(&judged("", ""));
     let first = look(&world, None);
-    world.command(&Command::Looked(Box::new(first.clone()))).unwrap();
-    let again = world.command(&Command::Looked(Box::new(first)));
+    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(first.clone())))).unwrap();
+    let again = world.command(&Command::Analysis(analysis::Command::Looked(Box::new(first))));
     assert_eq!(again.unwrap_err(), Refusal::NoLook);
     assert_eq!(world.release("7").runs[0].looks, 1);
     world.pause("7");
     let late = look(&world, Some(Verdict::Fail));
-    assert_eq!(world.command(&Command::Looked(Box::new(late))).unwrap_err(), Refusal::NoLook);
+    assert_eq!(
+        world.command(&Command::Analysis(analysis::Command::Looked(Box::new(late)))).unwrap_err(),
+        Refusal::NoLook
+    );
 }
 
 #[test]
@@ -232,7 +236,7 @@ fn tell_of(world: &mut World, metric: Metered, is_gathered: bool) {
     let verdict = metric.verdict.or(metric.passes_early().then_some(Verdict::Pass));
     let mut look = look(world, verdict);
     (look.metrics[0], look.is_gathered) = (metric, is_gathered);
-    world.command(&Command::Looked(Box::new(look))).unwrap();
+    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(look)))).unwrap();
 }
 
 #[test]
@@ -311,7 +315,8 @@ fn what_has_no_data_or_fails_for_want_of_them_does_not_go_on_by_itself() {
 #[test]
 fn what_somebody_extended_does_not_go_on_by_itself_after_that() {
     let (mut world, child) = ready(&compared("inconclusive: {extend: 7m}, "));
-    let extend = Command::ExtendAnalysis { release: "7".to_owned(), for_ms: 60_000, calls: None };
+    let extend =
+        Command::Analysis(analysis::Command::Extend { release: "7".to_owned(), for_ms: 60_000, calls: None });
     world.command(&extend).unwrap();
     wait(&mut world, &child, 10);
     let undecided = judgement(&world, 8, Occasion::Last);

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use heart::children;
 use heart::release::{
     command::Command,
     ending::{Cause, Ending},
+    lifecycle,
     manager::Agents,
+    members,
     summary::Summary,
 };
 use model::{Exclusion, Outcome, StageStatus};
@@ -57,7 +60,13 @@ fn of_an_aborted_release_stays_who_aborted_it_and_why() {
     world.submit(&canary("7", "a"));
     world.take(&child);
     let (release, note) = ("7".to_owned(), Some("wrong folder".to_owned()));
-    world.command(&Command::Abort { release, note, by: Some("operator:ann".to_owned()) }).unwrap();
+    world
+        .command(&Command::Lifecycle(lifecycle::Command::Abort {
+            release,
+            note,
+            by: Some("operator:ann".to_owned()),
+        }))
+        .unwrap();
     undo(&mut world, &child, "7.undo");
     let told = ending(&world, "7");
     assert_eq!((told.cause, told.text.as_str()), (Cause::Operator, "wrong folder"));
@@ -71,7 +80,7 @@ fn of_one_aborted_without_a_note_stays_who_aborted_it() {
     world.submit(&canary("7", "a"));
     world.take(&child);
     let by = Some("operator:ann".to_owned());
-    world.command(&Command::Abort { release, note: None, by }).unwrap();
+    world.command(&Command::Lifecycle(lifecycle::Command::Abort { release, note: None, by })).unwrap();
     let told = ending(&world, "7");
     assert_eq!(told.text, "an operator aborted it");
     assert_eq!((told.by.as_deref(), told.note.as_deref()), (Some("operator:ann"), None));
@@ -95,7 +104,7 @@ fn of_a_release_with_failures_stays_a_child_that_failed_and_not_one_that_succeed
     fail(&mut world, &first);
     assert_eq!(ending(&world, "7").child.as_deref(), Some(first.as_str()));
     fail(&mut world, &second);
-    let again = Command::RetryChild { release: "7".to_owned(), child: first.clone() };
+    let again = Command::Members(members::Command::Retry { release: "7".to_owned(), child: first.clone() });
     world.command(&again).unwrap();
     rolls_out(&mut world, &first);
     rolls_out(&mut world, &third);
@@ -197,7 +206,7 @@ fn agents_below_that_are_not_proven_keep_a_roll_back_unproven() {
     assert_eq!(world.state_of("7"), "RolledBackUnproven");
     assert_eq!(world.release("7").unproven(), 2);
     assert!(world.forget(&manager).is_err(), "it may run the new version below");
-    let force = Command::Forget { child: manager, even_if_it_owes: true };
+    let force = Command::Children(children::Command::Forget { child: manager, even_if_it_owes: true });
     world.command(&force).unwrap();
     assert_eq!(world.release("7").unproven(), 0);
 }
@@ -224,6 +233,8 @@ fn who_has_not_proven_the_way_back_takes_no_part_in_later_releases_of_that_funct
 fn who_was_forgotten_owes_nothing_any_more() {
     let (mut world, [_, debtor]) = in_debt();
     world.forget(&debtor).unwrap_err();
-    world.command(&Command::Forget { child: debtor, even_if_it_owes: true }).unwrap();
+    world
+        .command(&Command::Children(children::Command::Forget { child: debtor, even_if_it_owes: true }))
+        .unwrap();
     assert_eq!(world.release("7").state.name(), "RolledBack");
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use heart::release::command::{Command, Form, Refusal};
+use heart::release::{
+    command::{Command, Form, Refusal},
+    members, rollout,
+};
 use language::render::{ROLLOUT_STAGE, UNDO_STAGE};
 use model::{ChildStatus, Outcome, StageStatus};
 
@@ -475,7 +478,7 @@ fn who_promotes_a_release_opens_all_that_is_left() {
     let (mut world, children) = world_of(4, &text);
     world.get_ready(&children[0], "One");
     assert_eq!(world.state_of("7"), "AwaitingApproval");
-    world.command(&Command::Promote { release: "7".to_owned() }).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Promote { release: "7".to_owned() })).unwrap();
     end(&mut world, &children[0], "7", "One");
     roll_out(&mut world, &children[0]);
     for child in &children[1..] {
@@ -496,16 +499,17 @@ fn a_child_that_is_skipped_is_waited_for_no_more_and_one_that_failed_may_try_aga
     world.report(&children[2], "7", summary("One", Failure)).unwrap();
     let about = |child: &String| ("7".to_owned(), child.clone());
     let (release, child) = about(&children[2]);
-    world.command(&Command::RetryChild { release, child }).unwrap();
+    world.command(&Command::Members(members::Command::Retry { release, child })).unwrap();
     let (release, child) = about(&children[1]);
-    world.command(&Command::SkipChild { release, child }).unwrap();
+    world.command(&Command::Members(members::Command::Skip { release, child })).unwrap();
     insta::assert_snapshot!(world.waits_child("7", &children[1]), @"waits for its undo 7.undo to be fetched: offered 0s ago, gives up in 30m");
     // Its test runs on by itself, and is taken back.
     assert_eq!(world.may_end(&children[1], "7", "One"), Ok(true));
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(false));
     assert_eq!(world.get_ready(&children[2], "One"), "7.r2");
     assert_eq!(world.may_end(&children[0], "7", "One"), Ok(true));
-    let gone = Command::SkipChild { release: "7".to_owned(), child: children[1].clone() };
+    let gone =
+        Command::Members(members::Command::Skip { release: "7".to_owned(), child: children[1].clone() });
     assert!(world.command(&gone).is_ok(), "said twice");
 }
 
@@ -534,8 +538,8 @@ fn who_comes_late_stays_out_unless_the_release_is_extended_and_comes_last_then()
     let (mut world, children) = world_of(2, &led("order: location_sequential, start_at: [0, 0]", 1));
     let late = world.child("late");
     assert_eq!(world.poll(&late), "");
-    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
-    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Extend { release: "7".to_owned() })).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Extend { release: "7".to_owned() })).unwrap();
     insta::assert_snapshot!(world.waits_child("7", &late), @"has its turn in location 3 of 3");
     for child in [&children[0], &children[1], &late] {
         assert_eq!(world.get_ready(child, "One"), "7");

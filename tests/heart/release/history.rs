@@ -3,6 +3,7 @@
 use heart::release::{
     advance,
     command::{Command, Refusal},
+    lifecycle,
 };
 use model::StageStatus;
 
@@ -13,7 +14,7 @@ const AREA: &str =
 
 /// Whether it is gone then.
 fn remove(world: &mut World, id: &str) -> bool {
-    world.command(&Command::RemoveRelease { release: id.to_owned() }).unwrap();
+    world.command(&Command::Lifecycle(lifecycle::Command::Remove { release: id.to_owned() })).unwrap();
     !world.state.known.contains_key(id)
 }
 
@@ -40,7 +41,7 @@ fn what_is_under_way_or_runs_anywhere_stays_and_what_nobody_runs_any_more_may_go
     assert!(remove(&mut world, "7"));
     assert!(!remove(&mut world, "8") && !remove(&mut world, "9"), "each is what a function runs");
     assert_eq!(
-        world.command(&Command::RemoveRelease { release: "7".to_owned() }),
+        world.command(&Command::Lifecycle(lifecycle::Command::Remove { release: "7".to_owned() })),
         Err(Refusal::UnknownRelease("7".to_owned()))
     );
     // The id is free, the number isn't.
@@ -60,7 +61,7 @@ fn a_release_that_left_the_history_while_it_was_read_does_not_come_back() {
     let read = Box::new(world.release("7").clone());
     released(&mut world, &child, "8", "a");
     assert!(remove(&mut world, "7"));
-    let then = Box::new(Command::Retry { release: "7".to_owned() });
+    let then = Box::new(Command::Lifecycle(lifecycle::Command::Retry { release: "7".to_owned() }));
     let late = Command::Recalled { release: read, then };
     let (changes, answer) = advance(&mut world.state, &world.calls, &late, world.now);
     assert_eq!(answer, Err(Refusal::UnknownRelease("7".to_owned())));

@@ -3,7 +3,9 @@
 use heart::release::{
     change::Change,
     command::{Command, Form, Reply},
+    lifecycle,
     manager::Agents,
+    members,
     pause::Pause,
     state::ReleaseState,
     summary::Summary,
@@ -46,7 +48,7 @@ fn led(text: &str) -> &str {
 /// Whether a stage may end, and whether the release is taken back.
 fn asks(world: &mut World, child: &str, offer: &str, stage: &str) -> (bool, bool) {
     let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
-    match world.command(&Command::EndStage { child, offer, stage }).unwrap() {
+    match world.command(&Command::Members(members::Command::EndStage { child, offer, stage })).unwrap() {
         Reply::EndStage { end, rollback, .. } => (end, rollback),
         other => panic!("{other:?}"),
     }
@@ -325,7 +327,7 @@ proptest! {
             sum
         });
         prop_assert_eq!(again, release.counts.agents);
-        let is_counted = |change: &Change| matches!(change, Change::ReleaseAborted { .. });
+        let is_counted = |change: &Change| matches!(change, Change::Lifecycle(lifecycle::Change::Aborted { .. }));
         prop_assert!(!world.changes.iter().any(is_counted));
     }
 }

@@ -8,7 +8,7 @@ use heart::{
         assignment::{Assignment, Slot},
         command::{Command, Form, Reply, Seen as _},
         deadline::{self, Missed},
-        decide,
+        decide, members,
         offer::Piece,
         state::{Counts, End, Release, ReleaseState, State},
         turn::{Turn, turn},
@@ -227,7 +227,10 @@ fn check_turn(world: &World, child: ChildKey) {
     let Turn::Offer { release, .. } = turn(state, child) else { return };
     assert!(state.release(release).is_some());
     let offer = waiting_offer(state, child).unwrap();
-    let fetch = Command::Fetch { child: record.id.as_str().to_owned(), offer: offer.clone() };
+    let fetch = Command::Members(members::Command::Fetch {
+        child: record.id.as_str().to_owned(),
+        offer: offer.clone(),
+    });
     match decide(state, &world.calls, &fetch, world.now).answer {
         Ok(Reply::Offer(found)) => {
             assert_ne!(found.form, Form::Withdrawn, "{offer} is offered and withdrawn");

@@ -1,8 +1,11 @@
 //! `partial: allow`: a child runs the functions that it can, and passes over the others.
 
-use heart::release::{
-    command::{Command, Form},
-    state::Profile,
+use heart::{
+    children::Profile,
+    release::{
+        command::{Command, Form},
+        rollout, stages,
+    },
 };
 use language::render::ROLLOUT_STAGE;
 use model::{Capabilities, ChildStatus, Exclusion, Outcome, StageStatus};
@@ -185,7 +188,7 @@ fn who_joins_later_runs_what_it_can() {
     assert_eq!(world.poll(&late), "7.4");
     let all = child(&mut world, &["nodejs", "python", "rust"]);
     assert_eq!(world.poll(&all), "7");
-    world.command(&Command::Extend { release: "7".to_owned() }).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Extend { release: "7".to_owned() })).unwrap();
     assert_eq!(world.poll(&late), "7.4");
 }
 
@@ -221,7 +224,7 @@ fn a_skipped_stage_is_passed_over_together_with_those_it_does_not_run() {
     world.submit(&three(ALLOW));
     let (offer, _) = world.take(&child);
     let (release, stage) = ("7".to_owned(), "A2".to_owned());
-    world.command(&Command::SkipStage { release, stage }).unwrap();
+    world.command(&Command::Stages(stages::Command::Skip { release, stage })).unwrap();
     world.report(&child, &offer, summary("A1", StageStatus::Completed)).unwrap();
     assert_eq!(world.poll(&child), "7.4");
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use heart::children;
 use heart::release::{
     command::{Command, Refusal},
+    lifecycle, members,
     offer::{OfferKind, OfferName},
+    rollout, stages,
     state::ReleaseState,
 };
 use language::render;
@@ -198,8 +201,12 @@ impl Run {
         self.model.check(&self.world);
         let is_taken = matches!(answer, Ok(_) | Err(Refusal::Late { .. }));
         let refused = (!is_taken).then_some(self.world.now);
-        let by_child =
-            matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
+        let by_child = matches!(
+            command,
+            Command::Members(members::Command::Fetch { .. })
+                | Command::Members(members::Command::Result { .. })
+                | Command::Members(members::Command::EndStage { .. })
+        );
         self.last = by_child.then_some(Last { command, refused });
     }
 
@@ -230,7 +237,7 @@ impl Run {
     fn report(&mut self, child: usize, stage: &str, status: StageStatus, number: u8) {
         let (id, offer) = (self.ids[child].clone(), self.offers[child].clone());
         let summaries = vec![numbered(stage, status, f64::from(number) + 5.0)];
-        self.command(Command::Result { child: id, offer, summaries });
+        self.command(Command::Members(members::Command::Result { child: id, offer, summaries }));
     }
 
     fn carry_all_out(&mut self, deeds: &[Deed]) {
@@ -259,12 +266,12 @@ impl Run {
                 if !offer.is_empty() {
                     self.earlier[*child] = std::mem::replace(&mut self.offers[*child], offer.clone());
                     let id = self.ids[*child].clone();
-                    self.command(Command::Fetch { child: id, offer });
+                    self.command(Command::Members(members::Command::Fetch { child: id, offer }));
                 }
             }
             Deed::FetchAgain(child) => {
                 let (child, offer) = (self.ids[*child].clone(), self.offers[*child].clone());
-                self.command(Command::Fetch { child, offer });
+                self.command(Command::Members(members::Command::Fetch { child, offer }));
             }
             Deed::Report { child, status, stage, number } => {
                 self.report(*child, STAGES[*stage], *status, *number);
@@ -281,58 +288,91 @@ impl Run {
                 if named(1) != named(0) {
                     summaries.push(numbered(named(1), status[1], 6.0));
                 }
-                self.command(Command::Result { child: id, offer, summaries });
+                self.command(Command::Members(members::Command::Result { child: id, offer, summaries }));
             }
             Deed::AskEnd { child, stage } => {
                 let (id, offer) = (self.ids[*child].clone(), self.offers[*child].clone());
-                self.command(Command::EndStage { child: id, offer, stage: STAGES[*stage].to_owned() });
+                self.command(Command::Members(members::Command::EndStage {
+                    child: id,
+                    offer,
+                    stage: STAGES[*stage].to_owned(),
+                }));
             }
             Deed::Submit(index) => {
                 let text = texts().swap_remove(*index);
                 self.command(submission(language::check(&text).strategy.unwrap(), &text));
             }
             Deed::Pause(index) => {
-                self.command(Command::Pause { release: release(*index), reason: String::new() });
+                self.command(Command::Lifecycle(lifecycle::Command::Pause {
+                    release: release(*index),
+                    reason: String::new(),
+                }));
             }
-            Deed::Resume(index) => self.command(Command::Resume { release: release(*index) }),
-            Deed::Approve(index) => self.command(Command::Approve { release: release(*index) }),
-            Deed::Promote(index) => self.command(Command::Promote { release: release(*index) }),
-            Deed::Extend(index) => self.command(Command::Extend { release: release(*index) }),
+            Deed::Resume(index) => {
+                self.command(Command::Lifecycle(lifecycle::Command::Resume { release: release(*index) }))
+            }
+            Deed::Approve(index) => {
+                self.command(Command::Rollout(rollout::Command::Approve { release: release(*index) }))
+            }
+            Deed::Promote(index) => {
+                self.command(Command::Rollout(rollout::Command::Promote { release: release(*index) }))
+            }
+            Deed::Extend(index) => {
+                self.command(Command::Rollout(rollout::Command::Extend { release: release(*index) }))
+            }
             Deed::SkipChild(index, child) => {
-                self.command(Command::SkipChild {
+                self.command(Command::Members(members::Command::Skip {
                     release: release(*index),
                     child: self.ids[*child].clone(),
-                });
+                }));
             }
             Deed::RetryChild(index, child) => {
-                self.command(Command::RetryChild {
+                self.command(Command::Members(members::Command::Retry {
                     release: release(*index),
                     child: self.ids[*child].clone(),
-                });
+                }));
             }
             Deed::Abort(index) => {
-                self.command(Command::Abort { release: release(*index), note: None, by: None });
+                self.command(Command::Lifecycle(lifecycle::Command::Abort {
+                    release: release(*index),
+                    note: None,
+                    by: None,
+                }));
             }
-            Deed::Retry(index) => self.command(Command::Retry { release: release(*index) }),
-            Deed::PlanAgain(index) => self.command(Command::PlanAgain { release: release(*index) }),
+            Deed::Retry(index) => {
+                self.command(Command::Lifecycle(lifecycle::Command::Retry { release: release(*index) }))
+            }
+            Deed::PlanAgain(index) => {
+                self.command(Command::Lifecycle(lifecycle::Command::PlanAgain { release: release(*index) }))
+            }
             Deed::EndStage(index, stage) => {
                 let stage = STAGES[*stage].to_owned();
-                self.command(Command::EndStageNow { release: release(*index), stage });
+                self.command(Command::Stages(stages::Command::End { release: release(*index), stage }));
             }
             Deed::SkipStage(index, stage) => {
                 // Of those that are led, the first alone: a cut of the last is a barrier that opens early on purpose.
                 let stage = STAGES.get(*stage).filter(|_| *stage < 4).copied().unwrap_or("Small").to_owned();
-                self.command(Command::SkipStage { release: release(*index), stage });
+                self.command(Command::Stages(stages::Command::Skip { release: release(*index), stage }));
             }
             Deed::Forget(child) => {
-                self.command(Command::Forget { child: self.ids[*child].clone(), even_if_it_owes: true });
+                self.command(Command::Children(children::Command::Forget {
+                    child: self.ids[*child].clone(),
+                    even_if_it_owes: true,
+                }));
             }
             Deed::Cordon(child, cordon) => {
-                self.command(Command::Cordon { child: self.ids[*child].clone(), cordon: *cordon });
+                self.command(Command::Children(children::Command::Cordon {
+                    child: self.ids[*child].clone(),
+                    cordon: *cordon,
+                }));
             }
             Deed::Label(child, edge) => {
                 let (child, key) = (self.ids[*child].clone(), "tier".to_owned());
-                self.command(Command::Label { child, key, value: edge.then(|| "edge".to_owned()) });
+                self.command(Command::Children(children::Command::Label {
+                    child,
+                    key,
+                    value: edge.then(|| "edge".to_owned()),
+                }));
             }
             Deed::Pass(seconds) => {
                 self.world.pass(Duration::from_secs(*seconds));
@@ -358,8 +398,9 @@ impl Run {
 
     /// Whether another has taken the caller's place since: then any call of it, also one made again, is a sign of life.
     fn was_replaced(&self, command: &Command) -> bool {
-        let (Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. }) =
-            command
+        let (Command::Members(members::Command::Fetch { child, .. })
+        | Command::Members(members::Command::Result { child, .. })
+        | Command::Members(members::Command::EndStage { child, .. })) = command
         else {
             return false;
         };
@@ -376,7 +417,7 @@ impl Run {
             let all = self.world.state.releases.values();
             let all: Vec<String> = all.map(|release| release.id.as_str().to_owned()).collect();
             for release in all {
-                self.command(Command::Resume { release });
+                self.command(Command::Lifecycle(lifecycle::Command::Resume { release }));
             }
             // To go on after a pause by hand may show that a limit was passed meanwhile.
             if self.world.state.releases.values().any(|r| matches!(r.state, ReleaseState::Paused { .. })) {
@@ -412,7 +453,7 @@ proptest! {
         world.child("area");
         world.submit(&canary("r0", "a"));
         for child in [child, "child-1".to_owned()] {
-            let fetch = Command::Fetch { child: child.clone(), offer: offer.clone() };
+            let fetch = Command::Members(members::Command::Fetch { child: child.clone(), offer: offer.clone() });
             let _ = world.command(&fetch);
             let _ = world.may_end(&child, &offer, &stage);
             let _ = world.report(&child, &offer, numbered(&stage, StageStatus::Completed, 1.0));

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use heart::release::{
-    change::Change,
-    command::{Command, Form},
-    ending::Cause,
-    manager::{Agents, FEATURE_RETRY},
-    state::Profile,
-    summary::Summary,
-    upstream::{Upstream, led},
+use heart::{
+    children::Profile,
+    release::{
+        change::Change,
+        command::{Command, Form},
+        ending::Cause,
+        lifecycle,
+        manager::{Agents, FEATURE_RETRY},
+        summary::Summary,
+        upstream::{self, Upstream, led},
+    },
 };
 use language::render_full;
 use model::{Outcome, StageStatus};
@@ -22,7 +25,10 @@ const AREA: &str =
 
 /// What is said to the parent anew: the agents, and for the how manyth time.
 fn said_anew(world: &World, release: &str) -> Option<(Agents, u32)> {
-    let is_said = world.changes.iter().any(|change| matches!(change, Change::Recounted { .. }));
+    let is_said = world
+        .changes
+        .iter()
+        .any(|change| matches!(change, Change::Upstream(upstream::Change::Recounted { .. })));
     let said = world.release(release).upstream.as_ref()?.said?;
     is_said.then_some((said.agents, said.recounts))
 }
@@ -38,9 +44,13 @@ fn counts(participants: u32, succeeded: u32, failed: u32) -> Agents {
 /// Submits what the parent offers.
 fn offered(world: &mut World, text: &str) {
     let checked = language::check(text).strategy.unwrap();
-    let Command::Submit { mut submission, dry_run } = submission(led(checked), text) else { unreachable!() };
+    let Command::Lifecycle(lifecycle::Command::Submit { mut submission, dry_run }) =
+        submission(led(checked), text)
+    else {
+        unreachable!()
+    };
     submission.upstream = Some(Upstream::new(submission.id.to_string()));
-    world.command(&Command::Submit { submission, dry_run }).unwrap();
+    world.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
 }
 
 fn rolls_out(world: &mut World, agent: &str) {
@@ -75,20 +85,25 @@ fn a_retry_below_is_counted_above_when_it_is_done() {
 #[test]
 fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_again() {
     let (mut world, bad) = partly_failed();
-    let again = |retries| Command::UpstreamContinue {
-        release: "21".into(),
-        offer: "21.r2".into(),
-        waves: 1,
-        retries,
-        amounts: Vec::new(),
-        turnouts: std::collections::BTreeMap::default(),
+    let again = |retries| {
+        Command::Upstream(upstream::Command::Continue {
+            release: "21".into(),
+            offer: "21.r2".into(),
+            waves: 1,
+            retries,
+            amounts: Vec::new(),
+            turnouts: std::collections::BTreeMap::default(),
+        })
     };
     world.command(&again(true)).unwrap();
     assert_eq!(world.state_of("21"), "Running");
     world.command(&again(true)).unwrap();
     assert!(world.changes.is_empty(), "said twice");
     rolls_out(&mut world, &bad);
-    let reported = world.changes.iter().filter(|change| matches!(change, Change::StageReported { .. }));
+    let reported = world
+        .changes
+        .iter()
+        .filter(|change| matches!(change, Change::Upstream(upstream::Change::StageReported { .. })));
     assert_eq!(reported.count(), 1);
     assert_eq!(world.release("21").agents(), counts(2, 2, 0));
 }

@@ -1,9 +1,12 @@
 //! Children that are not what they were: what they have begun goes on, what they have not is planned anew.
 
-use heart::release::{
-    change::Change,
-    command::{Command, Form, Refusal},
-    state::Profile,
+use heart::{
+    children::{self, Profile},
+    release::{
+        change::Change,
+        command::{Command, Form, Refusal},
+        members,
+    },
 };
 use model::{Capabilities, ChildStatus, Cordon, Exclusion, Outcome, StageStatus};
 
@@ -22,7 +25,9 @@ const AREA: &str = "area: {type: Polygon, coordinates: [[[0,0],[3,0],[3,3],[0,3]
 
 fn label(world: &mut World, child: &str, value: Option<&str>) {
     let (child, key) = (child.to_owned(), "tier".to_owned());
-    world.command(&Command::Label { child, key, value: value.map(str::to_owned) }).unwrap();
+    world
+        .command(&Command::Children(children::Command::Label { child, key, value: value.map(str::to_owned) }))
+        .unwrap();
 }
 
 fn edge(world: &mut World, area: &str) -> String {
@@ -90,7 +95,12 @@ fn who_comes_to_fit_joins_where_late_joiners_are_wanted() {
     world.submit(&aimed(&format!("{AREA}, labels: {{tier: edge}}"), "late_joiners: include"));
     assert_eq!((world.poll(&fits).as_str(), world.poll(&far).as_str()), ("7", ""));
     assert_eq!(world.poll_as(&far, HERE, None).1, "7");
-    world.command(&Command::Cordon { child: plain.clone(), cordon: Cordon::Cordoned }).unwrap();
+    world
+        .command(&Command::Children(children::Command::Cordon {
+            child: plain.clone(),
+            cordon: Cordon::Cordoned,
+        }))
+        .unwrap();
     label(&mut world, &plain, Some("edge"));
     assert_eq!(world.poll(&plain), "", "it is cordoned");
     world.cordon(&plain, Cordon::Open);
@@ -124,7 +134,7 @@ fn another_attempt_is_only_for_who_still_fits() {
         label(&mut world, child, None);
     }
     world.report(&one, "7", summary("One", StageStatus::Failure)).unwrap();
-    let alone = Command::RetryChild { release: "7".to_owned(), child: one.clone() };
+    let alone = Command::Members(members::Command::Retry { release: "7".to_owned(), child: one.clone() });
     let refused = world.command(&alone).unwrap_err();
     assert!(matches!(refused, Refusal::Unfit { why: Exclusion::Label, .. }), "{refused}");
     world.report(&two, "7", summary("One", StageStatus::Failure)).unwrap();
@@ -141,7 +151,12 @@ fn a_release_that_waits_asks_who_takes_part_when_it_starts() {
     world.submit(&canary("6", "a"));
     world.submit(&aimed("labels: {tier: edge}", "order: parallel"));
     label(&mut world, &child, None);
-    assert!(!world.changes.iter().any(|change| matches!(change, Change::Child { .. })));
+    assert!(
+        !world
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Members(members::Change::Stepped { .. })))
+    );
     world.abort("6");
     let (participants, ended) = (world.release("7").participants(), world.ended());
     assert_eq!((participants, ended.len()), (0, 2), "{ended:?}");

@@ -390,10 +390,12 @@ fn an_offer_behind_another_release_is_not_offered_yet() {
 
 #[test]
 fn a_stage_can_be_ended_for_all_who_are_in_it() {
-    use heart::release::command::Command;
+    use heart::release::{command::Command, stages};
     let (mut world, child) = world_with(&canary("7", "sieve"));
     world.take(&child);
-    world.command(&Command::EndStageNow { release: "7".into(), stage: "Canary".into() }).unwrap();
+    world
+        .command(&Command::Stages(stages::Command::End { release: "7".into(), stage: "Canary".into() }))
+        .unwrap();
     assert_eq!(world.may_end(&child, "7", "Canary"), Ok(true));
 }
 

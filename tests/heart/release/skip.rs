@@ -2,7 +2,9 @@
 
 use heart::release::{
     command::{Command, Form, Refusal},
+    members,
     offer::Piece,
+    stages,
 };
 use model::StageStatus;
 
@@ -22,7 +24,7 @@ fn led(rollout: &str) -> String {
 
 fn skip(world: &mut World, stage: &str) -> Result<(), Refusal> {
     let (release, stage) = ("7".to_owned(), stage.to_owned());
-    world.command(&Command::SkipStage { release, stage }).map(|_| ())
+    world.command(&Command::Stages(stages::Command::Skip { release, stage })).map(|_| ())
 }
 
 fn piece(world: &World, child: &str) -> Piece {
@@ -102,7 +104,7 @@ fn a_new_attempt_and_a_late_joiner_pass_over_it_too() {
         world.report(child, "7", summary("One", Failure)).unwrap();
         if child == &children[0] {
             let (release, child) = ("7".to_owned(), child.clone());
-            world.command(&Command::RetryChild { release, child }).unwrap();
+            world.command(&Command::Members(members::Command::Retry { release, child })).unwrap();
         }
     }
     assert_eq!(world.poll(&children[0]), "7.r2.2");

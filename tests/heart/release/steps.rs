@@ -3,11 +3,15 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use heart::release::{
-    advance,
-    command::{Command, Poll, Reply, Seen},
-    settings::Settings,
-    state::{Profile, State},
+use heart::{
+    children::{self, Poll, Profile},
+    release::{
+        advance,
+        command::{Command, Reply, Seen},
+        members,
+        settings::Settings,
+        state::State,
+    },
 };
 use model::{ChildId, ChildKind, StageStatus, steps};
 
@@ -81,7 +85,7 @@ impl Fleet {
             agents: 0,
             profile: None,
         };
-        match self.call(&Command::Poll(poll)) {
+        match self.call(&Command::Children(children::Command::Poll(poll))) {
             Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer),
             other => panic!("{other:?}"),
         }
@@ -99,7 +103,7 @@ impl Fleet {
             agents: 10,
             profile: Some(profile),
         };
-        match self.call(&Command::Poll(poll)) {
+        match self.call(&Command::Children(children::Command::Poll(poll))) {
             Reply::Polled { child, .. } => child.as_str().to_owned(),
             other => panic!("{other:?}"),
         }
@@ -132,12 +136,20 @@ impl Fleet {
     /// Downloads, asks, waits and reports.
     fn take_part(&mut self, child: &str, offer: &str) {
         let (owned, of) = (|| child.to_owned(), offer.to_owned());
-        self.call(&Command::Fetch { child: owned(), offer: of.clone() });
-        self.call(&Command::EndStage { child: owned(), offer: of.clone(), stage: "Canary".to_owned() });
+        self.call(&Command::Members(members::Command::Fetch { child: owned(), offer: of.clone() }));
+        self.call(&Command::Members(members::Command::EndStage {
+            child: owned(),
+            offer: of.clone(),
+            stage: "Canary".to_owned(),
+        }));
         let summaries = vec![summary("Canary", StageStatus::SuccessWaiting)];
-        self.call(&Command::Result { child: owned(), offer: of.clone(), summaries });
+        self.call(&Command::Members(members::Command::Result {
+            child: owned(),
+            offer: of.clone(),
+            summaries,
+        }));
         let summaries = vec![summary("Canary", StageStatus::Failure)];
-        self.call(&Command::Result { child: owned(), offer: of, summaries });
+        self.call(&Command::Members(members::Command::Result { child: owned(), offer: of, summaries }));
     }
 
     fn check(&self, what: &str, children: usize) {
@@ -167,8 +179,14 @@ fn what_a_call_costs_does_not_grow_with_children_of_equal_area() {
             fleet.pass(Duration::from_secs(3));
             fleet.register(50, |_| "everywhere".to_owned());
         }
-        fleet.prepare(&Command::Forget { child: ids[0].clone(), even_if_it_owes: true });
-        fleet.call(&Command::Forget { child: ids[children - 1].clone(), even_if_it_owes: true });
+        fleet.prepare(&Command::Children(children::Command::Forget {
+            child: ids[0].clone(),
+            even_if_it_owes: true,
+        }));
+        fleet.call(&Command::Children(children::Command::Forget {
+            child: ids[children - 1].clone(),
+            even_if_it_owes: true,
+        }));
         fleet.check("equal areas", children);
     }
 }
@@ -181,7 +199,10 @@ fn nor_with_the_children_of_a_release() {
         fleet.submit("7", "a");
         // All have downloaded it, and their deadlines lie close together.
         for (at, id) in ids.iter().enumerate() {
-            fleet.call(&Command::Fetch { child: id.clone(), offer: "7".to_owned() });
+            fleet.call(&Command::Members(members::Command::Fetch {
+                child: id.clone(),
+                offer: "7".to_owned(),
+            }));
             fleet.now.served_ms += u64::from(at % 10 == 0);
         }
         fleet.heard.gone_before = Some(ChildKey(children as u32 / 2));
@@ -205,9 +226,16 @@ fn nor_with_the_managers_in_a_release() {
         fleet.prepare(&submission(language::check(&text).strategy.unwrap(), &text));
         for id in ids.iter().take(50) {
             fleet.poll_as_manager(Some(id));
-            fleet.call(&Command::Fetch { child: id.clone(), offer: "7".to_owned() });
+            fleet.call(&Command::Members(members::Command::Fetch {
+                child: id.clone(),
+                offer: "7".to_owned(),
+            }));
             let summaries = vec![summary("Canary", StageStatus::SuccessWaiting)];
-            fleet.call(&Command::Result { child: id.clone(), offer: "7".to_owned(), summaries });
+            fleet.call(&Command::Members(members::Command::Result {
+                child: id.clone(),
+                offer: "7".to_owned(),
+                summaries,
+            }));
         }
         fleet.check("managers", managers);
     }
@@ -221,7 +249,7 @@ fn nor_with_others_when_one_child_has_a_part_in_all_releases() {
         let ids = fleet.register(children, |at| format!("area {at}"));
         for id in &ids[1..] {
             let (child, cordon) = (id.clone(), model::Cordon::Cordoned);
-            fleet.call(&Command::Cordon { child, cordon });
+            fleet.call(&Command::Children(children::Command::Cordon { child, cordon }));
         }
         for release in 0..RELEASES {
             fleet.submit(&format!("r{release}"), &format!("f{release}"));
@@ -244,7 +272,7 @@ fn nor_with_releases_of_others() {
         let ids = fleet.register(2 * releases, |at| format!("area {at}"));
         for (at, id) in ids.iter().enumerate() {
             let (child, key, value) = (id.clone(), "pair".to_owned(), Some(format!("p{}", at / 2)));
-            fleet.prepare(&Command::Label { child, key, value });
+            fleet.prepare(&Command::Children(children::Command::Label { child, key, value }));
         }
         for release in 0..releases {
             let text = canary(&format!("r{release}"), &format!("f{release}"));
@@ -359,7 +387,7 @@ fn apart(releases: usize, children: usize) -> Fleet {
     let ids = fleet.register(releases * children, |at| format!("area {at}"));
     for (at, id) in ids.iter().enumerate() {
         let (child, key, value) = (id.clone(), "place".to_owned(), Some(format!("p{}", at / children)));
-        fleet.prepare(&Command::Label { child, key, value });
+        fleet.prepare(&Command::Children(children::Command::Label { child, key, value }));
     }
     for at in 0..releases {
         let text = canary(&format!("r{at}"), &format!("f{at}"));

@@ -2,10 +2,14 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use heart::release::{
-    change::Change,
-    command::{Command, Form, Refusal},
-    state::Counts,
+use heart::{
+    children,
+    release::{
+        change::Change,
+        command::{Command, Form, Refusal},
+        members,
+        state::Counts,
+    },
 };
 use language::render::UNDO_STAGE;
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
@@ -442,10 +446,12 @@ fn ids_that_callers_bring_along_are_forgotten_unless_they_take_part() {
 fn who_brought_an_id_along_is_forgotten_also_when_an_operator_has_said_something_of_it_and_took_it_back() {
     let mut world = World::new();
     world.poll_as("x1", "north", None);
-    let label = |value: Option<&str>| Command::Label {
-        child: "x1".to_owned(),
-        key: "tier".to_owned(),
-        value: value.map(str::to_owned),
+    let label = |value: Option<&str>| {
+        Command::Children(children::Command::Label {
+            child: "x1".to_owned(),
+            key: "tier".to_owned(),
+            value: value.map(str::to_owned),
+        })
     };
     world.command(&label(Some("edge"))).unwrap();
     world.pass(10 * MINUTE);
@@ -463,7 +469,7 @@ fn one_address_brings_only_so_many_ids_along_that_take_part_in_nothing() {
         world.poll_as(id, "north", None);
     }
     let bring = |world: &mut World, id: &str| {
-        let poll = heart::release::command::Poll {
+        let poll = children::Poll {
             child: Some(model::ChildId::parse(id).unwrap()),
             fresh: model::ChildId::parse("unused").unwrap(),
             area: Some("north".into()),
@@ -471,7 +477,7 @@ fn one_address_brings_only_so_many_ids_along_that_take_part_in_nothing() {
             agents: 0,
             profile: None,
         };
-        world.command(&Command::Poll(poll)).map(|_| ())
+        world.command(&Command::Children(children::Command::Poll(poll))).map(|_| ())
     };
     assert!(matches!(bring(&mut world, "x4"), Err(Refusal::TooManyAdopted { limit: 3 })));
     assert_eq!(bring(&mut world, "x3"), Ok(()), "it is known");
@@ -497,10 +503,13 @@ fn nothing_is_stored_of_looks_that_find_nobody() {
     let (one, other) = (world.child("north"), world.child("north"));
     for _ in 0..100 {
         world.pass(3 * SECOND);
-        let stored = world
-            .changes
-            .iter()
-            .find(|change| !matches!(change, Change::ChildrenSeen { .. } | Change::DeadlinesSeen { .. }));
+        let stored = world.changes.iter().find(|change| {
+            !matches!(
+                change,
+                Change::Children(children::Change::Seen { .. })
+                    | Change::Members(members::Change::DeadlinesSeen { .. })
+            )
+        });
         assert_eq!(stored, None);
         world.poll(&one);
         world.poll(&other);
@@ -520,7 +529,9 @@ fn who_takes_back_what_one_left_and_begins_for_another_does_both() {
         world.poll(&busy);
     }
     let newcomer = world.child("north");
-    world.command(&Command::Forget { child: busy, even_if_it_owes: true }).unwrap();
+    world
+        .command(&Command::Children(children::Command::Forget { child: busy, even_if_it_owes: true }))
+        .unwrap();
     assert_eq!(world.poll(&newcomer), "r.undo");
     poll_for(&mut world, MINUTE, &[&newcomer]);
     let key = world.state.children.key(&idle).unwrap();

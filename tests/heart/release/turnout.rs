@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use heart::{
+    children::Profile,
     plan::Turnout,
     release::{
         change::Change,
         command::{Command, Refusal},
+        lifecycle,
         manager::Agents,
-        state::{Profile, ReleaseState},
+        members, rollout,
+        state::ReleaseState,
         summary::Summary,
         turnout::Told,
         upstream::{Upstream, led as led_by},
@@ -254,7 +257,7 @@ fn who_was_taken_out_did_not_take_part_and_has_another_attempt() {
     let children = fleet(&mut world, 1);
     world.submit(&led("order: parallel"));
     let (release, child) = ("7".to_owned(), children[0].clone());
-    world.command(&Command::SkipChild { release, child }).unwrap();
+    world.command(&Command::Members(members::Command::Skip { release, child })).unwrap();
     assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
     world.plan_again("7");
     assert_eq!(world.poll(&children[0]), "7.r2");
@@ -277,7 +280,7 @@ fn tell(world: &mut World, said: &[(&str, u32, u32)]) {
         (world.state.children.key(id).unwrap(), Turnout { live: *live, silent: *silent })
     });
     let told = Told { release: key, until, turnouts: turnouts.collect::<BTreeMap<_, _>>() };
-    world.command(&Command::Turnout(Box::new(told))).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Turnout(Box::new(told)))).unwrap();
 }
 
 fn quotas(world: &World, manager: &str) -> Vec<(u32, u32)> {
@@ -342,11 +345,13 @@ fn managers_below_take_the_release_s_word_for_how_long_is_silent() {
     let mut below = World::new();
     let agents = fleet(&mut below, 4);
     live(&mut below, &agents[2..], 2 * MINUTE);
-    let Command::Submit { mut submission, dry_run } = submission(led_by(strategy), &text) else {
+    let Command::Lifecycle(lifecycle::Command::Submit { mut submission, dry_run }) =
+        submission(led_by(strategy), &text)
+    else {
         unreachable!()
     };
     submission.upstream = Some(Upstream::new("7".to_owned()));
-    below.command(&Command::Submit { submission, dry_run }).unwrap();
+    below.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
     assert_eq!(below.release("7").left_out, 0, "two minutes are not five");
     assert_eq!(offered(&mut below, &agents).len(), 3);
 
@@ -422,7 +427,7 @@ fn an_answer_that_is_late_or_of_another_asking_changes_nothing() {
         until: 1,
         turnouts: BTreeMap::from([(world.state.children.key(&one).unwrap(), Turnout::default())]),
     };
-    world.command(&Command::Turnout(Box::new(told))).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Turnout(Box::new(told)))).unwrap();
     assert_eq!(world.changes, Vec::<Change>::new());
     assert_eq!(world.state_of("7"), "Planned");
 }

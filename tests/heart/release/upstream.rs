@@ -6,8 +6,9 @@ use heart::release::{
     change::Change,
     command::{Command, Refusal, Reply},
     ending::Cause,
+    lifecycle, rollout, stages,
     summary::{Histogram, Reported, Summary, Times},
-    upstream::{Upstream, aggregate, led},
+    upstream::{self, Upstream, aggregate, led},
 };
 use model::StageStatus;
 use proptest::prelude::*;
@@ -19,26 +20,30 @@ const AREA: &str =
 
 /// Submits what the parent offers.
 fn offered(world: &mut World, text: &str) {
-    let Command::Submit { mut submission, dry_run } =
+    let Command::Lifecycle(lifecycle::Command::Submit { mut submission, dry_run }) =
         submission(led(language::check(text).strategy.unwrap()), text)
     else {
         unreachable!()
     };
     submission.upstream = Some(Upstream::new(format!("{}-above", submission.id)));
-    world.command(&Command::Submit { submission, dry_run }).unwrap();
+    world.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
 }
 
 /// The results that the last command sent up: `0 Completed`.
 fn reported(world: &World) -> Vec<String> {
     let said = world.changes.iter().filter_map(|change| match change {
-        Change::StageReported { stage, status, .. } => Some(format!("{stage} {status}")),
+        Change::Upstream(upstream::Change::StageReported { stage, status, .. }) => {
+            Some(format!("{stage} {status}"))
+        }
         _ => None,
     });
     said.collect()
 }
 
 fn signal(world: &mut World, release: &str, stage: u8, undo: bool) {
-    world.command(&Command::UpstreamEnd { release: release.to_owned(), stage, undo }).unwrap();
+    world
+        .command(&Command::Upstream(upstream::Command::End { release: release.to_owned(), stage, undo }))
+        .unwrap();
 }
 
 /// Two children; each polled twice.
@@ -184,7 +189,7 @@ fn the_parent_takes_it_back_with_the_signal() {
 /// The parent's order `offer` to take a release back; whether it will hear when that is done.
 fn undo(world: &mut World, release: &str, offer: &str) -> bool {
     let (release, offer) = (release.to_owned(), offer.to_owned());
-    match world.command(&Command::UpstreamUndo { release, offer }).unwrap() {
+    match world.command(&Command::Upstream(upstream::Command::Undo { release, offer })).unwrap() {
         Reply::TakenBack { is_under_way, .. } => is_under_way,
         other => panic!("{other:?}"),
     }
@@ -193,7 +198,7 @@ fn undo(world: &mut World, release: &str, offer: &str) -> bool {
 /// The orders to take something back that the last command answered.
 fn undone(world: &World) -> Vec<&str> {
     let said = world.changes.iter().filter_map(|change| match change {
-        Change::UndoReported { offer, .. } => Some(offer.as_str()),
+        Change::Upstream(upstream::Change::UndoReported { offer, .. }) => Some(offer.as_str()),
         _ => None,
     });
     said.collect()
@@ -202,13 +207,13 @@ fn undone(world: &World) -> Vec<&str> {
 /// Submits what the parent offers in the full language.
 fn offered_from_above(world: &mut World, text: &str) {
     let checked = language::check_from_above(text.as_bytes());
-    let Command::Submit { mut submission, dry_run } =
+    let Command::Lifecycle(lifecycle::Command::Submit { mut submission, dry_run }) =
         submission(led(checked.strategy.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))), text)
     else {
         unreachable!()
     };
     submission.upstream = Some(Upstream::new(format!("{}-above", submission.id)));
-    world.command(&Command::Submit { submission, dry_run }).unwrap();
+    world.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
 }
 
 /// A child goes through the canary and the roll-out.
@@ -248,14 +253,14 @@ fn a_release_that_is_over_is_taken_back_when_the_parent_orders_it() {
 /// The parent goes on with its waves as it counted them before.
 fn go_on(offer: &str, waves: u32) -> Command {
     let (amounts, turnouts) = (Vec::new(), std::collections::BTreeMap::new());
-    Command::UpstreamContinue {
+    Command::Upstream(upstream::Command::Continue {
         release: "w".into(),
         offer: offer.into(),
         waves,
         retries: false,
         amounts,
         turnouts,
-    }
+    })
 }
 
 #[test]
@@ -291,7 +296,7 @@ fn refused(world: &mut World, command: &Command) -> String {
 }
 
 fn hold(world: &mut World, release: &str, hold: bool) {
-    world.command(&Command::UpstreamHold { release: release.to_owned(), hold }).unwrap();
+    world.command(&Command::Upstream(upstream::Command::Hold { release: release.to_owned(), hold })).unwrap();
 }
 
 #[test]
@@ -318,7 +323,7 @@ fn a_barrier_that_the_parent_holds_is_opened_by_no_promotion_below() {
     let mut world = World::new();
     let children = pair(&mut world);
     offered(&mut world, &two_stage("p", "a"));
-    let promote = Command::Promote { release: "p".into() };
+    let promote = Command::Rollout(rollout::Command::Promote { release: "p".into() });
     insta::assert_snapshot!(refused(&mut world, &promote), @"release p came from the manager above, which decides on stage Second: do it there");
     let offers = children.each_ref().map(|child| world.get_ready(child, "First"));
     insta::assert_snapshot!(refused(&mut world, &promote), @"release p came from the manager above, which decides on stage Second: do it there");
@@ -338,12 +343,12 @@ fn locations_below_are_promoted_as_far_as_the_barrier_that_the_parent_holds() {
     let block = "rollout: {order: location_sequential, start_at: [13.0, 52.0]}\n";
     offered_from_above(&mut world, &(two_stage("l", "a") + block));
     assert_eq!(world.poll(&children[1]), "", "its turn comes later");
-    world.command(&Command::Promote { release: "l".into() }).unwrap();
+    world.command(&Command::Rollout(rollout::Command::Promote { release: "l".into() })).unwrap();
     let offers = children.each_ref().map(|child| world.get_ready(child, "First"));
     for (child, offer) in children.iter().zip(&offers) {
         assert!(!world.may_end(child, offer, "First").unwrap(), "the barrier is the parent's");
     }
-    refused(&mut world, &Command::Promote { release: "l".into() });
+    refused(&mut world, &Command::Rollout(rollout::Command::Promote { release: "l".into() }));
 }
 
 #[test]
@@ -354,10 +359,10 @@ fn what_the_parent_plans_is_skipped_ended_and_extended_above_only() {
     offered_from_above(&mut world, &(two_stage("s", "a") + block));
     world.get_ready(&children[0], "First");
     let said = [
-        Command::SkipStage { release: "s".into(), stage: "Second".into() },
-        Command::EndStageNow { release: "s".into(), stage: "First".into() },
-        Command::Extend { release: "s".into() },
-        Command::Promote { release: "s".into() },
+        Command::Stages(stages::Command::Skip { release: "s".into(), stage: "Second".into() }),
+        Command::Stages(stages::Command::End { release: "s".into(), stage: "First".into() }),
+        Command::Rollout(rollout::Command::Extend { release: "s".into() }),
+        Command::Rollout(rollout::Command::Promote { release: "s".into() }),
     ]
     .map(|command| refused(&mut world, &command));
     insta::assert_snapshot!(said.join("\n"), @"
@@ -366,7 +371,7 @@ fn what_the_parent_plans_is_skipped_ended_and_extended_above_only() {
     release s came from the manager above, which decides on who has a turn in which wave: do it there
     release s came from the manager above, which decides on stage Second: do it there
     ");
-    let skip = Command::UpstreamSkip { release: "s".into(), stage: "Second".into() };
+    let skip = Command::Upstream(upstream::Command::Skip { release: "s".into(), stage: "Second".into() });
     world.command(&skip).unwrap();
     assert_eq!(world.release("s").skipped_names(), ["Second"]);
 }
@@ -377,7 +382,7 @@ fn what_the_parent_paused_is_resumed_by_nobody_here_and_by_whom_it_was_paused() 
     let children = pair(&mut world);
     offered(&mut world, &(canary("h", "a").replace("WaitForSignal", "A/B")));
     let offer = world.get_ready(&children[0], "Canary");
-    let resume = Command::Resume { release: "h".into() };
+    let resume = Command::Lifecycle(lifecycle::Command::Resume { release: "h".into() });
 
     hold(&mut world, "h", true);
     insta::assert_snapshot!(refused(&mut world, &resume), @"release h came from the manager above, which decides on the pause: do it there");
@@ -401,8 +406,11 @@ fn what_somebody_here_paused_in_the_words_of_the_parent_is_theirs_to_resume() {
     let children = pair(&mut world);
     offered(&mut world, &(canary("h", "a").replace("WaitForSignal", "A/B")));
     world.get_ready(&children[0], "Canary");
-    let pause = Command::Pause { release: "h".into(), reason: "the manager above paused it".to_owned() };
-    let resume = Command::Resume { release: "h".into() };
+    let pause = Command::Lifecycle(lifecycle::Command::Pause {
+        release: "h".into(),
+        reason: "the manager above paused it".to_owned(),
+    });
+    let resume = Command::Lifecycle(lifecycle::Command::Resume { release: "h".into() });
 
     world.command(&pause).unwrap();
     insta::assert_snapshot!(world.waits("h"), @"is paused (the manager above paused it): resume or abort it");
@@ -440,7 +448,7 @@ fn a_part_that_the_parent_will_not_hear_of_is_taken_back() {
     world.submit(&canary("next", "a"));
     world.take(&children[0]);
     let why = "the manager above refuses to hear of it (409: no)".to_owned();
-    world.command(&Command::UpstreamDisowned { release: "d".into(), why }).unwrap();
+    world.command(&Command::Upstream(upstream::Command::Disowned { release: "d".into(), why })).unwrap();
     let (offer, _) = world.take(&children[0]);
     world.report(&children[0], &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
     assert!(world.ended().contains(&"RolledBack, 0 unconfirmed".to_owned()), "{:?}", world.ended());
@@ -455,7 +463,7 @@ fn a_stage_before_a_barrier_is_not_ended_by_hand_where_managers_would_lead_their
     world.submit(&(two_stage("g", "a") + "rollout: {order: global_incremental, soak: 10m}\n"));
     let offer = world.poll(&manager);
     world.fetch(&manager, &offer).unwrap();
-    let end = Command::EndStageNow { release: "g".into(), stage: "First".into() };
+    let end = Command::Stages(stages::Command::End { release: "g".into(), stage: "First".into() });
     assert!(matches!(world.command(&end), Err(Refusal::WrongState { .. })));
     assert!(!world.may_end(&manager, &offer, "First").unwrap());
 }

@@ -8,16 +8,22 @@ use std::{
 
 pub use crate::releases::{AB, WAIT, numbered, strategy_text, submission, summary};
 
-use heart::release::{
-    advance,
-    assignment::{Assignment, Led},
-    change::Change,
-    command::{Command, Form, Offer, Poll, Refusal, Reply, Seen},
-    offer::Piece,
-    settings::Settings,
-    state::{Profile, Release, State},
-    summary::{Histogram, Reported, Summary},
-    waits::{self, Look},
+use heart::{
+    children::{self, Poll, Profile},
+    release::{
+        advance,
+        assignment::{Assignment, Led},
+        change::Change,
+        command::{Command, Form, Offer, Refusal, Reply, Seen},
+        lifecycle, members,
+        offer::Piece,
+        rollout,
+        settings::Settings,
+        stages,
+        state::{Release, State},
+        summary::{Histogram, Reported, Summary},
+        waits::{self, Look},
+    },
 };
 use language::{Action, Strategy, render::ROLLOUT_STAGE};
 use model::{ChildId, ChildKey, ChildKind, Cordon, Now, ReleaseKey, StageStatus};
@@ -79,8 +85,9 @@ impl World {
     }
 
     pub fn command(&mut self, command: &Command) -> Result<Reply, Refusal> {
-        if let Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. } =
-            command
+        if let Command::Members(members::Command::Fetch { child, .. })
+        | Command::Members(members::Command::Result { child, .. })
+        | Command::Members(members::Command::EndStage { child, .. }) = command
             && let Some(key) = self.state.children.key(child)
         {
             self.calls.0.insert(key, self.now.served_ms);
@@ -137,7 +144,9 @@ impl World {
     /// What a child runs of a function, as far as is known: `new of 7`.
     pub fn runs(&self, child: &str, function: &str) -> String {
         let key = self.state.children.key(child).unwrap();
-        let Some(found) = self.state.deployment(key, function) else { return "unheard of".to_owned() };
+        let Some(found) = self.state.deployment(key, function) else {
+            return "unheard of".to_owned();
+        };
         let release = self.state.known.iter().find(|(_, known)| known.key == found.release).unwrap().0;
         format!("{} of {release}", found.variant.name())
     }
@@ -173,7 +182,7 @@ impl World {
             agents,
             profile,
         };
-        match self.command(&Command::Poll(poll)).unwrap() {
+        match self.command(&Command::Children(children::Command::Poll(poll))).unwrap() {
             Reply::Polled { child, offer, .. } => (child.as_str().to_owned(), offer.unwrap_or_default()),
             other => panic!("{other:?}"),
         }
@@ -209,7 +218,7 @@ impl World {
 
     /// Takes in who came since a release began.
     pub fn extend(&mut self, release: &str) {
-        self.command(&Command::Extend { release: release.to_owned() }).unwrap();
+        self.command(&Command::Rollout(rollout::Command::Extend { release: release.to_owned() })).unwrap();
     }
 
     /// A manager with so many agents, that has polled twice.
@@ -237,7 +246,8 @@ impl World {
     }
 
     pub fn fetch(&mut self, child: &str, offer: &str) -> Result<Offer, Refusal> {
-        let command = Command::Fetch { child: child.to_owned(), offer: offer.to_owned() };
+        let command =
+            Command::Members(members::Command::Fetch { child: child.to_owned(), offer: offer.to_owned() });
         let was_fetched = self.is_old && self.has_fetched(child, offer);
         let answer = self.command(&command)?;
         if self.is_old && !was_fetched && self.has_fetched(child, offer) {
@@ -305,13 +315,17 @@ impl World {
     }
 
     pub fn reports(&mut self, child: &str, offer: &str, summaries: Vec<Summary>) -> Result<(), Refusal> {
-        let command = Command::Result { child: child.to_owned(), offer: offer.to_owned(), summaries };
+        let command = Command::Members(members::Command::Result {
+            child: child.to_owned(),
+            offer: offer.to_owned(),
+            summaries,
+        });
         self.command(&command).map(|_| ())
     }
 
     pub fn may_end(&mut self, child: &str, offer: &str, stage: &str) -> Result<bool, Refusal> {
         let (child, offer, stage) = (child.to_owned(), offer.to_owned(), stage.to_owned());
-        match self.command(&Command::EndStage { child, offer, stage })? {
+        match self.command(&Command::Members(members::Command::EndStage { child, offer, stage }))? {
             Reply::EndStage { end, .. } => Ok(end),
             other => panic!("{other:?}"),
         }
@@ -319,42 +333,49 @@ impl World {
 
     pub fn pause(&mut self, release: &str) {
         let (release, reason) = (release.to_owned(), "looking".to_owned());
-        self.command(&Command::Pause { release, reason }).unwrap();
+        self.command(&Command::Lifecycle(lifecycle::Command::Pause { release, reason })).unwrap();
     }
 
     pub fn resume(&mut self, release: &str) {
-        self.command(&Command::Resume { release: release.to_owned() }).unwrap();
+        self.command(&Command::Lifecycle(lifecycle::Command::Resume { release: release.to_owned() }))
+            .unwrap();
     }
 
     pub fn approve(&mut self, release: &str) -> Result<(), Refusal> {
-        self.command(&Command::Approve { release: release.to_owned() }).map(|_| ())
+        self.command(&Command::Rollout(rollout::Command::Approve { release: release.to_owned() })).map(|_| ())
     }
 
     pub fn abort(&mut self, release: &str) {
         let (release, note) = (release.to_owned(), Some("bad".to_owned()));
-        self.command(&Command::Abort { release, note, by: None }).unwrap();
+        self.command(&Command::Lifecycle(lifecycle::Command::Abort { release, note, by: None })).unwrap();
     }
 
     pub fn retry(&mut self, release: &str) -> Result<(), Refusal> {
-        self.command(&Command::Retry { release: release.to_owned() }).map(|_| ())
+        self.command(&Command::Lifecycle(lifecycle::Command::Retry { release: release.to_owned() }))
+            .map(|_| ())
     }
 
     /// One in which nobody could take part is submitted once more.
     pub fn plan_again(&mut self, release: &str) {
-        self.command(&Command::PlanAgain { release: release.to_owned() }).unwrap();
+        self.command(&Command::Lifecycle(lifecycle::Command::PlanAgain { release: release.to_owned() }))
+            .unwrap();
     }
 
     pub fn end_now(&mut self, release: &str, stage: &str) -> Result<(), Refusal> {
         let (release, stage) = (release.to_owned(), stage.to_owned());
-        self.command(&Command::EndStageNow { release, stage }).map(|_| ())
+        self.command(&Command::Stages(stages::Command::End { release, stage })).map(|_| ())
     }
 
     pub fn forget(&mut self, child: &str) -> Result<Reply, Refusal> {
-        self.command(&Command::Forget { child: child.to_owned(), even_if_it_owes: false })
+        self.command(&Command::Children(children::Command::Forget {
+            child: child.to_owned(),
+            even_if_it_owes: false,
+        }))
     }
 
     pub fn cordon(&mut self, child: &str, cordon: Cordon) {
-        self.command(&Command::Cordon { child: child.to_owned(), cordon }).unwrap();
+        self.command(&Command::Children(children::Command::Cordon { child: child.to_owned(), cordon }))
+            .unwrap();
     }
 
     /// The child runs the stage of this name, of the offer that waits for it, until it is ready to end it.
@@ -393,7 +414,7 @@ impl World {
         self.changes
             .iter()
             .filter_map(|change| match change {
-                Change::ReleaseEnded { end, unconfirmed, .. } => {
+                Change::Lifecycle(lifecycle::Change::Ended { end, unconfirmed, .. }) => {
                     Some(format!("{end:?}, {unconfirmed} unconfirmed"))
                 }
                 _ => None,

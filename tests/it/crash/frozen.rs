@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use heart::release::{
-    advance,
-    change::{Submitted, Variant},
-    command::{Command, Poll, Refusal, Reply, Seen},
-    settings::Settings,
-    state::State,
-    summary::{Summary, Times},
+use heart::{
+    children::{self, Poll, Variant},
+    release::{
+        advance,
+        command::{Command, Refusal, Reply, Seen},
+        lifecycle::{self, Submitted},
+        members,
+        settings::Settings,
+        state::State,
+        summary::{Summary, Times},
+    },
 };
 use model::{ChildId, ChildKey, Now, ReleaseId, StageStatus};
 
@@ -48,7 +52,7 @@ impl Story {
         let id = ChildId::parse(CHILD).unwrap();
         let poll =
             Poll { child: Some(id.clone()), fresh: id, area: None, address: None, agents: 0, profile: None };
-        match self.ask(&Command::Poll(poll)).unwrap() {
+        match self.ask(&Command::Children(children::Command::Poll(poll))).unwrap() {
             Reply::Polled { offer, .. } => offer.unwrap_or_default(),
             other => panic!("{other:?}"),
         }
@@ -62,12 +66,13 @@ impl Story {
         let (digest, archive, upstream) = ([1; 32], [2; 32], None);
         let submission =
             Box::new(Submitted { id, strategy, text, digest, archive, upstream, deferred: false });
-        self.ask(&Command::Submit { submission, dry_run: false }).unwrap();
+        self.ask(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run: false })).unwrap();
     }
 
     fn fetch(&mut self, offer: &str) {
         assert_eq!(self.poll(), offer);
-        self.ask(&Command::Fetch { child: CHILD.into(), offer: offer.into() }).unwrap();
+        self.ask(&Command::Members(members::Command::Fetch { child: CHILD.into(), offer: offer.into() }))
+            .unwrap();
     }
 
     fn report(&mut self, offer: &str, stage: &str, status: StageStatus) -> Result<Reply, Refusal> {
@@ -96,7 +101,11 @@ impl Story {
             recount: None,
             strata: Vec::new(),
         };
-        self.ask(&Command::Result { child: CHILD.into(), offer: offer.into(), summaries: vec![summary] })
+        self.ask(&Command::Members(members::Command::Result {
+            child: CHILD.into(),
+            offer: offer.into(),
+            summaries: vec![summary],
+        }))
     }
 
     /// Fetches an offer and ends its only stage.

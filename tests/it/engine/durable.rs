@@ -7,10 +7,14 @@ use choirmaster::{
     app::{Manager, Options},
 };
 use engine::{By, audit::Actor};
-use heart::release::{
-    change::Submitted,
-    command::{Command, Reply},
-    state::Release,
+use heart::{
+    children,
+    release::{
+        command::{Command, Reply},
+        lifecycle::{self, Submitted},
+        rollout,
+        state::Release,
+    },
 };
 use http::context::PATIENCE;
 use language::functions;
@@ -153,7 +157,7 @@ async fn waves_barriers_and_approvals_are_after_a_restart_as_they_were() {
     }
     submit(&manager, &text).await;
     let by = || By { actor: Actor::Operator("test".to_owned()), note: None };
-    let approve = || Command::Approve { release: "canary".to_owned() };
+    let approve = || Command::Rollout(rollout::Command::Approve { release: "canary".to_owned() });
     // One fails, the next goes on to its roll-out; the last two have not had their turn.
     for (place, child) in children[..2].iter().enumerate() {
         assert_eq!(poll(&manager, child).await.1, "canary");
@@ -167,7 +171,7 @@ async fn waves_barriers_and_approvals_are_after_a_restart_as_they_were() {
         assert_eq!(before, releases(&manager).await);
         if place == 0 {
             // Nobody has proven the first wave: somebody has to say that it goes on all the same.
-            let resume = Command::Resume { release: "canary".to_owned() };
+            let resume = Command::Lifecycle(lifecycle::Command::Resume { release: "canary".to_owned() });
             manager.engine.call(resume, by(), PATIENCE).await.unwrap();
         }
     }
@@ -190,7 +194,7 @@ async fn the_number_of_a_child_that_was_forgotten_is_not_given_again() {
     let forgotten = poll(&manager, "").await.0;
     let key = manager.engine.view().children.get(&forgotten).unwrap().key;
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };
-    let forget = Command::Forget { child: forgotten, even_if_it_owes: true };
+    let forget = Command::Children(children::Command::Forget { child: forgotten, even_if_it_owes: true });
     manager.engine.call(forget, by, PATIENCE).await.unwrap();
     manager.stop().await.unwrap();
     let manager = start(folder.path()).await;

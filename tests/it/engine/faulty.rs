@@ -4,7 +4,7 @@ use std::{fmt, path::Path, time::Duration};
 
 use engine::{Started, TaskSettings};
 use futures_util::future::{BoxFuture, ready};
-use heart::release::{command::Poll, settings::Settings};
+use heart::{children::Poll, release::settings::Settings};
 use model::ChildId;
 use store::{
     Loader, Pruning, StoreError, Writer,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use engine::{By, EngineError};
 use futures_util::future::join_all;
-use heart::release::{
-    command::{Command, Poll, Reply},
-    state::Profile,
+use heart::{
+    children::{self, Poll, Profile},
+    release::command::{Command, Reply},
 };
 use store::{StoreError, rows::Batch};
 
@@ -23,7 +23,7 @@ fn is_poisoned(batch: &Batch) -> bool {
 
 fn poll(id: &str, name: &str) -> Command {
     let profile = Profile { name: Some(name.to_owned()), ..Profile::default() };
-    Command::Poll(Poll { profile: Some(profile), ..first_poll(id) })
+    Command::Children(children::Command::Poll(Poll { profile: Some(profile), ..first_poll(id) }))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

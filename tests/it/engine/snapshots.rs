@@ -10,6 +10,7 @@ use std::{
 
 use engine::{By, Engine};
 use futures_util::future::join_all;
+use heart::children;
 use heart::release::{command::Command, state::Snapshot};
 use store::StoreError;
 
@@ -18,11 +19,18 @@ use super::faulty::{first_poll, start};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn register(engine: &Engine, id: &str) {
-    engine.call(Command::Poll(first_poll(id)), By::CHILD, PATIENCE).await.unwrap();
+    engine
+        .call(Command::Children(children::Command::Poll(first_poll(id))), By::CHILD, PATIENCE)
+        .await
+        .unwrap();
 }
 
 fn label(id: &str, value: &str) -> Command {
-    Command::Label { child: id.to_owned(), key: "tier".to_owned(), value: Some(value.to_owned()) }
+    Command::Children(children::Command::Label {
+        child: id.to_owned(),
+        key: "tier".to_owned(),
+        value: Some(value.to_owned()),
+    })
 }
 
 fn tier(snapshot: &Snapshot, id: &str) -> Option<String> {
@@ -40,7 +48,8 @@ async fn a_snapshot_stays_as_it_was_while_the_state_goes_on() {
     engine.call(label("one", "edge"), By::CHILD, PATIENCE).await.unwrap();
     let ids: Vec<String> = (0..100).map(|number| format!("more-{number}")).collect();
     join_all(ids.iter().map(|id| register(&engine, id))).await;
-    let forget = Command::Forget { child: "more-50".to_owned(), even_if_it_owes: false };
+    let forget =
+        Command::Children(children::Command::Forget { child: "more-50".to_owned(), even_if_it_owes: false });
     engine.call(forget, By::CHILD, PATIENCE).await.unwrap();
     let after = engine.snapshot(PATIENCE).await.unwrap();
     assert_eq!((before.children.len(), after.children.len()), (1, 100));

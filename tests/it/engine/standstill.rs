@@ -9,6 +9,7 @@ use std::{
 };
 
 use engine::By;
+use heart::children;
 use heart::release::command::{Command, Reply};
 use store::{LEASE_TTL, StoreError, rows::Batch};
 
@@ -43,7 +44,11 @@ async fn what_a_commit_has_brought_is_not_said_before_the_lease_is_fresh_again()
     stands_still.store(true, Ordering::Relaxed);
     let call = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.call(Command::Poll(first_poll("child")), By::CHILD, PATIENCE).await }
+        async move {
+            engine
+                .call(Command::Children(children::Command::Poll(first_poll("child"))), By::CHILD, PATIENCE)
+                .await
+        }
     });
     // It asks for the lease again and again.
     wait_until(|| refused.load(Ordering::Relaxed) >= ATTEMPTS).await;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use engine::By;
+use heart::children;
 use heart::release::command::{Command, Reply};
 use store::{StoreError, rows::Batch};
 
@@ -91,7 +92,7 @@ async fn a_trouble_that_lasts_is_said_once_and_not_at_each_attempt_and_so_is_its
         refused.store(0, Ordering::Relaxed);
         let call = tokio::spawn({
             let (engine, poll) = (engine.clone(), first_poll(&format!("child-{round}")));
-            async move { engine.call(Command::Poll(poll), By::CHILD, PATIENCE).await }
+            async move { engine.call(Command::Children(children::Command::Poll(poll)), By::CHILD, PATIENCE).await }
         });
         wait_until(|| refused.load(Ordering::Relaxed) >= ATTEMPTS).await;
         assert_eq!(log.take(), [said], "{round}");

@@ -5,9 +5,13 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use heart::release::{
-    command::{Command, Form, Offer, Poll, Reply},
-    summary::{Summary, Times},
+use heart::{
+    children::{self, Poll},
+    release::{
+        command::{Command, Form, Offer, Reply},
+        members,
+        summary::{Summary, Times},
+    },
 };
 use language::{Action, Stage, StageKind, Strategy, render};
 use model::{ChildId, ReleaseKey, StageStatus};
@@ -322,7 +326,7 @@ impl Agent {
             agents: 0,
             profile: None,
         };
-        heart(Command::Poll(poll))
+        heart(Command::Children(children::Command::Poll(poll)))
     }
 
     fn polled(&mut self, response: Response) -> Next {
@@ -335,7 +339,7 @@ impl Agent {
             }
             if let Some(offer) = offer {
                 self.step = Step::Fetching(offer.clone());
-                return heart(Command::Fetch { child: self.id.clone(), offer });
+                return heart(Command::Members(members::Command::Fetch { child: self.id.clone(), offer }));
             }
         }
         Next::Sleep(POLL_MS)
@@ -421,7 +425,11 @@ impl Agent {
 
     fn ask(&mut self, work: Box<Work>, run: Run) -> Next {
         let stage = work.parts[work.at].name.clone();
-        let command = Command::EndStage { child: self.id.clone(), offer: work.id.clone(), stage };
+        let command = Command::Members(members::Command::EndStage {
+            child: self.id.clone(),
+            offer: work.id.clone(),
+            stage,
+        });
         self.step = Step::Asking(work, run);
         heart(command)
     }
@@ -493,7 +501,11 @@ impl Agent {
         if f2_calls == Some(0) {
             summary.f2_times_summary = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
         }
-        heart(Command::Result { child: self.id.clone(), offer: work.id.clone(), summaries: vec![summary] })
+        heart(Command::Members(members::Command::Result {
+            child: self.id.clone(),
+            offer: work.id.clone(),
+            summaries: vec![summary],
+        }))
     }
 
     fn deed(&self, work: &Work, what: What) -> Deed {

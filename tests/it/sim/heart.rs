@@ -1,5 +1,6 @@
 //! The heart of a manager, whole or with a flaw: each flaw shows that an invariant is really watched.
 
+use heart::children;
 use heart::{
     release,
     release::{
@@ -8,8 +9,9 @@ use heart::{
         command::{Command, Form, Refusal, Reply, Seen},
         decide,
         gate::Gate,
+        lifecycle, members,
         pause::PausedBy,
-        settle,
+        rollout, settle,
         state::State,
         waiting_offer,
     },
@@ -97,14 +99,22 @@ pub fn advance(
 fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
     match flaw {
         Flaw::StatusGoesBack => {
-            let is_tick = changes.iter().any(|change| matches!(change, Change::ChildrenSeen { .. }));
+            let is_tick = changes
+                .iter()
+                .any(|change| matches!(change, Change::Children(children::Change::Seen { .. })));
             let waits = state.releases.values().filter(|_| is_tick).find_map(|release| {
                 let waits = |part: &Assignment| part.stage_status == StageStatus::SuccessWaiting;
                 let (child, part) = release.assignments.iter().find(|(_, part)| waits(part))?;
                 Some((release.key, *child, Step::StageBegan { slot: part.slot }, release.at(now)))
             });
             if let Some((release, child, step, at)) = waits {
-                changes.push(Change::Child { release, child, step, at, summary: None });
+                changes.push(Change::Members(members::Change::Stepped {
+                    release,
+                    child,
+                    step,
+                    at,
+                    summary: None,
+                }));
             }
         }
         Flaw::BarrierOneEarly => {
@@ -112,28 +122,35 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 release.is_running() && release.counts.behind == 1 && release.counts.in_play > 1
             });
             if let Some(release) = early
-                && changes
-                    .iter()
-                    .any(|change| matches!(change, Change::Child { step: Step::Waiting { .. }, .. }))
+                && changes.iter().any(|change| {
+                    matches!(
+                        change,
+                        Change::Members(members::Change::Stepped { step: Step::Waiting { .. }, .. })
+                    )
+                })
             {
                 let top = release.gates.levels.rollout();
                 let stand = release.gates.stand.level;
                 if stand <= top {
                     let level = release.gates.levels.barrier_from(stand + 1);
-                    changes.push(Change::LevelOpened { release: release.key, level, now });
+                    changes.push(Change::Rollout(rollout::Change::LevelOpened {
+                        release: release.key,
+                        level,
+                        now,
+                    }));
                 }
             }
         }
         Flaw::ApprovesItself => {
             let asked = changes.iter().find_map(|change| match change {
-                Change::ApprovalAsked { release, .. } => Some(*release),
+                Change::Rollout(rollout::Change::ApprovalAsked { release, .. }) => Some(*release),
                 _ => None,
             });
-            changes.extend(asked.map(|release| Change::ReleaseApproved { release, now }));
+            changes.extend(asked.map(|release| Change::Rollout(rollout::Change::Approved { release, now })));
         }
         Flaw::OutsideTarget => {
             for change in changes.iter_mut() {
-                if let Change::ReleaseStarted { membership, .. } = change {
+                if let Change::Lifecycle(lifecycle::Change::Started { membership, .. }) = change {
                     let all: Vec<ChildKey> = state.children.iter().map(|(key, _)| key).collect();
                     membership.waves =
                         if membership.waves.is_empty() { Vec::new() } else { vec![0; all.len()] };
@@ -143,11 +160,18 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
             }
         }
         Flaw::NoUndo => {
-            changes.retain(|change| !matches!(change, Change::Child { step: Step::UndoOffered { .. }, .. }));
+            changes.retain(|change| {
+                !matches!(
+                    change,
+                    Change::Members(members::Change::Stepped { step: Step::UndoOffered { .. }, .. })
+                )
+            });
             let aborted: Vec<_> = changes
                 .iter()
                 .filter_map(|change| match change {
-                    Change::ReleaseAborted { release, now, .. } => Some((*release, *now)),
+                    Change::Lifecycle(lifecycle::Change::Aborted { release, now, .. }) => {
+                        Some((*release, *now))
+                    }
                     _ => None,
                 })
                 .collect();
@@ -156,23 +180,38 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 let at = release.at(now);
                 changes.extend(release.assignments.keys().map(|child| {
                     let step = Step::UndoDropped;
-                    Change::Child { release: key, child: *child, step, at, summary: None }
+                    Change::Members(members::Change::Stepped {
+                        release: key,
+                        child: *child,
+                        step,
+                        at,
+                        summary: None,
+                    })
                 }));
             }
         }
         Flaw::AppliesTwice => {
             let again = changes
                 .iter()
-                .find(|change| matches!(change, Change::Child { step: Step::Reported { .. }, .. }))
+                .find(|change| {
+                    matches!(
+                        change,
+                        Change::Members(members::Change::Stepped { step: Step::Reported { .. }, .. })
+                    )
+                })
                 .cloned();
             changes.extend(again);
         }
         Flaw::OpensBelow => {
             let opened = changes.iter().find_map(|change| match change {
-                Change::GateReached { release, gate: Gate::Level(level), now } => {
+                Change::Rollout(rollout::Change::GateReached { release, gate: Gate::Level(level), now }) => {
                     let found = state.release(*release).filter(|found| found.upstream.is_some())?;
                     let level = found.gates.levels.barrier_from(level + 1);
-                    Some(Change::LevelOpened { release: *release, level, now: *now })
+                    Some(Change::Rollout(rollout::Change::LevelOpened {
+                        release: *release,
+                        level,
+                        now: *now,
+                    }))
                 }
                 _ => None,
             });
@@ -180,12 +219,17 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         }
         Flaw::OpensUnproven => {
             for change in changes.iter_mut() {
-                if let Change::ReleasePaused { release, pause, now } = change
+                if let Change::Lifecycle(lifecycle::Change::Paused { release, pause, now }) = change
                     && pause.by == PausedBy::Unproven
                     && let Some(found) = state.release(*release)
                 {
                     let open = found.gates.stand.waves;
-                    *change = Change::WavesOpened { release: *release, from: open, to: open, now: *now };
+                    *change = Change::Rollout(rollout::Change::WavesOpened {
+                        release: *release,
+                        from: open,
+                        to: open,
+                        now: *now,
+                    });
                 }
             }
         }
@@ -194,18 +238,22 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
                 state.children.get(*child).is_some_and(|record| record.kind() == ChildKind::Rm)
             };
             let again = changes.iter().find(|change| {
-                matches!(change, Change::Child { child, step: Step::Reported { .. }, .. } if is_manager(child))
+                matches!(change, Change::Members(members::Change::Stepped { child, step: Step::Reported { .. }, .. }) if is_manager(child))
             });
             changes.extend(again.cloned());
         }
         Flaw::ReplacesTheSilent => {
-            let is_tick = changes.iter().any(|change| matches!(change, Change::ChildrenSeen { .. }));
+            let is_tick = changes
+                .iter()
+                .any(|change| matches!(change, Change::Children(children::Change::Seen { .. })));
             let silent = state.releases.values().filter(|_| is_tick).find_map(|release| {
                 let works = |part: &Assignment| part.fetched && part.stage_status == StageStatus::InProgress;
                 let child = *release.assignments.iter().find(|(_, part)| works(part))?.0;
                 state.children.get(child).filter(|record| record.replaced.is_none()).map(|_| child)
             });
-            changes.extend(silent.map(|child| Change::ChildReplaced { child, by: child, now }));
+            changes.extend(
+                silent.map(|child| Change::Children(children::Change::Replaced { child, by: child, now })),
+            );
         }
         Flaw::ForgetsCommits
         | Flaw::KeepsWhatWasSent

@@ -7,16 +7,18 @@ use std::collections::{HashMap, VecDeque};
 
 use engine::rows::{ENROLLED, TAKING, UPWARD, Upward};
 use heart::{
+    children::{self, Poll, Profile},
     link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},
     release::{
         assignment::Slot,
-        change::Submitted,
-        command::{Command, Offer, Poll, Refusal, Reply},
+        command::{Command, Offer, Refusal, Reply},
+        lifecycle::{self, Submitted},
         manager::Agents,
-        state::{Profile, Release},
+        members,
+        state::Release,
         summary::Summary,
         takeover::{self, BELIEVED_AFTER},
-        upstream::aggregate,
+        upstream::{self, aggregate},
     },
 };
 use language::Strategy;
@@ -231,20 +233,20 @@ impl World {
             Act::End { release, stage, undo } => {
                 self.tell(|| format!("manager {manager} ends stage {stage} of {release}, {undo}"));
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::UpstreamEnd { release, stage, undo });
+                self.own(manager, None, Command::Upstream(upstream::Command::End { release, stage, undo }));
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::UpstreamSkip { release, stage });
+                self.own(manager, None, Command::Upstream(upstream::Command::Skip { release, stage }));
             }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::UpstreamHold { release, hold });
+                self.own(manager, None, Command::Upstream(upstream::Command::Hold { release, hold }));
             }
             Act::Answer(asked) => panic!("nobody asks here: {asked:?}"),
             Act::Disown { release, why } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::UpstreamDisowned { release, why });
+                self.own(manager, None, Command::Upstream(upstream::Command::Disowned { release, why }));
             }
             Act::Above(above) => self.links[manager].as_mut().unwrap().above = above,
             Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
@@ -279,20 +281,20 @@ impl World {
         let (command, wait_ms) = match what {
             Call::Poll(poll) => {
                 let capabilities = uplink.below.capabilities(poll.features).unwrap_or_default();
-                let command = Command::Poll(Poll {
+                let command = Command::Children(children::Command::Poll(Poll {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),
                     area: uplink.below.area(poll.understood).map(Into::into),
                     address: None,
                     agents: uplink.below.agents(),
                     profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
-                });
+                }));
                 held = poll.held;
                 (Some(command), poll.wait_ms)
             }
             Call::Take { id, offer, attempt } => {
                 doing = Doing::Fetching { offer: offer.clone(), attempt };
-                (Some(Command::Fetch { child: id, offer }), None)
+                (Some(Command::Members(members::Command::Fetch { child: id, offer })), None)
             }
             Call::Result { id, row } => {
                 let upward = uplink.results.get(&row).cloned();
@@ -308,7 +310,11 @@ impl World {
                         recount: upward.recount,
                         ..sum
                     };
-                    Command::Result { child: id, offer: upward.offer, summaries: vec![summary] }
+                    Command::Members(members::Command::Result {
+                        child: id,
+                        offer: upward.offer,
+                        summaries: vec![summary],
+                    })
                 });
                 (sent, None)
             }
@@ -328,13 +334,14 @@ impl World {
                 let sent = about.map(|about| {
                     let sum = self.sum_up(manager, Some(about), status, Some(name));
                     let summary = Summary { agents, ..sum };
-                    Command::Result { child: id, offer, summaries: vec![summary] }
+                    Command::Members(members::Command::Result { child: id, offer, summaries: vec![summary] })
                 });
                 (sent, None)
             }
-            Call::EndStage { id, offer, name, wait_ms, .. } => {
-                (Some(Command::EndStage { child: id, offer, stage: name }), wait_ms)
-            }
+            Call::EndStage { id, offer, name, wait_ms, .. } => (
+                Some(Command::Members(members::Command::EndStage { child: id, offer, stage: name })),
+                wait_ms,
+            ),
         };
         let Some(command) = command.map(Box::new) else {
             self.links[manager].as_mut().unwrap().answers.push_back((call, Ok(Answer::Reported)));
@@ -472,14 +479,14 @@ impl World {
             return self.own(
                 manager,
                 Some(call),
-                Command::UpstreamContinue {
+                Command::Upstream(upstream::Command::Continue {
                     release,
                     offer,
                     waves,
                     retries,
                     amounts: Vec::new(),
                     turnouts: heart::release::turnout::Turnouts::new(),
-                },
+                }),
             );
         }
         let parent = uplink.parent;
@@ -509,7 +516,7 @@ impl World {
             }
             return self.tell_up(manager, call, &Upward::undone(undoing.offer, undoing.unconfirmed));
         };
-        let command = Command::UpstreamUndo { release, offer: undoing.offer.clone() };
+        let command = Command::Upstream(upstream::Command::Undo { release, offer: undoing.offer.clone() });
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Undoing(undoing));
         self.own(manager, Some(call), command);
     }
@@ -555,7 +562,8 @@ impl World {
             return self.tell_up(manager, call, &refused(&offer));
         }
         let submission = Box::new(Submitted { id: left.remove(0), ..submission });
-        let command = Command::Submit { submission: submission.clone(), dry_run: false };
+        let command =
+            Command::Lifecycle(lifecycle::Command::Submit { submission: submission.clone(), dry_run: false });
         let doing = Doing::Submitting { offer, submission, left };
         self.links[manager].as_mut().unwrap().doing.insert(call, doing);
         self.own(manager, Some(call), command);

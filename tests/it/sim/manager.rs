@@ -8,17 +8,18 @@ use std::{
     time::Duration,
 };
 
+use ::heart::children;
 use ::heart::{
     link::Row,
     release::{
         assignment::{Slot, Step},
         change::Change,
         command::{Command, Refusal, Reply, Seen},
-        decide,
+        decide, members,
         settings::Settings,
         state::{Release, State},
         summary::Summary,
-        turn, waiting_offer,
+        turn, upstream, waiting_offer,
     },
 };
 use engine::rows::{UPWARD, Upward, recount, upward};
@@ -198,7 +199,7 @@ impl Manager {
             Request::Patient(command, patience) => (command, Some(patience.held.clone())),
         };
         let mut command = (**command).clone();
-        if let Command::Poll(poll) = &mut command {
+        if let Command::Children(children::Command::Poll(poll)) = &mut command {
             self.born += 1;
             poll.fresh = ChildId::parse(&format!("c{}", self.born)).unwrap();
         }
@@ -222,7 +223,7 @@ impl Manager {
         let (state, calls, now) = (&self.state, &self.calls, self.now(at));
         let is_woken = |patient: &mut Patient| match (&*patient.command, over) {
             (_, Some(over)) => patient.call == over,
-            (Command::Poll(poll), None) => {
+            (Command::Children(children::Command::Poll(poll)), None) => {
                 let child = poll.child.as_ref().and_then(|id| state.children.key(id.as_str()));
                 child.is_none_or(|child| {
                     waiting_offer(state, child).is_some() || turn::held(state, child) != patient.held
@@ -246,7 +247,7 @@ impl Manager {
     fn hear_patients(&mut self, served: u64) {
         for patient in &self.patients {
             let child = match &*patient.command {
-                Command::Poll(poll) => poll.child.as_ref().map(ChildId::as_str),
+                Command::Children(children::Command::Poll(poll)) => poll.child.as_ref().map(ChildId::as_str),
                 other => caller(other),
             };
             if let Some(key) = child.and_then(|child| self.state.children.key(child)) {
@@ -287,32 +288,34 @@ impl Manager {
     fn note(&mut self, changes: &[Change], at: u64) {
         for change in changes {
             let (release, child, slot, kept) = match change {
-                Change::StageReported { release, stage, status, .. } => {
+                Change::Upstream(upstream::Change::StageReported { release, stage, status, .. }) => {
                     let effect = self.release(*release).and_then(|found| upward(found, *stage, *status));
                     if let Some(effect) = effect {
                         self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     }
                     continue;
                 }
-                Change::Recounted { release } => {
+                Change::Upstream(upstream::Change::Recounted { release }) => {
                     if let Some(effect) = self.release(*release).and_then(recount) {
                         self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     }
                     continue;
                 }
-                Change::UndoReported { offer, unconfirmed, .. } => {
+                Change::Upstream(upstream::Change::UndoReported { offer, unconfirmed, .. }) => {
                     let effect = Upward::undone(offer.clone(), *unconfirmed);
                     self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
                     continue;
                 }
-                Change::Child {
+                Change::Members(members::Change::Stepped {
                     release,
                     child,
                     step: Step::Waiting { slot } | Step::Reported { slot, .. },
                     summary: Some(kept),
                     ..
-                } => (release, child, slot, kept),
-                Change::Numbers { release, child, slot, summary, .. } => (release, child, slot, summary),
+                }) => (release, child, slot, kept),
+                Change::Members(members::Change::Numbers { release, child, slot, summary, .. }) => {
+                    (release, child, slot, summary)
+                }
                 _ => continue,
             };
             let attempt =
@@ -354,13 +357,20 @@ impl Manager {
 
     /// A duplicate changes nothing more; polls count, and preliminary numbers are refreshed.
     fn once_more(&self, command: &Command, at: u64) -> Result<(), String> {
-        let is_call =
-            matches!(command, Command::Fetch { .. } | Command::Result { .. } | Command::EndStage { .. });
+        let is_call = matches!(
+            command,
+            Command::Members(members::Command::Fetch { .. })
+                | Command::Members(members::Command::Result { .. })
+                | Command::Members(members::Command::EndStage { .. })
+        );
         if !is_call {
             return Ok(());
         }
         let again = decide(&self.state, &self.calls, command, self.now(at));
-        let more = again.changes.iter().find(|change| !matches!(change, Change::Numbers { .. }));
+        let more = again
+            .changes
+            .iter()
+            .find(|change| !matches!(change, Change::Members(members::Change::Numbers { .. })));
         match more {
             Some(change) => Err(format!("{command:?} once more changes {change:?}")),
             None => Ok(()),
@@ -447,9 +457,9 @@ impl Manager {
 /// Whose sign of life a command is, polls aside.
 fn caller(command: &Command) -> Option<&str> {
     match command {
-        Command::Fetch { child, .. } | Command::Result { child, .. } | Command::EndStage { child, .. } => {
-            Some(child)
-        }
+        Command::Members(members::Command::Fetch { child, .. })
+        | Command::Members(members::Command::Result { child, .. })
+        | Command::Members(members::Command::EndStage { child, .. }) => Some(child),
         _ => None,
     }
 }

@@ -1,7 +1,9 @@
 //! Operators and developers: they submit what comes to their mind, and meddle with what is under way, mostly at the root.
 
+use heart::children;
 use heart::release::{
     command::Command,
+    lifecycle, rollout, stages,
     state::{Release, ReleaseState},
 };
 
@@ -59,7 +61,7 @@ impl World {
         {
             *self.witnesses[0].approvals.entry(release.clone()).or_default() += 1;
             *self.overseer.approvals.entry(release.clone()).or_default() += 1;
-            return Some(Command::Approve { release });
+            return Some(Command::Rollout(rollout::Command::Approve { release }));
         }
         let ids: Vec<String> = self.overseer.planned.keys().cloned().collect();
         let release = ids[self.dice.below(ids.len())].clone();
@@ -69,21 +71,28 @@ impl World {
             .is_some_and(|release| matches!(release.state, ReleaseState::Paused { .. }));
         if paused && self.dice.chance(0.7) {
             self.witnesses[0].resumed.insert(release.clone());
-            return Some(Command::Resume { release });
+            return Some(Command::Lifecycle(lifecycle::Command::Resume { release }));
         }
         match self.dice.below(12) {
-            0 => Some(Command::Abort { release, note: Some("an operator said so".to_owned()), by: None }),
-            1 => Some(Command::Pause { release, reason: "an operator looks".to_owned() }),
-            2 | 3 => Some(Command::Retry { release }),
+            0 => Some(Command::Lifecycle(lifecycle::Command::Abort {
+                release,
+                note: Some("an operator said so".to_owned()),
+                by: None,
+            })),
+            1 => Some(Command::Lifecycle(lifecycle::Command::Pause {
+                release,
+                reason: "an operator looks".to_owned(),
+            })),
+            2 | 3 => Some(Command::Lifecycle(lifecycle::Command::Retry { release })),
             4 => {
                 self.witnesses[0].resumed.insert(release.clone());
-                Some(Command::Resume { release })
+                Some(Command::Lifecycle(lifecycle::Command::Resume { release }))
             }
             5 | 6 => {
                 let stage = self.dice.pick(&["One", "Two", "Three"]).to_owned();
                 self.witnesses[0].cut.insert((release.clone(), stage.clone()));
                 self.overseer.cut.insert((release.clone(), stage.clone()));
-                Some(Command::EndStageNow { release, stage })
+                Some(Command::Stages(stages::Command::End { release, stage }))
             }
             7 => {
                 let index = self.dice.below(self.agents.len());
@@ -91,7 +100,7 @@ impl World {
                     return None;
                 }
                 let child = self.agents[index].ids.first()?.clone();
-                Some(Command::Forget { child, even_if_it_owes: false })
+                Some(Command::Children(children::Command::Forget { child, even_if_it_owes: false }))
             }
             _ => None,
         }
@@ -104,20 +113,27 @@ impl World {
         let found = known.get(self.dice.below(known.len().max(1)))?;
         let release = found.id.as_str().to_owned();
         if matches!(found.state, ReleaseState::Paused { .. }) && self.dice.chance(0.8) {
-            return Some((manager, Command::Resume { release }));
+            return Some((manager, Command::Lifecycle(lifecycle::Command::Resume { release })));
         }
         let command = match self.dice.below(4) {
-            0 => Command::Abort { release, note: Some("an operator below said so".to_owned()), by: None },
-            1 => Command::Pause { release, reason: "an operator below looks".to_owned() },
+            0 => Command::Lifecycle(lifecycle::Command::Abort {
+                release,
+                note: Some("an operator below said so".to_owned()),
+                by: None,
+            }),
+            1 => Command::Lifecycle(lifecycle::Command::Pause {
+                release,
+                reason: "an operator below looks".to_owned(),
+            }),
             2 => {
                 let stage = self.dice.pick(&plans::NAMES).to_owned();
                 // Whatever release it belongs to.
                 for root in self.overseer.planned.keys() {
                     self.overseer.cut.insert((root.clone(), stage.clone()));
                 }
-                Command::EndStageNow { release, stage }
+                Command::Stages(stages::Command::End { release, stage })
             }
-            _ => Command::Resume { release },
+            _ => Command::Lifecycle(lifecycle::Command::Resume { release }),
         };
         Some((manager, command))
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use heart::release::{
     change::Change,
     command::{Command, Form, Reply},
+    members,
     offer::{OfferKind, OfferName},
     state::{End, Release, ReleaseState},
     summary::Summary,
@@ -109,7 +110,9 @@ impl Overseer {
         let (Request::Heart(command), Response::Heart(answer)) = (&pending.request, &pending.response) else {
             return;
         };
-        let (Command::Result { child, offer, summaries }, Ok(Reply::Stored)) = (&**command, &**answer) else {
+        let (Command::Members(members::Command::Result { child, offer, summaries }), Ok(Reply::Stored)) =
+            (&**command, &**answer)
+        else {
             return;
         };
         let known = &manager.state.known;

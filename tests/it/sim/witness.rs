@@ -5,14 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use heart::release::{
-    assignment::Step,
-    assignment::{Assignment, Slot},
-    change::Change,
-    command::{Command, Form, Reply},
-    gate::Gate,
-    offer::OfferName,
-    state::{End, Release, ReleaseState},
+use heart::{
+    children,
+    release::{
+        assignment::{Assignment, Slot, Step},
+        change::Change,
+        command::{Command, Form, Reply},
+        gate::Gate,
+        lifecycle, members,
+        offer::OfferName,
+        rollout,
+        state::{End, Release, ReleaseState},
+    },
 };
 use language::Untested;
 use model::{ChildKey, ChildStatus, Outcome, ReleaseKey, StageStatus};
@@ -121,21 +125,23 @@ impl Witness {
                 .filter(|_| !offer.contains(".undo"))
         };
         match (&**command, reply) {
-            (Command::Poll(_), Reply::Polled { child, .. }) => {
+            (Command::Children(children::Command::Poll(_)), Reply::Polled { child, .. }) => {
                 self.promises.push(Promise::Registered { id: child.as_str().to_owned() });
             }
-            (Command::Submit { submission, .. }, Reply::Submitted { .. }) => {
+            (Command::Lifecycle(lifecycle::Command::Submit { submission, .. }), Reply::Submitted { .. }) => {
                 self.promises.push(Promise::Submitted { id: submission.id.as_str().to_owned() });
             }
-            (Command::Abort { release, .. }, Reply::Done) => {
+            (Command::Lifecycle(lifecycle::Command::Abort { release, .. }), Reply::Done) => {
                 self.promises.push(Promise::Aborted { id: release.clone() });
             }
-            (Command::Fetch { child, offer }, Reply::Offer(found)) if found.form != Form::Withdrawn => {
+            (Command::Members(members::Command::Fetch { child, offer }), Reply::Offer(found))
+                if found.form != Form::Withdrawn =>
+            {
                 if let (Some(child), Some((release, name))) = (key(child), named(offer)) {
                     self.promises.push(Promise::Taken { release, child, name });
                 }
             }
-            (Command::Result { child, offer, summaries }, Reply::Stored) => {
+            (Command::Members(members::Command::Result { child, offer, summaries }), Reply::Stored) => {
                 if let (Some(child), Some((release, _))) = (key(child), named(offer)) {
                     // What is said anew of agents is kept with the child, and counts once.
                     let ended = summaries
@@ -193,16 +199,26 @@ impl Witness {
     pub fn committed(&mut self, manager: &Manager, changes: &[Change], at: u64) {
         for change in changes {
             match change {
-                Change::ChildForgotten { id, .. } => {
+                Change::Children(children::Change::Forgotten { id, .. }) => {
                     self.forgotten.insert(id.as_str().to_owned());
                     // Should it come back, it is somebody new, and may be handed the same once more.
                     self.took.retain(|(child, _)| child != id.as_str());
                 }
-                Change::Child { release, child, step: Step::SignalledIdle, .. } => {
+                Change::Members(members::Change::Stepped {
+                    release,
+                    child,
+                    step: Step::SignalledIdle,
+                    ..
+                }) => {
                     let id = manager.state.children.get(*child).map(|record| record.id.to_string());
                     self.idle.extend(id.map(|id| (*release, id)));
                 }
-                Change::Child { release, child, step: Step::StandsInFor { .. }, .. } => {
+                Change::Members(members::Change::Stepped {
+                    release,
+                    child,
+                    step: Step::StandsInFor { .. },
+                    ..
+                }) => {
                     let id = manager.state.children.get(*child).map(|record| record.id.to_string());
                     let level = manager.release(*release).map(|release| release.gates.stand.level);
                     if let (Some(id), Some(level)) = (id, level) {
@@ -210,13 +226,17 @@ impl Witness {
                         self.stood_in.entry((*release, id)).or_insert(level.max(told));
                     }
                 }
-                Change::GateReached { release: key, gate: Gate::Level(level), .. } => {
+                Change::Rollout(rollout::Change::GateReached {
+                    release: key,
+                    gate: Gate::Level(level),
+                    ..
+                }) => {
                     let release = manager.release(*key).filter(|release| release.upstream.is_some());
                     if let Some(release) = release {
                         self.told.insert(*key, release.gates.levels.barrier_from(level + 1));
                     }
                 }
-                Change::ReleaseRetried { release, .. } => {
+                Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
                     self.retried.insert(*release);
                     self.ends.remove(release);
                 }

@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use heart::{
+    children,
     link::CallId,
     release::{
         change::Change,
         command::{Command, Refusal, Reply},
+        lifecycle, members,
     },
 };
 
@@ -538,7 +540,7 @@ impl World {
     /// Nobody takes the place of an agent that is at work, however silent that makes it.
     fn check_replaced(&mut self, manager: usize, changes: &[Change]) {
         for change in changes {
-            let Change::ChildReplaced { child, .. } = change else { continue };
+            let Change::Children(children::Change::Replaced { child, .. }) = change else { continue };
             let Some(record) = self.managers[manager].state.children.get(*child) else { continue };
             let is_it =
                 |agent: &&Agent| agent.parent == manager && agent.is_alive && agent.id == record.id.as_str();
@@ -613,7 +615,11 @@ fn is_dull(request: &Request) -> bool {
     match request {
         Request::Functions => true,
         Request::Heart(command) | Request::Patient(command, _) => {
-            matches!(**command, Command::Poll(_) | Command::EndStage { .. })
+            matches!(
+                **command,
+                Command::Children(children::Command::Poll(_))
+                    | Command::Members(members::Command::EndStage { .. })
+            )
         }
     }
 }
@@ -622,9 +628,11 @@ fn brief(request: &Request) -> String {
     match request {
         Request::Functions => "functions".to_owned(),
         Request::Heart(command) | Request::Patient(command, _) => match &**command {
-            Command::Submit { submission, .. } => format!("Submit {}", submission.id),
-            Command::Poll(poll) => format!("Poll {:?}", poll.child),
-            Command::Result { child, offer, summaries } => {
+            Command::Lifecycle(lifecycle::Command::Submit { submission, .. }) => {
+                format!("Submit {}", submission.id)
+            }
+            Command::Children(children::Command::Poll(poll)) => format!("Poll {:?}", poll.child),
+            Command::Members(members::Command::Result { child, offer, summaries }) => {
                 format!("Result {child} {offer} {:?} {}", summaries[0].stage_name, summaries[0].status)
             }
             other => format!("{other:?}"),

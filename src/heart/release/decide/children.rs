@@ -1,13 +1,26 @@
 //! What operators do to a child, and what happens when one is gone.
 
-use super::{successor, walk::Walk};
-use crate::release::{
-    assignment::{Assignment, Step},
-    change::{Change, Forgetting},
-    command::{Decision, Refusal, Reply},
-    state::{Child, Release, State},
+use super::{poll, successor, walk::Walk};
+use crate::{
+    children::{self, Child, Command, Forgetting},
+    release::{
+        assignment::{Assignment, Step},
+        change::Change,
+        command::{Decision, Refusal, Reply, Seen},
+        state::{Release, State},
+    },
 };
 use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome};
+
+/// Decides what is asked about a child.
+pub(super) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+    match command {
+        Command::Poll(poll) => poll::decide(state, seen, poll, now),
+        Command::Forget { child, even_if_it_owes } => forget(state, child, *even_if_it_owes, now).into(),
+        Command::Label { child, key, value } => label(state, child, key, value.as_deref()).into(),
+        Command::Cordon { child, cordon } => cordon_child(state, child, *cordon, now).into(),
+    }
+}
 
 fn find<'a>(state: &'a State, id: &str) -> Result<(ChildKey, &'a Child), Refusal> {
     state.children.by_id(id).ok_or_else(|| Refusal::UnknownChild(id.to_owned()))
@@ -15,7 +28,7 @@ fn find<'a>(state: &'a State, id: &str) -> Result<(ChildKey, &'a Child), Refusal
 
 /// Forgets a child. Its successor is whoever has come back with its area, for it is gone; without one, what it may
 /// still run would be nobody's to take back.
-pub(super) fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -> Result<Decision, Refusal> {
+fn forget(state: &State, id: &str, even_if_it_owes: bool, now: Now) -> Result<Decision, Refusal> {
     let (key, child) = find(state, id)?;
     let debt = child
         .open
@@ -43,7 +56,7 @@ fn owes_below(assignment: &Assignment) -> bool {
 }
 
 /// Takes a child out of whatever it has a part in, and forgets it. What it owes, `newcomer` takes over.
-pub(super) fn farewell(
+pub(in crate::release) fn farewell(
     state: &State,
     key: ChildKey,
     child: &Child,
@@ -75,7 +88,7 @@ pub(super) fn farewell(
             changes.extend(hand_back(&walk, now));
         }
     }
-    changes.push(Change::ChildForgotten { child: key, id: child.id.clone(), why });
+    changes.push(Change::Children(children::Change::Forgotten { child: key, id: child.id.clone(), why }));
     changes
 }
 
@@ -91,21 +104,25 @@ fn hand_back(ghost: &Walk<'_>, now: Now) -> Vec<Change> {
         .unwrap_or_default()
 }
 
-pub(super) fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Result<Decision, Refusal> {
+fn label(state: &State, id: &str, key: &str, value: Option<&str>) -> Result<Decision, Refusal> {
     let (child, record) = find(state, id)?;
     let current = record.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
     if current == value {
         return Ok(Decision::unchanged(Reply::Done));
     }
-    let change = Change::ChildLabelled { child, key: key.to_owned(), value: value.map(str::to_owned) };
+    let change = Change::Children(children::Change::Labelled {
+        child,
+        key: key.to_owned(),
+        value: value.map(str::to_owned),
+    });
     Ok(Decision::new(vec![change], Reply::Done))
 }
 
-pub(super) fn cordon(state: &State, id: &str, cordon: Cordon, now: Now) -> Result<Decision, Refusal> {
+fn cordon_child(state: &State, id: &str, cordon: Cordon, now: Now) -> Result<Decision, Refusal> {
     let (key, child) = find(state, id)?;
     let mut changes = Vec::new();
     if child.cordon != cordon {
-        changes.push(Change::ChildCordoned { child: key, cordon });
+        changes.push(Change::Children(children::Change::Cordoned { child: key, cordon }));
     }
     if cordon == Cordon::Drained {
         for release in child.open.iter().filter_map(|key| state.release(*key)) {

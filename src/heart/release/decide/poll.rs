@@ -1,19 +1,24 @@
 //! `POST /poll`: registers, notices what a poll shows, and lets the child know what waits for it.
 
 use super::{successor::succeed, walk::Walk};
-use crate::release::{
-    assignment::Step,
-    change::{Arrival, Change},
-    command::{Decision, Poll, Refusal, Reply, Seen},
-    registration::{Live, Registration},
-    state::{Child, State},
+use crate::{
+    children::{
+        self, Arrival, Child, Poll,
+        registration::{Live, Registration},
+    },
+    release::{
+        assignment::Step,
+        change::Change,
+        command::{Decision, Refusal, Reply, Seen},
+        state::State,
+    },
 };
 use model::{ChildKey, ChildKind, ChildStatus, Now, Outcome, address::for_limits};
 
 /// Polls after a download that show that the result was lost: a single one may have been under way.
 const POLLS_THAT_SHOW_A_LOSS: u8 = 2;
 
-pub(super) fn decide(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
+pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, poll: &Poll, now: Now) -> Decision {
     match poll.child.as_ref().and_then(|id| state.children.by_id(id.as_str())) {
         None => arrive(state, poll, now),
         Some((key, child)) => call_again(state, seen, poll, key, child, now),
@@ -46,7 +51,8 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
     // A child that brings an id along has polled before.
     let adopted = arrival == Arrival::Adopted;
     let record = Child { called_again: adopted, unproven: adopted, ..Child::new(registration, now) };
-    let arrived = Change::ChildArrived { child: key, arrival, record: Box::new(record) };
+    let arrived =
+        Change::Children(children::Change::Arrived { child: key, arrival, record: Box::new(record) });
     Decision::new(vec![arrived], Reply::Polled { child: id, key, offer: None })
 }
 
@@ -54,7 +60,7 @@ fn arrive(state: &State, poll: &Poll, now: Now) -> Decision {
 /// anybody can make up ids. On the machine itself nobody is limited.
 fn may_bring_an_id(state: &State, poll: &Poll) -> bool {
     let address = poll.address.map(for_limits).filter(|address| !address.is_loopback());
-    address.is_none_or(|address| state.unproven_from(address) < state.settings.max_adopted)
+    address.is_none_or(|address| state.books.unproven_from(address) < state.settings.max_adopted)
 }
 
 fn call_again(
@@ -67,14 +73,18 @@ fn call_again(
 ) -> Decision {
     let mut changes = signs_of_life(key, child);
     if poll.area.is_some() && poll.area != child.area {
-        changes.push(Change::ChildMoved { child: key, area: poll.area.clone() });
+        changes.push(Change::Children(children::Change::Moved { child: key, area: poll.area.clone() }));
     }
     if let Some(address) = poll.address.filter(|_| poll.address != child.address) {
-        changes.push(Change::ChildCalledFrom { child: key, address });
+        changes.push(Change::Children(children::Change::CalledFrom { child: key, address }));
     }
     if poll.agents != child.agents || poll.profile.as_ref() != child.profile.as_deref() {
         let profile = poll.profile.clone().map(Box::new);
-        changes.push(Change::ChildReported { child: key, agents: poll.agents, profile });
+        changes.push(Change::Children(children::Change::Reported {
+            child: key,
+            agents: poll.agents,
+            profile,
+        }));
     }
     for release in child.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, key, now) else { continue };
@@ -89,9 +99,10 @@ fn call_again(
 }
 
 /// What any call of a child shows: it is no ghost, and nobody else.
-pub(super) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Change> {
-    let again = (!child.called_again).then_some(Change::ChildCalledAgain { child: key });
-    let back = child.replaced.is_some().then_some(Change::ChildBack { child: key });
+pub(in crate::release) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Change> {
+    let again =
+        (!child.called_again).then_some(Change::Children(children::Change::CalledAgain { child: key }));
+    let back = child.replaced.is_some().then_some(Change::Children(children::Change::Back { child: key }));
     again.into_iter().chain(back).collect()
 }
 

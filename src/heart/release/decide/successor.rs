@@ -21,16 +21,17 @@
 use std::collections::BTreeSet;
 
 use super::walk::{Walk, not_changed_later};
-use crate::release::{
-    assignment::{Assignment, FunctionSet, Step},
-    change::Change,
-    command::Seen,
-    deadline,
-    offer::MAX_ATTEMPT,
-    places::{self, are_same},
-    recheck::Recheck,
-    settings::MAX_RECHECKS_PER_TICK,
-    state::{Child, Release, State},
+use crate::{
+    children::{self, Child, places::are_same, recheck::Recheck},
+    release::{
+        assignment::{Assignment, FunctionSet, Step},
+        change::Change,
+        command::Seen,
+        deadline, members,
+        offer::MAX_ATTEMPT,
+        settings::MAX_RECHECKS_PER_TICK,
+        state::{Release, State},
+    },
 };
 use model::{
     ChildKey, ChildKind, ChildStatus, Cordon, Exclusion, Now, Outcome, ReleaseKey, StageStatus, steps,
@@ -41,13 +42,17 @@ const MAX_CHAIN: usize = 32;
 
 /// A newcomer at the place of silent children is what they have become: it takes back what they may have left running,
 /// and goes on for them.
-pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: Now) -> Vec<Change> {
+pub(in crate::release) fn succeed(
+    state: &State,
+    seen: &dyn Seen,
+    newcomer: ChildKey,
+    now: Now,
+) -> Vec<Change> {
     let Some(record) = state.children.get(newcomer) else { return Vec::new() };
     if record.kind() != ChildKind::Agent || record.replaced.is_some() || was_replaced(state, newcomer) {
         return Vec::new();
     }
-    let Some(place) = places::place(record) else { return Vec::new() };
-    let others: Vec<ChildKey> = state.places.at(place).filter(|child| *child != newcomer).collect();
+    let others: Vec<ChildKey> = state.books.at_place_of(record).filter(|child| *child != newcomer).collect();
     if others.iter().any(|child| is_live(state, seen, *child, now)) {
         return Vec::new();
     }
@@ -70,7 +75,7 @@ pub(super) fn succeed(state: &State, seen: &dyn Seen, newcomer: ChildKey, now: N
 }
 
 /// What came of looking again.
-pub(super) struct Looked {
+pub(in crate::release) struct Looked {
     pub done: Vec<Recheck>,
     /// The next looks.
     pub again: Vec<Recheck>,
@@ -78,8 +83,8 @@ pub(super) struct Looked {
 }
 
 /// Looks again at the children of which that is due.
-pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
-    let due = state.rechecks.range(..=Recheck::end_of(now.served_ms));
+pub(in crate::release) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
+    let due = state.books.rechecks(now.served_ms);
     let mut all = Looked { done: Vec::new(), again: Vec::new(), changes: Vec::new() };
     let mut taken = BTreeSet::new();
     for recheck in due.take(MAX_RECHECKS_PER_TICK) {
@@ -100,23 +105,28 @@ pub(super) fn look_again(state: &State, seen: &dyn Seen, now: Now) -> Looked {
         }
         taken.extend(both());
         all.done.push(*recheck);
-        all.again.extend(recheck.next(!found.is_empty(), owes, now.served_ms, &state.settings));
+        all.again.extend(recheck.next(!found.is_empty(), owes, now.served_ms, state.settings.absence));
         all.changes.extend(found);
     }
     all
 }
 
 /// Who has come in the place of a child that misses a deadline of silence.
-pub(super) fn instead_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
+pub(in crate::release) fn instead_of(
+    state: &State,
+    seen: &dyn Seen,
+    old: ChildKey,
+    now: Now,
+) -> Option<ChildKey> {
     let newcomer = alone_at_place_of(state, seen, old, now)?;
     let silent = silence(seen, old, now);
     (silent >= silence_that_shows(state, old, silent, now)).then_some(newcomer)
 }
 
 /// Whose undos have just become overdue.
-pub(super) fn new_debtors(changes: &[Change]) -> BTreeSet<ChildKey> {
+pub(in crate::release) fn new_debtors(changes: &[Change]) -> BTreeSet<ChildKey> {
     let debtor = |change: &Change| match change {
-        Change::Child { child, step: Step::UndoOverdue, .. } => Some(*child),
+        Change::Members(members::Change::Stepped { child, step: Step::UndoOverdue, .. }) => Some(*child),
         _ => None,
     };
     changes.iter().filter_map(debtor).collect()
@@ -124,7 +134,7 @@ pub(super) fn new_debtors(changes: &[Change]) -> BTreeSet<ChildKey> {
 
 /// Hands the overdue undos of `debtors` to whoever calls from the very place now. A machine may have been restarted long
 /// after it was done, when nothing was to be taken back yet.
-pub(super) fn inherit<'a>(
+pub(in crate::release) fn inherit<'a>(
     state: &State,
     seen: &dyn Seen,
     debtors: impl IntoIterator<Item = &'a ChildKey>,
@@ -150,7 +160,7 @@ pub(super) fn inherit<'a>(
 }
 
 /// Who has come back in the place of a child of which somebody says that it is gone.
-pub(super) fn now_there(state: &State, old: ChildKey) -> Option<ChildKey> {
+pub(in crate::release) fn now_there(state: &State, old: ChildKey) -> Option<ChildKey> {
     let record = state.children.get(old)?;
     if let Some(heir) = heir(state, old) {
         return Some(heir);
@@ -159,13 +169,13 @@ pub(super) fn now_there(state: &State, old: ChildKey) -> Option<ChildKey> {
         let other = state.children.get(*child).filter(|_| *child > old && is_free(state, *child));
         other.is_some_and(|other| may_follow(state, record, other))
     };
-    let mut later = state.places.at(places::place(record)?).filter(is_later);
+    let mut later = state.books.at_place_of(record).filter(is_later);
     let found = later.next()?;
     later.next().is_none().then_some(found)
 }
 
 /// Who stands for a child that was replaced, at the end of all who were.
-pub(super) fn heir(state: &State, old: ChildKey) -> Option<ChildKey> {
+pub(in crate::release) fn heir(state: &State, old: ChildKey) -> Option<ChildKey> {
     let by = |child: ChildKey| Some(state.children.get(child)?.replaced.as_deref()?.by);
     let mut heir = by(old)?;
     for _ in 0..MAX_CHAIN {
@@ -180,7 +190,7 @@ pub(super) fn heir(state: &State, old: ChildKey) -> Option<ChildKey> {
 /// The only one who calls from the place of a silent child, if that one came later, and the child was not heard since.
 fn alone_at_place_of(state: &State, seen: &dyn Seen, old: ChildKey, now: Now) -> Option<ChildKey> {
     let record = state.children.get(old)?;
-    let others = state.places.at(places::place(record)?).filter(|child| *child != old);
+    let others = state.books.at_place_of(record).filter(|child| *child != old);
     let mut live = others.filter(|child| is_live(state, seen, *child, now));
     let newcomer = live.next().filter(|_| live.next().is_none()).filter(|newcomer| *newcomer > old)?;
     let other = state.children.get(newcomer).filter(|_| is_free(state, newcomer))?;
@@ -261,9 +271,14 @@ fn parts(state: &State, child: ChildKey) -> impl Iterator<Item = (&Release, &Ass
 }
 
 /// A newcomer stands for a child from now on, in everything that child had a part in.
-pub(super) fn take_over(state: &State, old: ChildKey, newcomer: ChildKey, now: Now) -> Vec<Change> {
+pub(in crate::release) fn take_over(
+    state: &State,
+    old: ChildKey,
+    newcomer: ChildKey,
+    now: Now,
+) -> Vec<Change> {
     let Some(record) = state.children.get(old) else { return Vec::new() };
-    let mut changes = vec![Change::ChildReplaced { child: old, by: newcomer, now }];
+    let mut changes = vec![Change::Children(children::Change::Replaced { child: old, by: newcomer, now })];
     for release in record.open.iter().filter_map(|key| state.release(*key)) {
         let Some(mut walk) = Walk::start(state, release, old, now) else { continue };
         replace(&mut walk, newcomer, now);
@@ -273,7 +288,7 @@ pub(super) fn take_over(state: &State, old: ChildKey, newcomer: ChildKey, now: N
 }
 
 /// Ends the part of a child in one release, and hands it, and what is to be undone, to the one that took its place.
-pub(super) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
+pub(in crate::release) fn replace(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
     if walk.assignment.status == ChildStatus::Todo {
         let goes_on = Course::of(walk, newcomer);
         if goes_on == Course::Begins {
@@ -328,7 +343,13 @@ fn begin_for(walk: &mut Walk<'_>, newcomer: ChildKey, now: Now) {
     // The same machine, as far as is known: it runs what that one ran.
     let lacks = walk.assignment.lacks();
     let Some(own) = walk.release.assignments.get(&newcomer) else {
-        walk.changes.push(Change::ChildJoined { release, child: newcomer, instead_of, lacks, now });
+        walk.changes.push(Change::Members(members::Change::Joined {
+            release,
+            child: newcomer,
+            instead_of,
+            lacks,
+            now,
+        }));
         return;
     };
     // It takes back already what another one left, and still does so first.

@@ -7,16 +7,19 @@ use super::{
     successor::{self, Looked},
     walk::Walk,
 };
-use crate::release::{
-    assignment::{ReleaseMs, Step},
-    change::{Change, Forgetting},
-    command::{Decision, Reply, Seen},
-    deadline::{self, Deadline, Missed},
-    recheck::Recheck,
-    settings::{GHOST_AFTER, MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK, REPLACED_FOR},
-    settle::start_next,
-    state::{Child, Release, State},
-    turn,
+use crate::{
+    children::{self, Child, Forgetting, GHOST_AFTER, REPLACED_FOR, recheck::Recheck},
+    release::{
+        assignment::{ReleaseMs, Step},
+        change::Change,
+        command::{Decision, Reply, Seen},
+        deadline::{self, Deadline, Missed},
+        members,
+        settings::{MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK},
+        settle::start_next,
+        state::{Release, State},
+        turn,
+    },
 };
 use model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, ReleaseKey, steps};
 
@@ -24,7 +27,12 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
     let Looked { done: looked, mut again, changes: mut succession } = successor::look_again(state, seen, now);
     if !succession.is_empty() {
         // Deadlines and ghosts are looked at next, with what this has changed.
-        succession.push(Change::ChildrenSeen { looked, again, kept: Vec::new(), gone: Vec::new() });
+        succession.push(Change::Children(children::Change::Seen {
+            looked,
+            again,
+            kept: Vec::new(),
+            gone: Vec::new(),
+        }));
         return Decision::new(succession, Reply::Done);
     }
     let Expired { forgotten, kept, gone } = expired(state, seen, now);
@@ -43,10 +51,10 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
     }
     let mut changes = look.changes;
     let debtors = successor::new_debtors(&changes);
-    again.extend(debtors.iter().map(|child| Recheck::first(*child, now.served_ms, &state.settings)));
+    again.extend(debtors.iter().map(|child| Recheck::first(*child, now.served_ms, state.settings.absence)));
     changes.extend(successor::inherit(state, seen, &debtors, now));
     changes.extend(start_next(state, seen, now));
-    changes.push(Change::ChildrenSeen { looked, again, kept, gone });
+    changes.push(Change::Children(children::Change::Seen { looked, again, kept, gone }));
     Decision::new(changes, Reply::Done)
 }
 
@@ -62,7 +70,7 @@ struct Expired {
 
 fn expired(state: &State, seen: &dyn Seen, now: Now) -> Expired {
     let mut expired = Expired::default();
-    let due = state.expiring.range(..=(now.served_ms, ChildKey(u32::MAX)));
+    let due = state.books.expiring(now.served_ms);
     for (at, key) in due.take(MAX_DUE_PER_TICK) {
         steps::take(1);
         expired.gone.push((at, key));
@@ -183,7 +191,11 @@ impl Look<'_> {
         }
         self.touched.append(&mut missing);
         let after = last.filter(|_| rest.next().is_some());
-        self.changes.push(Change::DeadlinesSeen { release: release.key, next, after });
+        self.changes.push(Change::Members(members::Change::DeadlinesSeen {
+            release: release.key,
+            next,
+            after,
+        }));
     }
 }
 

@@ -1,17 +1,21 @@
 //! A draft of several steps of one child: each is applied to a copy, so that the next sees what came before.
 
-use crate::release::{
-    assignment::{Assignment, FunctionSet, ReleaseMs, Step},
-    change::{Change, Variant},
-    offer::MAX_ATTEMPT,
-    state::{Deployment, Release, State},
-    summary::Kept,
-    turn::{self, Turn},
+use crate::{
+    children::{Deployment, Variant},
+    release::{
+        assignment::{Assignment, FunctionSet, ReleaseMs, Step},
+        change::Change,
+        members,
+        offer::MAX_ATTEMPT,
+        state::{Release, State},
+        summary::Kept,
+        turn::{self, Turn},
+    },
 };
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome, ReleaseKey};
 
-pub(super) struct Walk<'a> {
+pub(in crate::release) struct Walk<'a> {
     pub state: &'a State,
     pub release: &'a Release,
     pub child: ChildKey,
@@ -43,13 +47,13 @@ impl<'a> Walk<'a> {
 
     /// A step of another child in the same release.
     pub fn push_for(&mut self, child: ChildKey, step: Step, summary: Option<Kept>) {
-        self.changes.push(Change::Child {
+        self.changes.push(Change::Members(members::Change::Stepped {
             release: self.release.key,
             child,
             step,
             at: self.at,
             summary: summary.map(Box::new),
-        });
+        }));
     }
 
     /// Says what the child runs of a function, unless that is said already or a later release changed it.
@@ -60,7 +64,7 @@ impl<'a> Walk<'a> {
         let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else { return };
         let release = self.release.key;
         let said = self.changes.iter().rev().find_map(|change| match change {
-            Change::Deployed { child, function: of, variant, .. }
+            Change::Members(members::Change::Deployed { child, function: of, variant, .. })
                 if *child == self.child && *of == function =>
             {
                 Some(Deployment { release, variant: *variant })
@@ -69,7 +73,12 @@ impl<'a> Walk<'a> {
         });
         let said = said.or_else(|| self.state.deployment(self.child, name));
         if said != Some(Deployment { release, variant }) {
-            self.changes.push(Change::Deployed { child: self.child, release, function, variant });
+            self.changes.push(Change::Members(members::Change::Deployed {
+                child: self.child,
+                release,
+                function,
+                variant,
+            }));
         }
     }
 
@@ -165,7 +174,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Those of `functions` that no release later than this one changed, or began to change, at the child.
-pub(super) fn not_changed_later(
+pub(in crate::release) fn not_changed_later(
     state: &State,
     release: &Release,
     child: ChildKey,

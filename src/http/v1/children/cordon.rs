@@ -8,6 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
+use heart::children;
 use heart::release::command::Command;
 use model::Cordon;
 use wire::api::{Child, Note};
@@ -22,6 +23,7 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Child>, Problem> {
-    let command = Command::Cordon { child: id.clone(), cordon: Cordon::Cordoned };
+    let command =
+        Command::Children(children::Command::Cordon { child: id.clone(), cordon: Cordon::Cordoned });
     act(&ctx, &id, command, by).await
 }

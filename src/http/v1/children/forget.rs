@@ -10,6 +10,7 @@ use crate::{
     extract::{Acting, Path, Query},
     problem::Problem,
 };
+use heart::children;
 use heart::release::command::Command;
 use wire::api::Note;
 
@@ -35,7 +36,7 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     Acting(by): Acting,
 ) -> Result<StatusCode, Problem> {
-    let forget = Command::Forget { child, even_if_it_owes: parameters.force };
+    let forget = Command::Children(children::Command::Forget { child, even_if_it_owes: parameters.force });
     ctx.engine.call(forget, by, PATIENCE).await?;
     Ok(StatusCode::NO_CONTENT)
 }

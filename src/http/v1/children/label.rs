@@ -10,6 +10,7 @@ use crate::{
     extract::{OptionalJson, Path, acting},
     problem::Problem,
 };
+use heart::children;
 use heart::release::command::{Command, Refusal};
 use wire::{
     api::{Child, LabelValue, Note},
@@ -45,7 +46,7 @@ pub(super) async fn handle(
         }
     }
     refuse_one_more(&ctx, &id, &key).await?;
-    let command = Command::Label { child: id.clone(), key, value: Some(value) };
+    let command = Command::Children(children::Command::Label { child: id.clone(), key, value: Some(value) });
     act(&ctx, &id, command, by).await
 }
 

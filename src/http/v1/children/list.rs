@@ -13,7 +13,7 @@ use crate::{
     v1::page::{self, path_below, unheard},
 };
 use engine::questions::children::{self, Filter, Wanted};
-use heart::release::state::Child as Record;
+use heart::children::Child as Record;
 use model::ChildKey;
 use wire::api::{Child, Page};
 

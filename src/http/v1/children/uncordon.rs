@@ -8,6 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
+use heart::children;
 use heart::release::command::Command;
 use model::Cordon;
 use wire::api::{Child, Note};
@@ -22,6 +23,6 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Child>, Problem> {
-    let command = Command::Cordon { child: id.clone(), cordon: Cordon::Open };
+    let command = Command::Children(children::Command::Cordon { child: id.clone(), cordon: Cordon::Open });
     act(&ctx, &id, command, by).await
 }

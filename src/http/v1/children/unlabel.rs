@@ -8,6 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
+use heart::children;
 use heart::release::command::Command;
 use wire::api::{Child, Note};
 
@@ -25,6 +26,6 @@ pub(super) async fn handle(
     Path((id, key)): Path<(String, String)>,
     Acting(by): Acting,
 ) -> Result<Json<Child>, Problem> {
-    let command = Command::Label { child: id.clone(), key, value: None };
+    let command = Command::Children(children::Command::Label { child: id.clone(), key, value: None });
     act(&ctx, &id, command, by).await
 }

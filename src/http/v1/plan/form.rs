@@ -4,12 +4,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use engine::questions::children::place;
 use heart::{
-    plan,
-    plan::{Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
+    children::Child,
+    plan::{self, Bounds, Cover, Plan, Point, Shape, Tally, Why, metres_from, why_not},
     release::{
         command::Seen,
         prospect::Reporting,
-        state::{Child, Snapshot},
+        state::Snapshot,
         turnout::{self, Turnouts},
     },
 };
@@ -134,7 +134,7 @@ pub fn plan(
         without_surface: without_surface(state, strategy),
         warnings: Vec::new(),
     };
-    Planned { form, partly, bounds: state.areas.bounds(), reporting: reporting(state, &plan) }
+    Planned { form, partly, bounds: state.children.areas().bounds(), reporting: reporting(state, &plan) }
 }
 
 /// Agents of whose stages, or of whose managers' stages, there are reports while they go on.
@@ -153,7 +153,7 @@ fn reporting(state: &Snapshot, plan: &Plan) -> Reporting {
 fn without_surface(state: &Snapshot, strategy: &Strategy) -> Option<WithoutSurface> {
     strategy.target.as_ref()?.area.as_ref()?;
     let mut found = WithoutSurface::default();
-    for child in state.areas.without_surface() {
+    for child in state.children.areas().without_surface() {
         found.children += 1;
         if found.names.len() < MAX_NAMED
             && let Some(record) = state.children.get(child)
@@ -187,7 +187,8 @@ pub fn managers(state: &Snapshot, strategy: &Strategy) -> (Vec<ChildKey>, Vec<Ch
         state.children.iter().filter(|(_, child)| child.kind() == ChildKind::Rm && child.agents > 0);
     let managers: Vec<ChildKey> = of_kind.map(|(key, _)| key).collect();
     let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
-    let cover = area.filter(|_| !managers.is_empty()).map(|area| state.areas.cover(&area.polygons()));
+    let cover =
+        area.filter(|_| !managers.is_empty()).map(|area| state.children.areas().cover(&area.polygons()));
     let fits = managers
         .into_iter()
         .filter(|key| matches!(why_not(strategy, state, cover.as_ref(), *key), Some(Ok(_))));
@@ -228,7 +229,7 @@ struct Listing<'a> {
 impl<'a> Listing<'a> {
     fn new(state: &'a Snapshot, strategy: &'a Strategy, plan: &'a Plan) -> Self {
         let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
-        let cover = area.map(|area| state.areas.cover(&area.polygons()));
+        let cover = area.map(|area| state.children.areas().cover(&area.polygons()));
         Self { state, strategy, plan, cover }
     }
 
@@ -270,7 +271,7 @@ impl<'a> Listing<'a> {
     }
 
     fn child(&self, key: ChildKey, record: &Child, turn: Option<u32>) -> PlannedChild {
-        let entry = self.state.areas.get(key);
+        let entry = self.state.children.areas().get(key);
         let member = self.plan.members.binary_search(&key).ok();
         let turnout = member.and_then(|at| self.plan.turnouts.get(at));
         let agents = turnout.map_or(record.counted_agents(), |turnout| turnout.all());

@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, lifecycle};
 use wire::api::{self, Note, Release};
 
 /// Aborts a release: every child that may run the new version is told to go back.
@@ -26,6 +26,6 @@ pub(super) async fn handle(
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
     let (note, name) = (by.note.clone(), Some(by.actor.name()));
-    let command = Command::Abort { release: id.clone(), note, by: name };
+    let command = Command::Lifecycle(lifecycle::Command::Abort { release: id.clone(), note, by: name });
     act(&ctx, &id, command, by).await
 }

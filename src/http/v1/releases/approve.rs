@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, rollout};
 use wire::api::{self, Note, Release};
 
 /// Says yes to the wave, the stage or the roll-out that waits for it.
@@ -25,6 +25,6 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::Approve { release: id.clone() };
+    let command = Command::Rollout(rollout::Command::Approve { release: id.clone() });
     act(&ctx, &id, command, by).await
 }

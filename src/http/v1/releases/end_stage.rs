@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, stages};
 use wire::api::{self, Note, Release};
 
 /// Ends a stage now, for every child that is in it.
@@ -29,6 +29,6 @@ pub(super) async fn handle(
     Path((id, stage)): Path<(String, String)>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::EndStageNow { release: id.clone(), stage };
+    let command = Command::Stages(stages::Command::End { release: id.clone(), stage });
     act(&ctx, &id, command, by).await
 }

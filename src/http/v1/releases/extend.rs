@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, rollout};
 use wire::api::{self, Note, Release};
 
 /// Takes in every child that could take part and was not there when the release started.
@@ -25,6 +25,6 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::Extend { release: id.clone() };
+    let command = Command::Rollout(rollout::Command::Extend { release: id.clone() });
     act(&ctx, &id, command, by).await
 }

@@ -9,7 +9,7 @@ use crate::{
     extract::{Acting, Path, Query},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{analysis, command::Command};
 use language::analysis::MAX_EXTENSION;
 use model::duration::read_millis;
 use wire::api::{self, Note, Release};
@@ -60,5 +60,6 @@ pub(super) async fn handle(
             "`calls` is 0: say for how many more calls, such as 5000".to_owned(),
         ));
     }
-    act(&ctx, &id, Command::ExtendAnalysis { release: id.clone(), for_ms, calls }, by).await
+    act(&ctx, &id, Command::Analysis(analysis::Command::Extend { release: id.clone(), for_ms, calls }), by)
+        .await
 }

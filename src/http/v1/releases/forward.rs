@@ -9,7 +9,7 @@ use axum::{
 use super::submit::{How, Prepared};
 use crate::{Context, context::PATIENCE, problem::Problem};
 use engine::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
-use heart::release::command::Command;
+use heart::release::{command::Command, upstream};
 use model::MAX_OFFER_ID_LEN;
 
 /// The managers that a submission passed on its way here. One that passed this one is refused.
@@ -54,8 +54,10 @@ pub(super) async fn hand_over(
     };
     let (status, mut submitted) = forward.submit(release).await?;
     if !dry_run {
-        let command =
-            Command::NoteForwarded { release: submission.id.to_string(), to: forward.url().to_owned() };
+        let command = Command::Upstream(upstream::Command::NoteForwarded {
+            release: submission.id.to_string(),
+            to: forward.url().to_owned(),
+        });
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
         ctx.engine.effects_done(ctx.view().pointers.outdated()).await?;
     }

@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, lifecycle};
 use wire::api::{self, Note, Release};
 
 /// Pauses a release: nothing more is offered, nothing is ended, deadlines stand still.
@@ -25,6 +25,6 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::Pause { release: id.clone(), reason: reason(&by) };
+    let command = Command::Lifecycle(lifecycle::Command::Pause { release: id.clone(), reason: reason(&by) });
     act(&ctx, &id, command, by).await
 }

@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, lifecycle};
 use wire::api::{self, Note, Release};
 
 /// Goes on with a paused release.
@@ -25,6 +25,6 @@ pub(super) async fn handle(
     Path(id): Path<String>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::Resume { release: id.clone() };
+    let command = Command::Lifecycle(lifecycle::Command::Resume { release: id.clone() });
     act(&ctx, &id, command, by).await
 }

@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, members};
 use wire::api::{self, Note, Release};
 
 /// Takes a child out of a release: nobody waits for it, and what it runs of the new version is undone.
@@ -29,6 +29,6 @@ pub(super) async fn handle(
     Path((id, child)): Path<(String, String)>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::SkipChild { release: id.clone(), child };
+    let command = Command::Members(members::Command::Skip { release: id.clone(), child });
     act(&ctx, &id, command, by).await
 }

@@ -8,7 +8,7 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use heart::release::command::Command;
+use heart::release::{command::Command, stages};
 use wire::api::{self, Note, Release};
 
 /// Lets children pass over a stage that they have not begun, and ends it for those that are in it.
@@ -30,6 +30,6 @@ pub(super) async fn handle(
     Path((id, stage)): Path<(String, String)>,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let command = Command::SkipStage { release: id.clone(), stage };
+    let command = Command::Stages(stages::Command::Skip { release: id.clone(), stage });
     act(&ctx, &id, command, by).await
 }

@@ -26,8 +26,8 @@ use crate::{
 };
 use engine::{By, EngineError};
 use heart::release::{
-    change,
     command::{Command, Outlook, Reply},
+    lifecycle,
     state::{End, ReleaseState},
 };
 use language::{
@@ -125,7 +125,7 @@ async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> 
     let is_empty = row.is_some_and(|row| row.state == NO_PARTICIPANTS.name());
     if is_empty {
         let release = id.to_owned();
-        ctx.engine.call(Command::PlanAgain { release }, by, PATIENCE).await?;
+        ctx.engine.call(Command::Lifecycle(lifecycle::Command::PlanAgain { release }), by, PATIENCE).await?;
     }
     Ok(is_empty)
 }
@@ -141,7 +141,7 @@ pub(super) struct How {
 }
 
 pub struct Prepared {
-    pub submission: change::Submitted,
+    pub submission: lifecycle::Submitted,
     pub archive: Archive,
     pub warnings: Vec<Diagnostic>,
     pub places: Places,
@@ -173,7 +173,7 @@ pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
     // It was checked as text, so this loses nothing.
     let given = || String::from_utf8_lossy(&upload.strategy).into();
     let text = checked.frozen.map_or_else(given, Into::into);
-    let submission = change::Submitted {
+    let submission = lifecycle::Submitted {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,
         archive: archive.digest,

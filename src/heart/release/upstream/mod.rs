@@ -16,10 +16,20 @@
 //!
 //! Deliberately not here: the calls to the parent (`uplink`).
 
+mod apply;
+mod change;
+mod command;
+mod decide;
+
+pub(super) use apply::apply;
+pub use change::Change;
+pub use command::Command;
+pub(super) use decide::decide;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
-    change::Change,
+    change::Change as StateChange,
     gate::Gate,
     manager::Agents,
     pause::PausedBy,
@@ -27,7 +37,7 @@ use super::{
     strata::{counted, one_form},
     summary::{Histogram, Reported, Summary, Times},
 };
-use analysis::{Assignment, Values};
+use ::analysis::{Assignment, Values};
 use language::{Action, Order, Rollout, StageKind, Strategy};
 use model::{Now, StageStatus};
 
@@ -160,20 +170,25 @@ impl Release {
 }
 
 /// What has to be said to the parent now.
-pub(super) fn due(release: &Release, now: Now) -> Vec<Change> {
+pub(super) fn due(release: &Release, now: Now) -> Vec<StateChange> {
     let Some(upstream) = &release.upstream else { return Vec::new() };
     let path = release.strategy.success_path();
     if release.state.is_over() && usize::from(upstream.reported) >= path.len() {
         // All is said. Later some prove the way back, or were tried again.
         let stands_otherwise = upstream.said.is_some_and(|said| said.agents != release.agents());
-        return stands_otherwise.then_some(Change::Recounted { release: release.key }).into_iter().collect();
+        return stands_otherwise
+            .then_some(StateChange::Upstream(Change::Recounted { release: release.key }))
+            .into_iter()
+            .collect();
     }
     let left = path.iter().skip(usize::from(upstream.reported));
-    let said = |(stage, status): (&usize, StageStatus)| Change::StageReported {
-        release: release.key,
-        stage: *stage as u8,
-        status,
-        now,
+    let said = |(stage, status): (&usize, StageStatus)| {
+        StateChange::Upstream(Change::StageReported {
+            release: release.key,
+            stage: *stage as u8,
+            status,
+            now,
+        })
     };
     match release.state {
         // What failed was the stage that was not reported yet; the later ones never were.
@@ -198,7 +213,7 @@ pub(super) fn due(release: &Release, now: Now) -> Vec<Change> {
 }
 
 /// The orders to take a release back that can be answered now: no other release is still being taken back by the same.
-pub(super) fn undone(state: &State, release: &Release) -> Vec<Change> {
+pub(super) fn undone(state: &State, release: &Release) -> Vec<StateChange> {
     let ReleaseState::Over { end: End::RolledBack | End::Aborted, .. } = release.state else {
         return Vec::new();
     };
@@ -214,7 +229,9 @@ pub(super) fn undone(state: &State, release: &Release) -> Vec<Change> {
     let unconfirmed = release.counts.agents.unconfirmed;
     awaited
         .filter(|offer| others(offer))
-        .map(|offer| Change::UndoReported { release: key, offer: offer.clone(), unconfirmed })
+        .map(|offer| {
+            StateChange::Upstream(Change::UndoReported { release: key, offer: offer.clone(), unconfirmed })
+        })
         .collect()
 }
 
@@ -223,19 +240,8 @@ impl Upstream {
         Self { offer, reported: 0, undos: Vec::new(), held: false, said: None }
     }
 
-    pub(super) fn apply(&mut self, change: &Change) {
-        match change {
-            Change::ReleaseContinued { offer, .. } => {
-                (self.offer, self.reported, self.said) = (offer.clone(), 0, None);
-            }
-            Change::UndoAwaited { offer, .. } => self.undos.push(offer.clone()),
-            Change::UndoReported { offer, .. } => self.undos.retain(|other| other != offer),
-            _ => {}
-        }
-    }
-
     /// Takes note that a stage was reported.
-    pub(super) fn report(&mut self, stage: u8, status: StageStatus, agents: Agents) {
+    fn report(&mut self, stage: u8, status: StageStatus, agents: Agents) {
         self.said = Some(Said { stage, status, agents, recounts: 0 });
         self.reported =
             if status == StageStatus::Completed { self.reported.saturating_add(1) } else { ALL_REPORTED };

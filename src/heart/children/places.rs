@@ -12,7 +12,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-use super::state::Child;
+use super::Child;
 use model::{ChildKey, ChildKind, pairs::Pairs, steps};
 
 /// Where more children are at one place, so many of the oldest and of the youngest are looked at.
@@ -36,7 +36,7 @@ pub(super) fn place(child: &Child) -> Option<u64> {
 }
 
 /// Whether both are known to be at the very same place.
-pub(super) fn are_same(one: &Child, other: &Child) -> bool {
+pub(crate) fn are_same(one: &Child, other: &Child) -> bool {
     let known = one.area.is_some() && one.address.is_some();
     known && one.address == other.address && one.area == other.area
 }

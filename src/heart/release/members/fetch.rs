@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::{Call, submit::lacks_of, walk::Walk};
+use super::decide::Call;
 use crate::{
     plan,
     plan::Why,
@@ -13,6 +13,8 @@ use crate::{
         assignment::{Assignment, Led, Step},
         by_itself,
         command::{Decision, Form, Offer, Refusal, Reply},
+        decide::walk::Walk,
+        lifecycle::lacks_of,
         manager::{FEATURE_RETRY, Planned},
         offer::{OfferKind, OfferName, Piece},
         state::{Release, ReleaseState, Snapshot, State},
@@ -22,7 +24,7 @@ use crate::{
 use language::Strategy;
 use model::{ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, Now};
 
-pub(super) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
+pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
         Err(refusal) => return Decision::refused(refusal),
@@ -74,7 +76,7 @@ pub enum NoOffer {
 fn would_be(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Assignment, NoOffer> {
     let strategy = &release.strategy;
     let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
-    let cover = area.map(|area| state.areas.cover(&area.polygons()));
+    let cover = area.map(|area| state.children.areas().cover(&area.polygons()));
     match plan::why_not(strategy, state, cover.as_ref(), child) {
         None => Err(NoOffer::NoPart),
         Some(Err(why)) => Err(NoOffer::Unfit(why)),

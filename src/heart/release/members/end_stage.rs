@@ -1,17 +1,18 @@
 //! `POST /end_stage`: may the child end the stage it is in? Only the questions that published data can't answer
 //! come here.
 
-use super::{Call, report::find_slot, walk::Walk};
+use super::{decide::Call, report::find_slot};
 use crate::release::{
     assignment::{Assignment, Slot},
     command::{Decision, Refusal, Reply},
+    decide::walk::Walk,
     offer::{OfferKind, OfferName, Piece},
     state::State,
 };
 use language::render;
 use model::{ChildStatus, Now, Outcome, StageStatus};
 
-pub(super) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: Now) -> Decision {
+pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
         Err(refusal) => return Decision::refused(refusal),

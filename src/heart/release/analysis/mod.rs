@@ -21,22 +21,30 @@
 //!
 //! Not here: fetching (`judging`), statistics (`analysis`).
 
-use std::sync::Arc;
+mod apply;
+mod change;
+mod command;
+mod decide;
+
+pub(super) use apply::apply;
+pub use change::Change;
+pub use command::Command;
+pub(super) use decide::decide;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     assignment::ReleaseMs,
-    change::Change,
-    command::{Decision, Refusal, Reply},
-    decide::roll_back,
+    change::Change as StateChange,
     ending::{Cause, Ending},
     gate::Gate,
+    lifecycle::{self, roll_back},
+    members,
     pause::{Pause, PausedBy},
     state::{End as ReleaseEnd, Release, ReleaseState, State},
     strata::Key,
 };
-use analysis::{
+use ::analysis::{
     Design, Deviation, EARLY_PART, EXTENSION_RESERVE, End, Evidence, Judgement, Question, RunVariation,
     Sampling, Spending, Stratum, Tolerance, Verdict,
 };
@@ -464,7 +472,7 @@ pub fn while_running(analysis: &Analysis, metric: &Metric) -> End {
 }
 
 /// The runs that begin now.
-pub(super) fn begin(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
+pub(super) fn begin(release: &Release, changes: &[&StateChange], now: Now) -> Vec<StateChange> {
     if release.strategy.rollout.is_none() || !is_led(release) {
         return Vec::new();
     }
@@ -490,15 +498,17 @@ pub(super) fn begin(release: &Release, changes: &[&Change], now: Now) -> Vec<Cha
         if is_due {
             // Those who join later don't make the parts of alpha smaller that were spent already.
             let of = last.map_or(of, |run| run.of);
-            begun.push(Change::AnalysisBegan { release: release.key, block, number, of, now });
+            begun.push(StateChange::Analysis(Change::Began { release: release.key, block, number, of, now }));
         }
     }
     begun
 }
 
 /// Whether with this change a child is in a stage.
-fn enters(release: &Release, change: &Change, stage: usize) -> bool {
-    let Change::Child { release: of, child, .. } = change else { return false };
+fn enters(release: &Release, change: &StateChange, stage: usize) -> bool {
+    let StateChange::Members(members::Change::Stepped { release: of, child, .. }) = change else {
+        return false;
+    };
     let found = release.assignments.get(child).filter(|_| *of == release.key);
     found.is_some_and(|found| {
         found.fetched && !found.status.is_over() && found.slot.stage_index() == Some(stage)
@@ -507,34 +517,6 @@ fn enters(release: &Release, change: &Change, stage: usize) -> bool {
 
 const fn is_led(release: &Release) -> bool {
     matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. })
-}
-
-/// Takes a look in, if it is the one that is waited for.
-pub(super) fn looked(state: &State, look: &Look) -> Result<Decision, Refusal> {
-    let release = state.release(look.release).filter(|release| is_led(release)).ok_or(Refusal::NoLook)?;
-    let (_, analysis) = release.block(look.block).ok_or(Refusal::NoLook)?;
-    let run = release.run(look.block).filter(|run| run.is_open()).ok_or(Refusal::NoLook)?;
-    let is_next = run.number == look.number && run.looks == look.after;
-    if !is_next || look.metrics.len() != analysis.metrics.len() {
-        return Err(Refusal::NoLook);
-    }
-    let mut metrics = look.metrics.clone();
-    // While somebody is still in the stage it is looked at: what would be gained by an end?
-    let is_early = look.is_gathered && release.is_gathered(run) && is_passed_early(analysis, &look.metrics);
-    if is_early {
-        let all = analysis.metrics.iter().zip(&mut metrics);
-        all.filter(|(_, found)| found.passes_early()).for_each(|(metric, found)| found.end_early(metric));
-    }
-    let verdict = combined(analysis, &metrics, is_early);
-    let run = Run {
-        looks: run.looks + 1,
-        looked_ms: look.elapsed_ms,
-        metrics,
-        verdict: verdict.as_ref().map(|(verdict, _)| *verdict),
-        why: verdict.map(|(_, why)| why).unwrap_or_default(),
-        ..run.clone()
-    };
-    Ok(Decision::new(vec![Change::Looked { release: look.release, run: Box::new(run) }], Reply::Done))
 }
 
 /// That of an error, see [`weight`]: worse than what pauses, for it decides at once, and no failure.
@@ -592,7 +574,7 @@ fn combined(analysis: &Analysis, found: &[Metered], is_over: bool) -> Option<(Ve
 }
 
 /// What a verdict that has not acted yet does.
-pub(super) fn judge(state: &State, release: &Release, now: Now) -> Vec<Change> {
+pub(super) fn judge(state: &State, release: &Release, now: Now) -> Vec<StateChange> {
     if release.runs.is_empty() || !is_led(release) {
         return Vec::new();
     }
@@ -626,10 +608,17 @@ fn extension(analysis: &Analysis, run: &Run, verdict: Verdict) -> Option<Extende
     goes_on.then(|| Extended { for_ms: ms(extend.duration), calls: extend.calls, begun: None })
 }
 
-fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8, now: Now) -> Vec<Change> {
+fn act(
+    state: &State,
+    release: &Release,
+    run: &Run,
+    verdict: Verdict,
+    weight: u8,
+    now: Now,
+) -> Vec<StateChange> {
     if let Some(extended) = release.block(run.block).and_then(|(_, block)| extension(block, run, verdict)) {
         let (release, block) = (release.key, run.block);
-        return vec![Change::AnalysisExtended { release, block, extended, now }];
+        return vec![StateChange::Analysis(Change::Extended { release, block, extended, now })];
     }
     let on_failure = release.strategy.rollout.as_ref().map(|rollout| rollout.on_failure).unwrap_or_default();
     let standing = match (weight, on_failure) {
@@ -639,14 +628,14 @@ fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8
         _ => Standing::Paused,
     };
     let reason = format!("{REASON}{}: {}: {}", release.block_name(run.block), name(verdict), run.why);
-    let mut changes = vec![Change::VerdictGiven {
+    let mut changes = vec![StateChange::Analysis(Change::VerdictGiven {
         release: release.key,
         block: run.block,
         verdict,
         why: run.why.clone(),
         standing,
         now,
-    }];
+    })];
     match standing {
         Standing::Failed => {
             let stage = release.block(run.block).and_then(|(stage, _)| release.strategy.stages.get(stage?));
@@ -656,7 +645,11 @@ fn act(state: &State, release: &Release, run: &Run, verdict: Verdict, weight: u8
         }
         Standing::Paused => {
             let pause = Pause::new(PausedBy::Analysis, reason);
-            changes.push(Change::ReleasePaused { release: release.key, pause, now });
+            changes.push(StateChange::Lifecycle(lifecycle::Change::Paused {
+                release: release.key,
+                pause,
+                now,
+            }));
         }
         Standing::Open | Standing::Passed | Standing::Accepted => {}
     }
@@ -671,111 +664,5 @@ pub const fn name(verdict: Verdict) -> &'static str {
         Verdict::Inconclusive => "inconclusive",
         Verdict::NoData => "no data",
         Verdict::Error => "error",
-    }
-}
-
-impl Release {
-    /// Folds a change of an analysis in.
-    pub(super) fn apply_analysis(&mut self, change: &Change) {
-        match change {
-            Change::AnalysisBegan { block, number, of, now, .. } => {
-                let metrics = self.block(*block).map_or(0, |(_, analysis)| analysis.metrics.len());
-                let run = Run {
-                    block: *block,
-                    number: *number,
-                    of: *of,
-                    began: self.at(*now),
-                    looks: 0,
-                    looked_ms: 0,
-                    metrics: vec![Metered::default(); metrics],
-                    standing: Standing::Open,
-                    verdict: None,
-                    why: String::new(),
-                    extended: None,
-                };
-                self.put_run(run);
-            }
-            Change::AnalysisExtended { block, extended, now, .. } => self.extend_run(*block, *extended, *now),
-            Change::Looked { run, .. } => self.put_run((**run).clone()),
-            Change::VerdictGiven { block, verdict, why, standing, .. } => {
-                if let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == *block) {
-                    run.verdict = Some(*verdict);
-                    run.why.clone_from(why);
-                    run.standing = *standing;
-                }
-                // What waited for it soaks on.
-                self.next_deadline = self.next_deadline.min(self.gate_due());
-            }
-            _ => {}
-        }
-        self.next_deadline = self.next_deadline.min(self.verdict_overdue());
-    }
-
-    /// What was looked at as long as the release took has found nothing against it.
-    pub(super) fn end_analyses(&mut self) {
-        let Self { runs, strategy, .. } = self;
-        for run in Arc::make_mut(runs).iter_mut().filter(|run| run.is_open()) {
-            let block = strategy.analyses().nth(usize::from(run.block));
-            let Some((_, analysis)) = block.filter(|(_, analysis)| analysis.duration.is_none()) else {
-                continue;
-            };
-            let judged = analysis.metrics.iter().zip(&run.metrics).filter(|(metric, _)| !metric.dry_run);
-            let (mut verdict, mut why) = (Verdict::Pass, Vec::new());
-            for (metric, found) in judged {
-                let of = match metric.rule {
-                    Rule::Compare(_) => Verdict::Inconclusive,
-                    _ if found.measured == 0 => Verdict::NoData,
-                    _ => Verdict::Pass,
-                };
-                if weight(of, analysis).0 > weight(verdict, analysis).0 {
-                    verdict = of;
-                }
-                why.push(format!("{}: {}", metric.name, found.sentence));
-            }
-            run.verdict = Some(verdict);
-            run.why = format!("the release is over; {}", why.join("; "));
-            run.standing = Standing::Passed;
-        }
-    }
-
-    /// A run that ended undecided goes on; of one that is open it is noted that it will.
-    fn extend_run(&mut self, block: u8, extended: Extended, now: Now) {
-        let at = self.at(now);
-        let delay = self.block(block).map_or(0, |(_, analysis)| ms(analysis.initial_delay));
-        let Some(run) = Arc::make_mut(&mut self.runs).iter_mut().find(|run| run.block == block) else {
-            return;
-        };
-        if run.verdict.is_none() {
-            // What goes on already goes on for longer, from now on.
-            let goes_on = run.extended.is_some_and(|extended| extended.begun.is_some());
-            let begun = goes_on.then(|| run.begun(at, delay));
-            run.extended = Some(Extended { begun, ..extended });
-            return;
-        }
-        let begun = Some(run.begun(at, delay));
-        (run.standing, run.verdict, run.why) = (Standing::Open, None, String::new());
-        run.extended = Some(Extended { begun, ..extended });
-        for found in run.metrics.iter_mut().filter(|found| found.may_go_on()) {
-            found.verdict = None;
-            if let Some(judgement) = &mut found.judgement {
-                // That it can was asked just now.
-                let _ = judgement.extend();
-            }
-        }
-    }
-
-    fn put_run(&mut self, run: Run) {
-        let runs = Arc::make_mut(&mut self.runs);
-        match runs.iter_mut().find(|before| before.block == run.block) {
-            Some(before) => *before = run,
-            None => runs.push(run),
-        }
-    }
-
-    /// Whoever lets it go on accepts the verdicts that it was paused for.
-    pub(super) fn accept_verdicts(&mut self) {
-        for run in Arc::make_mut(&mut self.runs).iter_mut().filter(|run| run.standing == Standing::Paused) {
-            run.standing = Standing::Accepted;
-        }
     }
 }

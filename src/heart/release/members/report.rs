@@ -1,20 +1,31 @@
 //! `POST /result`: what a child reports of its stages, and what follows for it.
 
-use super::{Call, walk::Walk};
-use crate::release::{
-    assignment::{Assignment, FunctionSet, Led, Shows, Slot, Step},
-    change::{Change, Variant},
-    command::{Decision, Refusal, Reply},
-    deadline,
-    manager::Agents,
-    offer::{MAX_ATTEMPT, OfferKind, OfferName, Piece},
-    state::State,
-    summary::{Kept, Summary},
+use super::decide::Call;
+use crate::{
+    children::Variant,
+    release::{
+        assignment::{Assignment, FunctionSet, Led, Shows, Slot, Step},
+        change::Change,
+        command::{Decision, Refusal, Reply},
+        deadline,
+        decide::walk::Walk,
+        manager::Agents,
+        members,
+        offer::{MAX_ATTEMPT, OfferKind, OfferName, Piece},
+        state::State,
+        summary::{Kept, Summary},
+    },
 };
 use language::{Action, Strategy, render};
 use model::{ChildStatus, Exclusion, Now, Outcome, StageStatus};
 
-pub(super) fn decide(state: &State, child: &str, offer: &str, summaries: &[Summary], now: Now) -> Decision {
+pub(in crate::release) fn decide(
+    state: &State,
+    child: &str,
+    offer: &str,
+    summaries: &[Summary],
+    now: Now,
+) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
         Err(refusal) => return Decision::refused(refusal),
@@ -183,12 +194,12 @@ impl<'s> Report<'s> {
     }
 
     fn keep_late(&self, walk: &Walk<'_>) -> Change {
-        Change::LateKept {
+        Change::Members(members::Change::LateKept {
             release: walk.release.key,
             child: walk.child,
             stage: Some(stage_name(walk.strategy(), self.slot)),
             summary: Box::new(self.summary.clone()),
-        }
+        })
     }
 }
 
@@ -238,7 +249,7 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot 
 
 /// The slot of a stage by its name in an offer: `None` if that offer has none of this name. All roll-outs call theirs
 /// the same: which function one is of, only the offer tells.
-pub(super) fn find_slot(strategy: &Strategy, piece: Piece, stage: &str) -> Option<Slot> {
+pub(in crate::release) fn find_slot(strategy: &Strategy, piece: Piece, stage: &str) -> Option<Slot> {
     let slot = match piece {
         Piece::Rollout(function) => {
             return (stage == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
@@ -252,7 +263,7 @@ pub(super) fn find_slot(strategy: &Strategy, piece: Piece, stage: &str) -> Optio
 }
 
 /// What a stage is called in an offer.
-pub(super) fn stage_name(strategy: &Strategy, slot: Slot) -> String {
+pub(in crate::release) fn stage_name(strategy: &Strategy, slot: Slot) -> String {
     match slot.stage_index() {
         Some(index) => strategy.stages.get(index).map_or_else(String::new, |stage| stage.name.clone()),
         None => render::ROLLOUT_STAGE.to_owned(),
@@ -310,7 +321,7 @@ fn under_way(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
     let status = if waits { StageStatus::SuccessWaiting } else { StageStatus::InProgress };
     let summary = Box::new(Summary { status, ..report.summary.clone() }.keep());
     let (release, child) = (walk.release.key, walk.child);
-    walk.changes.push(Change::Numbers { release, child, slot, status, summary });
+    walk.changes.push(Change::Members(members::Change::Numbers { release, child, slot, status, summary }));
     Ok(())
 }
 
@@ -423,7 +434,13 @@ fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
     if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
         let (release, child) = (walk.release.key, walk.child);
         let (status, summary) = (StageStatus::SuccessWaiting, Box::new(kept));
-        walk.changes.push(Change::Numbers { release, child, slot, status, summary });
+        walk.changes.push(Change::Members(members::Change::Numbers {
+            release,
+            child,
+            slot,
+            status,
+            summary,
+        }));
         return Ok(());
     }
     walk.step_with(Step::Waiting { slot }, Some(kept));

@@ -3,56 +3,62 @@
 use std::collections::BTreeSet;
 
 use super::{
-    submit::{refuse_conflicts, supersede},
-    successor,
-    walk::Walk,
+    Command,
+    submit::{self, refuse_conflicts, supersede},
 };
 use crate::release::{
-    assignment::{Dated, Fact, Slot, Step},
+    assignment::{Dated, Fact, Step},
     change::Change,
     command::{Decision, Refusal, Reply},
+    decide::{
+        checks::{another_fact, find, held, wrong},
+        successor,
+        walk::Walk,
+    },
     ending::{Cause, Ending},
+    lifecycle,
     offer::MAX_ATTEMPT,
     pause::{Pause, PausedBy},
     state::{End, Release, ReleaseState, State},
 };
 use model::{ChildKey, ChildStatus, Exclusion, Now, Outcome};
 
-pub(super) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
-    let known = state.known.get(id).ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
-    state.release(known.key).ok_or(Refusal::NotInMemory(known.key))
-}
-
-/// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.
-const MAX_FACTS: usize = 10_000;
-
-pub(super) fn another_fact(release: &Release) -> Result<(), Refusal> {
-    let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
-    if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
+/// Decides what is asked of a release as a whole.
+pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> Decision {
+    match command {
+        Command::Submit { submission, dry_run } => submit::decide(state, submission, *dry_run, now),
+        Command::Pause { release, reason } => pause(state, release, reason, now).into(),
+        Command::Resume { release } => resume(state, release, now).into(),
+        Command::Abort { release, note, by } => {
+            abort(state, release, note.as_deref(), by.as_deref(), now).into()
+        }
+        Command::Retry { release } => retry(state, release, now).into(),
+        Command::PlanAgain { release } => plan_again(state, release, now).into(),
+        Command::Remove { release } => remove(state, release).into(),
+    }
 }
 
 /// A release that is over leaves the history. What children run is never without the release that brought it there, and one
 /// that is in memory is not over, or somebody owes it something.
-pub(super) fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
+fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
     let Some((id, known)) = state.known.get_key_value(id) else {
         return Err(Refusal::UnknownRelease(id.to_owned()));
     };
     if state.find(known.key).is_some() || state.is_deployed(known.key) {
         return Ok(Decision::unchanged(Reply::Done));
     }
-    let removed = Change::ReleaseRemoved { release: known.key, id: id.clone() };
+    let removed = Change::Lifecycle(lifecycle::Change::Removed { release: known.key, id: id.clone() });
     Ok(Decision::new(vec![removed], Reply::Done))
 }
 
-pub(super) fn wrong(release: &Release, why: &'static str) -> Refusal {
-    Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }
-}
-
-pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let paused = || {
         let pause = Pause::new(PausedBy::Operator, reason);
-        Decision::new(vec![Change::ReleasePaused { release: release.key, pause, now }], Reply::Done)
+        Decision::new(
+            vec![Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now })],
+            Reply::Done,
+        )
     };
     match release.state {
         // Paused from above alone, it would go on when it goes on there.
@@ -66,23 +72,24 @@ pub(super) fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<D
     }
 }
 
-pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
         // Paused by both: what was paused here goes on when it goes on there.
         ReleaseState::Paused(pause) if release.is_held_above() => {
             let pause = Pause::above(pause.by.is_limit());
-            let change = Change::ReleasePaused { release: release.key, pause, now };
+            let change = Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now });
             Ok(Decision::new(vec![change], Reply::Done))
         }
-        ReleaseState::Paused { .. } => {
-            Ok(Decision::new(vec![Change::ReleaseResumed { release: release.key, now }], Reply::Done))
-        }
+        ReleaseState::Paused { .. } => Ok(Decision::new(
+            vec![Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now })],
+            Reply::Done,
+        )),
         ReleaseState::Planned if release.deferred => {
             refuse_conflicts(state, &release.strategy, release.key)?;
             let mut changes = supersede(state, &release.strategy, &release.id, release.key, now);
-            changes.push(Change::ReleaseResumed { release: release.key, now });
+            changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
             Ok(Decision::new(changes, Reply::Done))
         }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
@@ -93,12 +100,7 @@ pub(super) fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refu
     }
 }
 
-/// What only the manager above decides on, for it planned the release.
-pub(super) fn held(release: &Release, what: String) -> Refusal {
-    Refusal::HeldAbove { release: release.id.clone(), what }
-}
-
-pub(super) fn abort(
+fn abort(
     state: &State,
     id: &str,
     note: Option<&str>,
@@ -134,7 +136,12 @@ pub(in crate::release) fn roll_back(
     end: End,
     now: Now,
 ) -> Vec<Change> {
-    let mut changes = vec![Change::ReleaseAborted { release: release.key, why: Box::new(why), end, now }];
+    let mut changes = vec![Change::Lifecycle(lifecycle::Change::Aborted {
+        release: release.key,
+        why: Box::new(why),
+        end,
+        now,
+    })];
     if matches!(release.state, ReleaseState::Planned) {
         return changes;
     }
@@ -158,16 +165,16 @@ pub(in crate::release) fn roll_back(
     changes
 }
 
-pub(super) fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
         return Err(wrong(release, "only one in which nobody could take part is planned once more"));
     };
-    let again = Change::ReleaseReplanned { release: release.key, now };
+    let again = Change::Lifecycle(lifecycle::Change::Replanned { release: release.key, now });
     Ok(Decision::new(vec![again], Reply::Done))
 }
 
-pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::Running
@@ -197,7 +204,7 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
     if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {
         return Err(wrong(release, "a later release changes the same functions; submit a new one"));
     }
-    let mut changes = vec![Change::ReleaseRetried { release: release.key, now }];
+    let mut changes = vec![Change::Lifecycle(lifecycle::Change::Retried { release: release.key, now })];
     for child in gone {
         let Some(mut walk) = Walk::start(state, release, child, now) else { continue };
         let outcome = Outcome::Excluded(Exclusion::Forgotten);
@@ -212,7 +219,12 @@ pub(super) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refus
 }
 
 /// A child was lost, and the one that took its place gets another attempt: it is that one now that counts.
-pub(super) fn goes_on_as_another(state: &State, release: &Release, old: ChildKey, now: Now) -> Vec<Change> {
+pub(in crate::release) fn goes_on_as_another(
+    state: &State,
+    release: &Release,
+    old: ChildKey,
+    now: Now,
+) -> Vec<Change> {
     let walk = Walk::start(state, release, old, now);
     let lost = Some(Outcome::Lost);
     let Some(mut walk) =
@@ -234,41 +246,4 @@ fn changed_since(state: &State, release: &Release, children: &[ChildKey]) -> boo
 
 fn conflicts_with_open(state: &State, release: &Release) -> bool {
     state.conflicts(&release.strategy, release.key).next().is_some()
-}
-
-/// The place of a stage in the strategy.
-pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
-    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
-    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
-}
-
-pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
-    let release = find(state, id)?;
-    if !release.is_running() {
-        return Err(wrong(release, "a stage can be ended while the release runs"));
-    }
-    let index = stage_of(release, stage)?;
-    let mut inside = release.assignments.values().filter(|assignment| assignment.is_in(index)).peekable();
-    if inside.peek().is_none() {
-        return Ok(Decision::unchanged(Reply::Done));
-    }
-    if release.barrier_above(index).is_some() {
-        return Err(held(release, format!("the end of stage {stage:?}")));
-    }
-    // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
-    let has_managers = inside.clone().any(|assignment| assignment.is_whole());
-    if has_managers && !release.gates.may_end(Slot::stage(index)) {
-        let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
-                   promote the release instead";
-        return Err(wrong(release, why));
-    }
-    if !inside.any(|assignment| assignment.ends_on_signal(index, &release.strategy)) {
-        return Err(wrong(
-            release,
-            "whoever is in this stage of type A/B waits for no signal: it ends by itself",
-        ));
-    }
-    another_fact(release)?;
-    let stage = index as u8;
-    Ok(Decision::new(vec![Change::StageEnded { release: release.key, stage, now }], Reply::Done))
 }

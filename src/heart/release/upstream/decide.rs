@@ -1,24 +1,47 @@
 //! What the manager above asks for: that a stage ends, that the next wave begins, that a release is taken back.
 
-use super::operate::{self, find, roll_back};
+use super::Command;
 use crate::release::{
     change::Change,
     command::{Decision, Refusal, Reply, Seen},
+    decide::checks::{another_fact, find},
     ending::{Cause, Ending},
     gate::Gate,
+    lifecycle::{self, roll_back},
     pause::Pause,
+    rollout, stages,
     state::{End, Release, ReleaseState, State},
     turnout::Turnouts,
+    upstream,
 };
 use language::Amount;
 use model::{Now, ReleaseKey};
+
+/// Decides what the manager above asks for.
+pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+    match command {
+        Command::End { release, stage, undo } => end(state, release, *stage, *undo, now).into(),
+        Command::Disowned { release, why } => disowned(state, release, why, now).into(),
+        Command::NoteForwarded { release, to } => {
+            let change = upstream::Change::Forwarded { id: release.clone(), to: to.clone() };
+            Decision::new(vec![Change::Upstream(change)], Reply::Done)
+        }
+        Command::Continue { release, offer, waves, retries, amounts, turnouts } => {
+            let counted = Counted { waves: *waves, amounts, turnouts };
+            go_on(state, seen, (release, offer), &counted, *retries, now).into()
+        }
+        Command::Undo { release, offer } => undo(state, release, offer, now).into(),
+        Command::Skip { release, stage } => stages::skip(state, release, stage, true, now).into(),
+        Command::Hold { release, hold } => self::hold(state, release, *hold, now).into(),
+    }
+}
 
 fn may_end_well(release: &Release) -> bool {
     release.is_under_way() || release.state == ReleaseState::Planned
 }
 
 /// The parent ended a stage. Children that are not ready are told to end it as well. `undo`: it takes the release back.
-pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, Refusal> {
+fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, Refusal> {
     let Some(release) = state.release_by_id(id) else {
         return match state.known.get(id) {
             // Over, and nobody is awaited any more.
@@ -38,13 +61,13 @@ pub(super) fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> R
     let mut changes: Vec<Change> =
         barrier.map(|level| release.opening(Gate::Level(level), now)).into_iter().collect();
     if !waiting.is_ready && release.assignments.values().any(|part| part.is_in(usize::from(stage))) {
-        changes.push(Change::StageEnded { release: release.key, stage, now });
+        changes.push(Change::Stages(stages::Change::Ended { release: release.key, stage, now }));
     }
     Ok(Decision::new(changes, Reply::Done))
 }
 
 /// Nobody above would ever end it, so it must not wait for that, nor others behind it.
-pub(super) fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, Refusal> {
+fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, Refusal> {
     match state.release_by_id(id) {
         Some(release) if may_end_well(release) => {
             let ending = Ending::new(Cause::Disowned, why);
@@ -57,7 +80,7 @@ pub(super) fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<D
 }
 
 /// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
-pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
+fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
     let Some(release) = state.release_by_id(id) else {
         return match state.known.get(id) {
             Some(_) => Ok(Decision::unchanged(Reply::Done)),
@@ -67,14 +90,15 @@ pub(super) fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Deci
     let said = release.upstream.as_ref().is_some_and(|upstream| upstream.held != hold);
     let mut changes = Vec::new();
     if said && may_end_well(release) {
-        changes.push(Change::HeldAbove { release: release.key, held: hold });
+        changes.push(Change::Upstream(upstream::Change::Held { release: release.key, held: hold }));
     }
     let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
     if hold && is_going {
-        operate::another_fact(release)?;
-        changes.push(Change::ReleasePaused { release: release.key, pause: Pause::above(false), now });
+        another_fact(release)?;
+        let pause = Pause::above(false);
+        changes.push(Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now }));
     } else if !hold && release.is_held() {
-        changes.push(Change::ReleaseResumed { release: release.key, now });
+        changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
     }
     Ok(Decision::new(changes, Reply::Done))
 }
@@ -85,7 +109,7 @@ fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
 }
 
 /// The waves of a manager above.
-pub(super) struct Counted<'a> {
+struct Counted<'a> {
     /// So many are open now.
     pub waves: u32,
     /// How they are counted; empty: as before.
@@ -96,7 +120,7 @@ pub(super) struct Counted<'a> {
 
 /// The parent's next offer goes on with this release; `retries`: those that ended badly get another attempt, if that can
 /// be. Said twice it changes nothing.
-pub(super) fn go_on(
+fn go_on(
     state: &State,
     seen: &dyn Seen,
     (id, offer): (&str, &str),
@@ -109,23 +133,29 @@ pub(super) fn go_on(
     if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
         return Ok(Decision::unchanged(Reply::Done));
     }
-    let mut changes = vec![Change::ReleaseContinued { release: key, offer: offer.to_owned() }];
+    let mut changes =
+        vec![Change::Upstream(upstream::Change::Continued { release: key, offer: offer.to_owned() })];
     let open = release.gates.stand.waves;
     let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
     if may_end_well(release) && most > open {
         let amounts = (!amounts.is_empty()).then_some(*amounts);
         changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
-        changes.push(Change::WavesOpened { release: key, from: open, to: most - 1, now });
+        changes.push(Change::Rollout(rollout::Change::WavesOpened {
+            release: key,
+            from: open,
+            to: most - 1,
+            now,
+        }));
     }
     if retries {
         // Else it is said again how it stands.
-        changes.extend(operate::retry(state, id, now).map(|retried| retried.changes).unwrap_or_default());
+        changes.extend(lifecycle::retry(state, id, now).map(|retried| retried.changes).unwrap_or_default());
     }
     Ok(Decision::new(changes, Reply::Done))
 }
 
 /// The parent takes a release back, whatever became of it here.
-pub(super) fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refusal> {
+fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let Some(upstream) = &release.upstream else {
         // It came from elsewhere and is only called the same.
@@ -145,5 +175,5 @@ pub(super) fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Dec
 }
 
 fn awaited(release: ReleaseKey, offer: &str) -> Change {
-    Change::UndoAwaited { release, offer: offer.to_owned() }
+    Change::Upstream(upstream::Change::UndoAwaited { release, offer: offer.to_owned() })
 }

@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::operate::roll_back;
+use super::decide::roll_back;
 use crate::{
-    plan,
-    plan::Plan,
+    plan::{self, Plan},
     release::{
         assignment::FunctionSet,
-        change::{Change, Membership, Submitted},
+        change::Change,
         command::{Decision, Outlook, Refusal, Reply, Seen},
         ending::{Cause, Ending},
+        lifecycle::{self, Membership, Submitted},
         manager::Planned,
         offer::OfferName,
         state::{End, Release, ReleaseState, Snapshot, State},
-        turnout::{self, Told, Turnouts},
+        turnout::{self, Turnouts},
     },
 };
 use language::{OnConflict, Rollout, Strategy};
 use model::{ChildKey, ChildKind, Exclusion, Now, ReleaseId, ReleaseKey};
 
-pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
+pub(in crate::release) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: Now) -> Decision {
     if let Some(known) = state.known.get(&submitted.id) {
         if known.digest != submitted.digest {
             return Decision::refused(Refusal::IdTaken(submitted.id.clone()));
@@ -41,12 +41,16 @@ pub(super) fn decide(state: &State, submitted: &Submitted, dry_run: bool, now: N
     if !submitted.deferred {
         changes.extend(supersede(state, &submitted.strategy, &submitted.id, key, now));
     }
-    changes.push(Change::ReleaseSubmitted { release: key, submitted: Box::new(submitted.clone()), now });
+    changes.push(Change::Lifecycle(lifecycle::Change::Submitted {
+        release: key,
+        submitted: Box::new(submitted.clone()),
+        now,
+    }));
     Decision::new(changes, reply)
 }
 
 /// Takes back what a release that starts now supersedes, if it says so.
-pub(super) fn supersede(
+pub(in crate::release) fn supersede(
     state: &State,
     strategy: &Strategy,
     id: &ReleaseId,
@@ -65,7 +69,11 @@ pub(super) fn supersede(
 }
 
 /// Refuses a release that starts now and wants no other beside it.
-pub(super) fn refuse_conflicts(state: &State, strategy: &Strategy, key: ReleaseKey) -> Result<(), Refusal> {
+pub(in crate::release) fn refuse_conflicts(
+    state: &State,
+    strategy: &Strategy,
+    key: ReleaseKey,
+) -> Result<(), Refusal> {
     if strategy.on_conflict != OnConflict::Refuse {
         return Ok(());
     }
@@ -136,26 +144,6 @@ pub fn membership(
         lacks,
         left_out: if has_turns { silent } else { 0 },
     }
-}
-
-/// Managers below said who can take part: a release starts with it, or opens its next wave.
-pub(super) fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> Decision {
-    let Some(release) = state.release(told.release).filter(|release| release.asking == Some(told.until))
-    else {
-        // They were late, or it was paused or ended meanwhile.
-        return Decision::unchanged(Reply::Done);
-    };
-    let changes = match (&release.state, release.gates.stand.reached) {
-        (ReleaseState::Planned, _) if state.is_its_turn(release.key) => {
-            let membership = membership(state, seen, &release.strategy, &told.turnouts, now);
-            vec![Change::ReleaseStarted { release: release.key, membership, now }]
-        }
-        (ReleaseState::Running, Some(reached)) if release.gate_reached() == Some(reached.gate) => {
-            release.opened_with(state, seen, &told.turnouts, reached.gate, now)
-        }
-        _ => Vec::new(),
-    };
-    Decision::new(changes, Reply::Done)
 }
 
 /// Those of the members that are managers themselves, with their agents and the waves of these.

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use super::state::Profile;
+use super::Profile;
 use model::{ChildId, ChildKey, ChildKind};
 
 /// See the module's text.

@@ -9,19 +9,22 @@
 //!
 //! A manager below is told which stages are skipped whenever it asks about a stage, and passes over them likewise.
 
-use super::operate::{another_fact, find, held, stage_of, wrong};
+use super::decide::stage_of;
 use crate::release::{
     assignment::{Fact, Step},
     change::Change,
     command::{Decision, Refusal, Reply},
+    decide::checks::{another_fact, find, held, wrong},
+    lifecycle, members,
     offer::Piece,
+    stages,
     state::{Release, ReleaseState, State},
 };
 use language::Action;
 use model::{ChildKey, Now};
 
 /// `from_above`: the manager above says so.
-pub(super) fn decide(
+pub(in crate::release) fn decide(
     state: &State,
     id: &str,
     stage: &str,
@@ -45,7 +48,8 @@ pub(super) fn decide(
         _ => return Err(wrong(release, "nothing follows this stage, so there is nothing to go on with")),
     };
     another_fact(release)?;
-    let change = Change::StageSkipped { release: release.key, stage: index as u8, then, now };
+    let change =
+        Change::Stages(stages::Change::Skipped { release: release.key, stage: index as u8, then, now });
     Ok(Decision::new(vec![change], Reply::Done))
 }
 
@@ -77,11 +81,13 @@ impl Release {
 /// Who begins anew passes over what is skipped, too.
 pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let follows = |change: &Change| match change {
-        Change::ChildJoined { release, child, .. }
-        | Change::Child { release, child, step: Step::Retried, .. } => {
+        Change::Members(members::Change::Joined { release, child, .. })
+        | Change::Members(members::Change::Stepped { release, child, step: Step::Retried, .. }) => {
             one_again(state.release(*release)?, *child, now)
         }
-        Change::ReleaseRetried { release, .. } => all_again(state.release(*release)?, now),
+        Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
+            all_again(state.release(*release)?, now)
+        }
         _ => None,
     };
     changes.iter().filter_map(follows).collect()
@@ -93,13 +99,13 @@ fn one_again(release: &Release, child: ChildKey, now: Now) -> Option<Change> {
     let begins = !assignment.fetched && !assignment.status.is_over();
     let (release, at) = (release.key, release.at(now));
     let step = Step::NextOffer { piece };
-    (begins && piece != assignment.piece()).then_some(Change::Child {
+    (begins && piece != assignment.piece()).then_some(Change::Members(members::Change::Stepped {
         release,
         child,
         step,
         at,
         summary: None,
-    })
+    }))
 }
 
 /// As a fact: that the first stage is skipped is said again, for those who begin with it again.
@@ -108,7 +114,7 @@ fn all_again(release: &Release, now: Now) -> Option<Change> {
     let then = release.instead_of(first);
     match first {
         Piece::Stage(stage) if then != first => {
-            Some(Change::StageSkipped { release: release.key, stage, then, now })
+            Some(Change::Stages(stages::Change::Skipped { release: release.key, stage, then, now }))
         }
         _ => None,
     }

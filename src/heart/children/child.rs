@@ -1,0 +1,89 @@
+//! One child: what it says of itself, and what operators and other children say of it.
+
+use std::{collections::BTreeMap, ops::Deref, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{open::OpenReleases, registration::Registration};
+use model::{Capabilities, ChildKey, ChildKind, Cordon, Now};
+
+/// What a child says of itself beyond the plain protocol, and what operators say of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub kind: ChildKind,
+    pub capabilities: Capabilities,
+}
+
+/// Who has taken the place of a child, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    pub by: ChildKey,
+    /// In serving time, in milliseconds.
+    pub at: u64,
+}
+
+/// A registered child.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Child {
+    /// What it says of itself, which this derefs to; shared with readers.
+    pub registration: Arc<Registration>,
+    pub born: Now,
+    pub called_again: bool,
+    /// Whether it brought its id along and has not taken part in anything: anybody can make up ids.
+    pub unproven: bool,
+    /// Another id has taken its place, and it has not called since.
+    pub replaced: Option<Box<Replaced>>,
+    pub cordon: Cordon,
+    /// Labels that operators gave; they win over those that the child reports.
+    pub labels: Option<Box<BTreeMap<String, String>>>,
+    /// The releases in memory in which it has an assignment, in order of submission.
+    pub open: OpenReleases,
+}
+
+impl Deref for Child {
+    type Target = Registration;
+
+    fn deref(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl Child {
+    /// A child that has called once, and of which nobody has said anything yet.
+    pub fn new(registration: Registration, born: Now) -> Self {
+        Self {
+            registration: Arc::new(registration),
+            born,
+            called_again: false,
+            unproven: false,
+            replaced: None,
+            cordon: Cordon::Open,
+            labels: None,
+            open: OpenReleases::default(),
+        }
+    }
+
+    /// To be changed. Readers go on seeing what it was.
+    pub(super) fn registration_mut(&mut self) -> &mut Registration {
+        Arc::make_mut(&mut self.registration)
+    }
+
+    /// How many agents it stands for. One that says nothing of its kind but has children is a manager of the plain
+    /// protocol.
+    pub fn counted_agents(&self) -> u32 {
+        match self.kind() {
+            _ if self.replaced.is_some() => 0,
+            ChildKind::Agent if self.profile.is_some() => 1,
+            ChildKind::Agent => self.agents.max(1),
+            ChildKind::Rm => self.agents,
+        }
+    }
+
+    /// Whether functions that need `runtime` can run here.
+    pub fn runs(&self, runtime: &str) -> bool {
+        self.profile.as_ref().is_none_or(|profile| profile.capabilities.runs(runtime))
+    }
+}

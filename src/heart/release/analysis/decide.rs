@@ -1,0 +1,82 @@
+//! A look is taken in; and an analysis goes on after an end that decided nothing, because somebody says so.
+
+use super::{Change as RunChange, Command, Extended, Look, Run, Standing, combined, is_led, is_passed_early};
+use crate::release::{
+    change::Change,
+    command::{Decision, Refusal, Reply},
+    decide::checks::{find, held, wrong},
+    lifecycle,
+    state::{Release, ReleaseState, State},
+};
+use model::Now;
+
+/// Decides what is asked of an analysis.
+pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> Decision {
+    match command {
+        Command::Extend { release, for_ms, calls } => extend(state, release, *for_ms, *calls, now).into(),
+        Command::Looked(look) => looked(state, look).into(),
+    }
+}
+
+fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    if release.upstream.is_some() {
+        return Err(held(release, "the analysis, which is judged where the release was planned".to_owned()));
+    }
+    let is_open = matches!(
+        release.state,
+        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } | ReleaseState::Paused { .. }
+    );
+    let block = is_open.then(|| block(release)).flatten();
+    let Some((block, standing)) = block else {
+        return Err(wrong(
+            release,
+            "no analysis of it is open, or ended undecided with a part of its alpha kept",
+        ));
+    };
+    let extended = Extended { for_ms, calls, begun: None };
+    let mut changes =
+        vec![Change::Analysis(RunChange::Extended { release: release.key, block, extended, now })];
+    if standing == Standing::Paused && matches!(release.state, ReleaseState::Paused { .. }) {
+        changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
+    }
+    Ok(Decision::new(changes, Reply::Done))
+}
+
+/// The one that ended undecided, or else one that is open and will end.
+fn block(release: &Release) -> Option<(u8, Standing)> {
+    let undecided = release.runs.iter().find(|run| run.may_go_on());
+    let open = || release.runs.iter().find(|run| release.may_be_extended(run));
+    undecided.or_else(open).map(|run| (run.block, run.standing))
+}
+
+/// Takes a look in, if it is the one that is waited for.
+fn looked(state: &State, look: &Look) -> Result<Decision, Refusal> {
+    let release = state.release(look.release).filter(|release| is_led(release)).ok_or(Refusal::NoLook)?;
+    let (_, analysis) = release.block(look.block).ok_or(Refusal::NoLook)?;
+    let run = release.run(look.block).filter(|run| run.is_open()).ok_or(Refusal::NoLook)?;
+    let is_next = run.number == look.number && run.looks == look.after;
+    if !is_next || look.metrics.len() != analysis.metrics.len() {
+        return Err(Refusal::NoLook);
+    }
+    let mut metrics = look.metrics.clone();
+    // While somebody is still in the stage it is looked at: what would be gained by an end?
+    let is_early = look.is_gathered && release.is_gathered(run) && is_passed_early(analysis, &look.metrics);
+    if is_early {
+        let all = analysis.metrics.iter().zip(&mut metrics);
+        all.filter(|(_, found)| found.passes_early()).for_each(|(metric, found)| found.end_early(metric));
+    }
+    let verdict = combined(analysis, &metrics, is_early);
+    let run = Run {
+        looks: run.looks + 1,
+        looked_ms: look.elapsed_ms,
+        metrics,
+        verdict: verdict.as_ref().map(|(verdict, _)| *verdict),
+        why: verdict.map(|(_, why)| why).unwrap_or_default(),
+        ..run.clone()
+    };
+    Ok(Decision::new(
+        vec![Change::Analysis(RunChange::Looked { release: look.release, run: Box::new(run) })],
+        Reply::Done,
+    ))
+}

@@ -1,0 +1,125 @@
+//! Folding a change of one child's part in.
+
+use super::Change;
+use crate::{
+    children::{Deployment, Variant},
+    release::{
+        assignment::{Assignment, FunctionSet, ReleaseMs, Step},
+        deadline,
+        manager::Planned,
+        state::{End, Release, ReleaseState, State, Sweep},
+    },
+};
+use language::Order;
+use model::{ChildKey, ChildKind, Now, ReleaseKey};
+
+/// Folds one change in.
+pub(in crate::release) fn apply(state: &mut State, change: &Change) {
+    match change {
+        Change::Joined { release, child, instead_of, now, lacks } => {
+            state.join(*release, *child, *instead_of, *lacks, *now);
+        }
+        Change::Stepped { release, child, step, at, .. } => state.step(*release, *child, step, *at),
+        Change::Deployed { child, release, function, variant } => {
+            state.deploy(*child, *release, *function, *variant);
+        }
+        Change::DeadlinesSeen { release, next, after } => {
+            state.with_release(*release, |release| release.note_deadlines(*next, *after));
+        }
+        // Kept in the store alone.
+        Change::Numbers { .. } | Change::LateKept { .. } => {}
+    }
+}
+
+impl Release {
+    fn note_deadlines(&mut self, next: ReleaseMs, after: Option<ChildKey>) {
+        match after {
+            Some(after) => self.sweep = Some(Sweep { after, next }),
+            None => (self.next_deadline, self.sweep) = (next, None),
+        }
+    }
+}
+
+impl State {
+    fn join(
+        &mut self,
+        key: ReleaseKey,
+        child: ChildKey,
+        instead_of: Option<ChildKey>,
+        lacks: FunctionSet,
+        now: Now,
+    ) {
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
+        let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
+        let alone = matches!(order, Some(Order::LocationSequential { .. }));
+        let old = instead_of.and_then(|old| release.assignments.get(&old));
+        let own = old.map(|old| old.wave).filter(|wave| *wave < release.gates.stand.waves);
+        let wave = own.unwrap_or_else(|| release.turns.join(&release.members, child, alone));
+        // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
+        let is_late = instead_of.is_none() && wave < release.gates.stand.waves;
+        let joined = if is_late { release.gates.stand.level.saturating_add(1) } else { 0 };
+        let manager = self.shared.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+        if let Some(record) = manager {
+            let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
+            release.managers.insert(child, planned);
+        }
+        let mut newcomer = Assignment {
+            wave,
+            facts: release.facts.len() as u16,
+            ..release.fresh_part(child, lacks, release.at(now))
+        };
+        newcomer.change_rare(|rare| rare.joined = Some(joined));
+        release.joined += 1;
+        release.counts.add(&newcomer, &release.gates);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
+        let soonest = deadline::soonest(&newcomer, deadlines, &release.strategy, &release.gates);
+        release.due_by(soonest);
+        release.assignments.insert(child, newcomer);
+        self.shared.children.take_part(child, key);
+    }
+
+    fn step(&mut self, key: ReleaseKey, child: ChildKey, step: &Step, at: ReleaseMs) {
+        let Some(release) = self.shared.releases.get_mut(&key) else { return };
+        if let Step::StandsInFor { .. } = step
+            && !release.assignments.contains_key(&child)
+        {
+            // A member goes on as one after the undo; anybody else has no other part in the release.
+            let stand_in = Assignment::stand_in(at, release.facts.len() as u16);
+            release.counts.add(&stand_in, &release.gates);
+            release.assignments.insert(child, stand_in);
+            self.shared.children.take_part(child, key);
+        }
+        let Some(assignment) = release.assignments.get_mut(&child) else { return };
+        release.counts.remove(assignment, &release.gates);
+        assignment.apply(step, &release.strategy, at);
+        release.counts.add(assignment, &release.gates);
+        release.attempt = release.attempt.max(assignment.attempt);
+        let deadlines = self.shared.settings.deadlines(&release.strategy);
+        let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
+        release.due_by(soonest);
+        // Who tries again is no fault any more.
+        if *step == Step::Retried && release.first_fault == Some(child) {
+            (release.ending, release.first_fault) = (None, None);
+        }
+        let unproven = release.unproven();
+        let is_repaired = matches!(step, Step::Counted { .. })
+            && release.counts.failures() == 0
+            && !release.was_aborted_below();
+        if let ReleaseState::Over { end, unconfirmed } = &mut release.state {
+            *unconfirmed = unproven;
+            // Those that ended badly below, or were not tested, were tried again there.
+            if matches!(end, End::DoneWithFailures | End::Untested) && is_repaired {
+                *end = if release.counts.agents.are_untested() { End::Untested } else { End::Done };
+                (release.ending, release.first_fault) = (None, None);
+            }
+        }
+    }
+
+    fn deploy(&mut self, child: ChildKey, release: ReleaseKey, function: usize, variant: Variant) {
+        let found =
+            self.shared.releases.get(&release).and_then(|found| found.strategy.functions.get(function));
+        if let Some(function) = found {
+            self.books.deploy(child, &function.name, Deployment { release, variant });
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What is asked about one child's part in a release, by itself or by an operator.
+
+use crate::release::summary::Summary;
+
+/// What is asked about one child's part.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// `GET /release`.
+    Fetch {
+        child: String,
+        offer: String,
+    },
+    Result {
+        child: String,
+        offer: String,
+        summaries: Vec<Summary>,
+    },
+    EndStage {
+        child: String,
+        offer: String,
+        stage: String,
+    },
+    /// Takes one child out.
+    Skip {
+        release: String,
+        child: String,
+    },
+    /// Another attempt for one child.
+    Retry {
+        release: String,
+        child: String,
+    },
+}

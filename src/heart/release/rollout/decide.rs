@@ -1,0 +1,117 @@
+//! What operators open in a release that is led, and what opens with what managers below said.
+
+use super::Command;
+use crate::release::{
+    change::Change,
+    command::{Decision, Refusal, Reply, Seen},
+    decide::checks::{another_fact, find, held, wrong},
+    gate::{ALL_OPEN, Gate},
+    lifecycle::{self, lacks_of, membership},
+    members, rollout,
+    state::{ReleaseState, State},
+    turnout::{Told, Turnouts},
+};
+use model::Now;
+
+/// Decides what is asked of how far a release is open.
+pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
+    match command {
+        Command::Approve { release } => approve(state, release, now).into(),
+        Command::Promote { release } => promote(state, release, now).into(),
+        Command::Extend { release } => extend(state, seen, release, now).into(),
+        Command::Turnout(told) => turnout(state, seen, told, now),
+    }
+}
+
+fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    match release.state {
+        ReleaseState::AwaitingApproval { .. } => Ok(Decision::new(
+            vec![Change::Rollout(rollout::Change::Approved { release: release.key, now })],
+            Reply::Done,
+        )),
+        // Said twice.
+        ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
+            Ok(Decision::unchanged(Reply::Done))
+        }
+        _ => Err(wrong(release, "it does not wait for an approval")),
+    }
+}
+
+/// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold. What
+/// came from the manager above is promoted as far as the next gate that only that one opens.
+fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+        return Err(wrong(release, "only a release that runs can be promoted"));
+    }
+    another_fact(release)?;
+    let (from, all) = (release.gates.stand.waves, release.turns.waves());
+    let waves = if release.waves_from_above() { from } else { all };
+    let mut changes = Vec::new();
+    let mut closed = release.gates.stand.level;
+    if from < waves {
+        changes.push(Change::Rollout(rollout::Change::WavesOpened {
+            release: release.key,
+            from,
+            to: waves - 1,
+            now,
+        }));
+        // Each new wave meets all barriers anew.
+        closed = release.gates.levels.barrier_from(0);
+    }
+    let level = release.signalled_from(closed);
+    if closed < level {
+        changes.push(Change::Rollout(rollout::Change::LevelOpened { release: release.key, level, now }));
+    }
+    let withheld =
+        if level < ALL_OPEN { Some(Gate::Level(level)) } else { (waves < all).then_some(Gate::Wave(waves)) };
+    match withheld.filter(|_| changes.is_empty()) {
+        Some(gate) => Err(held(release, release.gate_name(gate))),
+        None => Ok(Decision::new(changes, Reply::Done)),
+    }
+}
+
+/// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
+fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, Refusal> {
+    let release = find(state, id)?;
+    if !release.is_under_way() {
+        return Err(wrong(release, "only a release that is under way can be extended"));
+    }
+    if release.waves_from_above() {
+        return Err(held(release, "who has a turn in which wave".to_owned()));
+    }
+    let able = membership(state, seen, &release.strategy, &Turnouts::new(), now).members;
+    let new = able.iter().filter(|child| !release.assignments.contains_key(child));
+    let joined = new.map(|child| {
+        let lacks = lacks_of(state, release, *child);
+        Change::Members(members::Change::Joined {
+            release: release.key,
+            child: *child,
+            instead_of: None,
+            now,
+            lacks,
+        })
+    });
+    Ok(Decision::new(joined.collect(), Reply::Done))
+}
+
+/// Managers below said who can take part: a release starts with it, or opens its next wave.
+fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> Decision {
+    let Some(release) = state.release(told.release).filter(|release| release.asking == Some(told.until))
+    else {
+        // They were late, or it was paused or ended meanwhile.
+        return Decision::unchanged(Reply::Done);
+    };
+    let changes = match (&release.state, release.gates.stand.reached) {
+        (ReleaseState::Planned, _) if state.is_its_turn(release.key) => {
+            let membership = membership(state, seen, &release.strategy, &told.turnouts, now);
+            vec![Change::Lifecycle(lifecycle::Change::Started { release: release.key, membership, now })]
+        }
+        (ReleaseState::Running, Some(reached)) if release.gate_reached() == Some(reached.gate) => {
+            release.opened_with(state, seen, &told.turnouts, reached.gate, now)
+        }
+        _ => Vec::new(),
+    };
+    Decision::new(changes, Reply::Done)
+}

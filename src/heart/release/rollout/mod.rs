@@ -1,0 +1,11 @@
+//! How far a release is open: its waves and barriers, and who must say yes before they open.
+
+mod apply;
+mod change;
+mod command;
+mod decide;
+
+pub(super) use apply::apply;
+pub use change::Change;
+pub use command::Command;
+pub(super) use decide::decide;

@@ -1,0 +1,129 @@
+//! How many children of a release are where, kept up to date with each step.
+
+use serde::{Deserialize, Serialize};
+
+use crate::release::{assignment::Assignment, gate::Gates, manager::Agents};
+use model::Outcome;
+
+/// Agents that did not end well, by what limits there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bad {
+    pub failed: u32,
+    /// Not heard of in time, or their result was lost.
+    pub timed_out: u32,
+    pub unreachable: u32,
+    pub untested: u32,
+}
+
+/// How many children of a release are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    pub no: u32,
+    pub todo: u32,
+    pub doing: u32,
+    pub done: u32,
+    pub failed: u32,
+    pub succeeded: u32,
+    pub outcome_failed: u32,
+    pub timed_out: u32,
+    pub unreachable: u32,
+    pub lost: u32,
+    pub undone: u32,
+    pub untested: u32,
+    pub excluded: u32,
+    /// Undos offered and not confirmed.
+    pub undoing: u32,
+    /// Those of them that are overdue.
+    pub undo_overdue: u32,
+    /// Neither over nor without an undo that is waited for.
+    pub awaited: u32,
+    /// Those of them whose wave has begun.
+    #[serde(skip)]
+    pub awaited_now: u32,
+    /// Children whose wave has begun and that have not ended.
+    #[serde(skip)]
+    pub in_play: u32,
+    /// Those of them that have not come to the next barrier.
+    #[serde(skip)]
+    pub behind: u32,
+    /// Children in play that are still below what others may run already.
+    #[serde(skip)]
+    pub trailing: u32,
+    /// Places of `max_in_progress` that are taken.
+    #[serde(skip)]
+    pub in_progress: u32,
+    /// Untested agents that the new version was not offered to.
+    #[serde(skip)]
+    pub left_untested: u32,
+    /// Children, other than managers, whose wave has begun.
+    #[serde(skip)]
+    pub opened: u32,
+    /// Agents, those of managers below among them.
+    #[serde(skip)]
+    pub agents: Agents,
+}
+
+impl Counts {
+    fn slots(&mut self, assignment: &Assignment, gates: &Gates) -> [Option<&mut u32>; 12] {
+        use model::ChildStatus as S;
+        let status = match assignment.status {
+            S::No => &mut self.no,
+            S::Todo => &mut self.todo,
+            S::Doing => &mut self.doing,
+            S::Done => &mut self.done,
+            S::Failed => &mut self.failed,
+        };
+        let outcome = match assignment.outcome {
+            None => None,
+            Some(Outcome::Succeeded) => Some(&mut self.succeeded),
+            Some(Outcome::Failed) => Some(&mut self.outcome_failed),
+            Some(Outcome::TimedOut) => Some(&mut self.timed_out),
+            Some(Outcome::Unreachable) => Some(&mut self.unreachable),
+            Some(Outcome::Lost) => Some(&mut self.lost),
+            Some(Outcome::Undone) => Some(&mut self.undone),
+            Some(Outcome::Untested) => Some(&mut self.untested),
+            Some(Outcome::Excluded(_)) => Some(&mut self.excluded),
+        };
+        let undo = assignment.pending_undo();
+        [
+            Some(status),
+            outcome,
+            undo.map(|_| &mut self.undoing),
+            undo.filter(|undo| undo.overdue).map(|_| &mut self.undo_overdue),
+            assignment.is_awaited().then_some(&mut self.awaited),
+            (assignment.is_awaited() && gates.admits(assignment)).then_some(&mut self.awaited_now),
+            gates.is_in_play(assignment).then_some(&mut self.in_play),
+            gates.waits_for(assignment).then_some(&mut self.behind),
+            gates.is_trailing(assignment).then_some(&mut self.trailing),
+            gates.takes_place(assignment).then_some(&mut self.in_progress),
+            assignment.is_left_untested().then_some(&mut self.left_untested),
+            (assignment.stepwise().is_some() && gates.admits(assignment)).then_some(&mut self.opened),
+        ]
+    }
+
+    pub(in crate::release) fn add(&mut self, assignment: &Assignment, gates: &Gates) {
+        self.slots(assignment, gates).into_iter().flatten().for_each(|count| *count += 1);
+        self.agents.add(assignment.agents());
+    }
+
+    pub(in crate::release) fn remove(&mut self, assignment: &Assignment, gates: &Gates) {
+        self.slots(assignment, gates)
+            .into_iter()
+            .flatten()
+            .for_each(|count| *count = count.saturating_sub(1));
+        self.agents.remove(assignment.agents());
+    }
+
+    /// Agents that did not end well, as limits count them.
+    pub const fn bad(&self) -> Bad {
+        let Agents { failed, timed_out, unreachable, untested, .. } = self.agents;
+        Bad { failed, timed_out, unreachable, untested }
+    }
+
+    /// Agents that ended badly.
+    pub const fn failures(&self) -> u32 {
+        self.agents.bad()
+    }
+}

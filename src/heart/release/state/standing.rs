@@ -1,0 +1,146 @@
+//! Where a release stands, how it ended, and its clock.
+
+use serde::{Deserialize, Serialize};
+
+use crate::release::{assignment::ReleaseMs, pause::Pause};
+use model::Now;
+
+/// How a release ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    Done,
+    DoneWithFailures,
+    /// By its own rules: too many children ended badly, or nobody approved in time.
+    RolledBack,
+    /// By an operator, or because another release took its place.
+    Aborted,
+    /// Nobody could take part, so nothing was released.
+    NoParticipants,
+    /// Nothing failed, and nobody was tested, for want of calls.
+    Untested,
+}
+
+/// Where a release stands.
+///
+/// ```mermaid
+/// stateDiagram-v2
+///     [*] --> Planned: submitted
+///     Planned --> Running: its time has come, and nothing it conflicts with runs any more
+///     Planned --> Aborted
+///     Running --> AwaitingApproval: a gate is reached that somebody must approve of
+///     AwaitingApproval --> Running: approve, or the gate is reached no more
+///     AwaitingApproval --> Paused: pause
+///     AwaitingApproval --> RollingBack: abort, or no approval in time
+///     Running --> Paused: pause, or a limit is passed
+///     Paused --> Running: resume
+///     Running --> RollingBack: abort, or a limit is passed
+///     Paused --> RollingBack: abort
+///     RollingBack --> Aborted: every undo confirmed or overdue
+///     RollingBack --> RolledBack: likewise, if it was by a limit or for want of an approval; unproven while undos are overdue
+///     Running --> Done
+///     Done --> RollingBack: the parent takes it back
+///     Running --> DoneWithFailures
+///     Running --> NoParticipants: nobody could take part
+///     Running --> DoneUntested: nobody was tested, for want of calls
+///     NoParticipants --> Planned: submitted or retried once more
+///     DoneWithFailures --> Running: retry
+///     Done --> Running: retry of those that were left untested
+///     DoneUntested --> Running: likewise
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state")]
+pub enum ReleaseState {
+    Planned,
+    Running,
+    Paused(Pause),
+    AwaitingApproval {
+        /// What for, in words.
+        what: String,
+        since: ReleaseMs,
+    },
+    RollingBack {
+        reason: String,
+        /// How it ends then.
+        end: End,
+    },
+    Over {
+        end: End,
+        /// Agents that have not proven that they run the base version again.
+        unconfirmed: u32,
+    },
+}
+
+impl ReleaseState {
+    /// Every name that [`Self::name`] gives.
+    pub const NAMES: [&str; 12] = [
+        "Planned",
+        "Running",
+        "Paused",
+        "AwaitingApproval",
+        "RollingBack",
+        "Done",
+        "DoneWithFailures",
+        "RolledBack",
+        "RolledBackUnproven",
+        "Aborted",
+        "NoParticipants",
+        "DoneUntested",
+    ];
+
+    /// As shown and stored.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Planned => "Planned",
+            Self::Running => "Running",
+            Self::Paused { .. } => "Paused",
+            Self::AwaitingApproval { .. } => "AwaitingApproval",
+            Self::RollingBack { .. } => "RollingBack",
+            Self::Over { end: End::Done, .. } => "Done",
+            Self::Over { end: End::DoneWithFailures, .. } => "DoneWithFailures",
+            Self::Over { end: End::RolledBack, unconfirmed: 0 } => "RolledBack",
+            Self::Over { end: End::RolledBack, .. } => "RolledBackUnproven",
+            Self::Over { end: End::Aborted, .. } => "Aborted",
+            Self::Over { end: End::NoParticipants, .. } => "NoParticipants",
+            Self::Over { end: End::Untested, .. } => "DoneUntested",
+        }
+    }
+
+    pub const fn is_over(&self) -> bool {
+        matches!(self, Self::Over { .. })
+    }
+
+    pub const fn pause(&self) -> Option<&Pause> {
+        match self {
+            Self::Paused(pause) => Some(pause),
+            Self::Planned
+            | Self::Running
+            | Self::AwaitingApproval { .. }
+            | Self::RollingBack { .. }
+            | Self::Over { .. } => None,
+        }
+    }
+}
+
+/// The clock of a release: serving time since the store began, without the time that the release was paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReleaseClock {
+    pub paused_ms: u64,
+    pub paused_since: Option<u64>,
+}
+
+impl ReleaseClock {
+    pub fn at(&self, now: Now) -> ReleaseMs {
+        let standing = self.paused_since.map_or(0, |since| now.served_ms.saturating_sub(since));
+        now.served_ms.saturating_sub(self.paused_ms + standing)
+    }
+
+    pub fn pause(&mut self, now: Now) {
+        self.paused_since.get_or_insert(now.served_ms);
+    }
+
+    pub fn resume(&mut self, now: Now) {
+        if let Some(since) = self.paused_since.take() {
+            self.paused_ms += now.served_ms.saturating_sub(since);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Every way in which it changes what this manager and the one above have said to each other.
+
+use model::{Now, ReleaseKey, StageStatus};
+
+/// One change of what was said. Applying it can't fail.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// The parent is told anew what became of the agents.
+    Recounted { release: ReleaseKey },
+    /// The manager above holds a release that came from it, or does so no longer.
+    Held { release: ReleaseKey, held: bool },
+    /// This is how a stage ended here, and the parent is to hear of it.
+    StageReported { release: ReleaseKey, stage: u8, status: StageStatus, now: Now },
+    /// The manager above took a release over that reaches beyond this one's area.
+    Forwarded {
+        id: String,
+        /// Where to ask for it.
+        to: String,
+    },
+    /// The parent's next offer goes on with a release from above.
+    Continued {
+        release: ReleaseKey,
+        /// By which it is called there from now on.
+        offer: String,
+    },
+    /// The parent wants to hear when a release is taken back.
+    UndoAwaited {
+        release: ReleaseKey,
+        /// Its order to do so.
+        offer: String,
+    },
+    /// It is taken back, and the parent is to hear of it.
+    UndoReported { release: ReleaseKey, offer: String, unconfirmed: u32 },
+}
+
+impl Change {
+    /// The release it belongs to; one that went to the manager above is none of those here.
+    pub const fn release(&self) -> Option<ReleaseKey> {
+        match self {
+            Self::Recounted { release }
+            | Self::Held { release, .. }
+            | Self::StageReported { release, .. }
+            | Self::Continued { release, .. }
+            | Self::UndoAwaited { release, .. }
+            | Self::UndoReported { release, .. } => Some(*release),
+            Self::Forwarded { .. } => None,
+        }
+    }
+}
