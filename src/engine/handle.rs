@@ -13,9 +13,9 @@ use super::{
     audit::Actor,
     classes::Remembered,
     clock::Clock,
+    effect::{Above, Due, Entry, Webhook},
     load::Loading,
     recall::{self, Recalled},
-    rows::{ENROLLED, FORWARDED, IDENTITY, TAKING, UPWARD},
     stats::Stats,
     task::{self, Settings, Task},
     unreadable::Unreadable,
@@ -88,8 +88,7 @@ pub(super) enum Envelope {
     Look(oneshot::Sender<Arc<Snapshot>>),
     EffectsDone(Vec<u64>),
     Effect {
-        kind: &'static str,
-        payload: String,
+        entry: Entry,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),
@@ -113,32 +112,32 @@ pub struct Started {
     /// Ends with an error if the lease was lost or the store is beyond repair.
     pub task: JoinHandle<Result<(), StoreError>>,
     /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
-    pub effects: mpsc::UnboundedReceiver<OutboxRow>,
-    /// Likewise those that concern the parent: see [`ABOVE`].
-    pub above: mpsc::UnboundedReceiver<OutboxRow>,
+    pub effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    /// Likewise those that concern the parent.
+    pub above: mpsc::UnboundedReceiver<Due<Above>>,
 }
-
-/// The kinds of effects that concern the parent.
-pub const ABOVE: [&str; 3] = [UPWARD, ENROLLED, TAKING];
 
 /// Who carries out which effect.
 #[derive(Debug)]
 pub(super) struct Effects {
-    webhooks: mpsc::UnboundedSender<OutboxRow>,
-    above: mpsc::UnboundedSender<OutboxRow>,
+    webhooks: mpsc::UnboundedSender<Due<Webhook>>,
+    above: mpsc::UnboundedSender<Due<Above>>,
     view: Arc<View>,
 }
 
 impl Effects {
-    /// Hands an effect over; one that nobody takes is left in the store for the next life.
-    pub fn send(&self, effect: OutboxRow) {
-        match effect.kind.as_str() {
-            FORWARDED => return self.view.pointers.note(&effect, &self.view.stats.unreadable),
-            IDENTITY => return self.view.lineage.name_self(effect.payload),
-            _ => {}
+    /// Hands an entry of the outbox over; one that nobody takes, or that can't be read, is left in the store for the next life.
+    /// `served_ms`: the serving time, for one that doesn't say when it came up.
+    pub fn send(&self, row: &OutboxRow, served_ms: u64) {
+        let served_ms = row.served_ms.unwrap_or(served_ms);
+        // Whoever carries effects out may have ended before.
+        match Entry::read(row) {
+            Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
+            Ok(Entry::Above(what)) => drop(self.above.send(Due { row: row.id, served_ms, what })),
+            Ok(Entry::Identity(id)) => self.view.lineage.name_self(id),
+            Ok(Entry::Forwarded(pointer)) => self.view.pointers.note(row.id, pointer),
+            Err(error) => self.view.stats.unreadable.note(&error),
         }
-        let to = if ABOVE.contains(&effect.kind.as_str()) { &self.above } else { &self.webhooks };
-        let _ = to.send(effect);
     }
 }
 
@@ -159,9 +158,8 @@ pub async fn start(
     let (webhooks, to_do) = mpsc::unbounded_channel();
     let (to_above, above) = mpsc::unbounded_channel();
     let effects = Effects { webhooks, above: to_above, view: Arc::clone(&view) };
-    for mut effect in outbox {
-        effect.served_ms.get_or_insert(clock.served_ms());
-        effects.send(effect);
+    for row in &outbox {
+        effects.send(row, clock.served_ms());
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock, remembered: Arc::default() };
@@ -171,7 +169,8 @@ pub async fn start(
     if is_ready.await.is_err() {
         return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
     }
-    if engine.view.lineage.own().is_empty() && engine.effect(IDENTITY, fresh_identity()).await.is_err() {
+    if engine.view.lineage.own().is_empty() && engine.effect(Entry::Identity(fresh_identity())).await.is_err()
+    {
         let ended = task.await.unwrap_or(Ok(()));
         return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
     }
@@ -350,9 +349,9 @@ impl Engine {
     }
 
     /// Puts something to be done into the outbox; when this returns, it is stored and handed over.
-    pub async fn effect(&self, kind: &'static str, payload: String) -> Result<(), EngineError> {
+    pub async fn effect(&self, entry: Entry) -> Result<(), EngineError> {
         let (stored, is_stored) = oneshot::channel();
-        let effect = Envelope::Effect { kind, payload, stored };
+        let effect = Envelope::Effect { entry, stored };
         self.mailbox.send(effect).await.map_err(|_| EngineError::Stopped)?;
         is_stored.await.map_err(|_| EngineError::Stopped)
     }

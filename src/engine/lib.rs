@@ -17,6 +17,7 @@ pub mod audit;
 mod classes;
 pub mod clock;
 mod directory;
+pub mod effect;
 pub mod forward;
 mod gather;
 mod handle;

@@ -8,8 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{rows::Pointer, stored, unreadable::Unreadable};
-use store::rows::OutboxRow;
+use super::effect::Pointer;
 
 /// Pointers that are kept; the oldest make way.
 pub const MAX_POINTERS: usize = 1_000;
@@ -19,12 +18,9 @@ pub const MAX_POINTERS: usize = 1_000;
 pub struct Pointers(Mutex<VecDeque<(u64, Pointer)>>);
 
 impl Pointers {
-    /// Takes note of a row of the outbox. One that can't be read stays there, for a program that can.
-    pub(super) fn note(&self, row: &OutboxRow, unreadable: &Unreadable) {
-        match stored::payload(row) {
-            Ok(pointer) => self.with(|pointers| pointers.push_back((row.id, pointer))),
-            Err(error) => unreadable.note(&error),
-        }
+    /// Takes note of one that this row of the outbox keeps.
+    pub(super) fn note(&self, row: u64, pointer: Pointer) {
+        self.with(|pointers| pointers.push_back((row, pointer)));
     }
 
     /// Where a release went, if it went up; the last time counts.

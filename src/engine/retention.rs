@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Actor,
+    effect::UPWARD,
     handle::{By, Engine, EngineError},
-    rows::UPWARD,
     stored,
 };
 use heart::release::{command::Command, lifecycle};

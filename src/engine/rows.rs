@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+pub use super::effect::{ENROLLED, TAKING, UPWARD, Upward};
 use super::{
     audit,
+    effect::{Entry, Pointer, Webhook},
     members::{SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, Times, form::Version, json},
 };
@@ -18,11 +20,7 @@ use heart::{
         analysis,
         assignment::{Assignment, Mark, Slot, Step},
         change::Change,
-        classes::Begun,
-        ending::Ending,
-        lifecycle,
-        manager::Agents,
-        members,
+        lifecycle, members,
         offer::Piece,
         rollout, stages,
         state::{End, Release, State},
@@ -30,101 +28,12 @@ use heart::{
         upstream,
     },
 };
-use language::render::UNDO_STAGE;
 use model::{ChildKey, ChildKind, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
 use store::StoreError;
 use store::rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PrecedentRow,
     REMOVED, ReleaseRow, StageResultRow, WallMs, Writes,
 };
-
-/// The kind of an effect that is a call to a URL; see [`crate::notify`].
-pub const WEBHOOK: &str = "webhook";
-
-/// The kind of an effect that is a result for the parent; its payload is an [`Upward`].
-pub const UPWARD: &str = "upward";
-
-/// The kind of an effect that is never done: the id that this manager has at its parent, see [`Enrolled`]. It is stored
-/// before it is used again, and replaced by the next.
-pub const ENROLLED: &str = "enrolled";
-
-/// The kind of an effect that is never done: the id of this manager among managers, made once for a store.
-pub const IDENTITY: &str = "identity";
-
-/// The kind of an effect that is never done: a [`Pointer`]. The latest are kept, see [`super::pointers`].
-pub const FORWARDED: &str = "forwarded";
-
-/// Where a release went that was submitted here and reaches beyond this manager's area.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pointer {
-    pub release: String,
-    /// The manager above.
-    pub to: String,
-}
-
-/// Who this manager is at its parent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enrolled {
-    /// The parent.
-    pub url: String,
-    pub id: String,
-}
-
-/// The kind of an effect that is an offer to be taken over from the parent; its payload is the offer's id. It is stored
-/// before the offer is fetched: the parent doesn't show it again once it was.
-pub const TAKING: &str = "taking";
-
-/// How a stage of the parent's offer ended here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Upward {
-    pub offer: String,
-    /// The release here; `None`: the offer could not become one.
-    pub release: Option<ReleaseId>,
-    pub release_key: u32,
-    /// `None`: the stage that the parent believes this manager to be in.
-    pub stage: Option<String>,
-    /// Under which the children's results of it are stored.
-    pub slot: u8,
-    pub status: StageStatus,
-    /// The stage that this manager goes on to: a plain parent has to hear it, or takes the release for over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
-    /// The percentage of the calls that the new version gets in that stage.
-    #[serde(default)]
-    pub split: u8,
-    /// The parent is told classes of children by their speed before the release: how these are found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun: Option<Begun>,
-    /// Of the moment in which it was over.
-    #[serde(default)]
-    pub agents: Agents,
-    /// Why it ended badly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<Box<Ending>>,
-    /// It was said before, and the agents stand otherwise now: for the how manyth time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recount: Option<u32>,
-}
-
-impl Upward {
-    /// A release is taken back, as the parent ordered by this offer.
-    pub fn undone(offer: String, unconfirmed: u32) -> Self {
-        Self {
-            offer,
-            release: None,
-            release_key: 0,
-            stage: Some(UNDO_STAGE.to_owned()),
-            slot: 0,
-            split: 0,
-            begun: None,
-            status: StageStatus::Completed,
-            next: None,
-            agents: Agents { unconfirmed, ..Agents::default() },
-            why: None,
-            recount: None,
-        }
-    }
-}
 
 /// What a batch has touched so far.
 #[derive(Debug, Default)]
@@ -146,7 +55,7 @@ pub(super) struct Touched {
     precedents: BTreeMap<(String, ReleaseKey), PrecedentRow>,
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
-    outbox: Vec<(String, String)>,
+    outbox: Vec<(&'static str, String)>,
     /// The first value that has no stored form: then nothing is written.
     unwritable: Option<StoreError>,
 }
@@ -185,7 +94,9 @@ impl Touched {
             match change {
                 Change::Lifecycle(lifecycle::Change::Ended { release, .. }) => {
                     let Some(release) = state.find(*release) else { continue };
-                    self.outbox.extend(webhooks.iter().map(|url| ended(url, release)));
+                    for url in webhooks {
+                        self.effect(&Entry::Webhook(ended(url, release)));
+                    }
                 }
                 Change::Upstream(upstream::Change::StageReported { release, stage, status, .. }) => {
                     let release = state.find(*release);
@@ -199,9 +110,7 @@ impl Touched {
                 }
                 Change::Upstream(upstream::Change::Forwarded { id, to }) => {
                     let pointer = Pointer { release: id.clone(), to: to.clone() };
-                    if let Some(pointer) = self.json(&pointer) {
-                        self.effect(FORWARDED, pointer);
-                    }
+                    self.effect(&Entry::Forwarded(pointer));
                 }
                 _ => {}
             }
@@ -210,13 +119,17 @@ impl Touched {
 
     /// Owes the parent a result.
     fn owe(&mut self, upward: Option<Upward>) {
-        let upward = upward.and_then(|upward| self.json(&upward));
-        self.outbox.extend(upward.map(|upward| (UPWARD.to_owned(), upward)));
+        if let Some(upward) = upward {
+            self.effect(&upward.into());
+        }
     }
 
-    /// Puts something into the outbox that no change set off.
-    pub fn effect(&mut self, kind: &str, payload: String) {
-        self.outbox.push((kind.to_owned(), payload));
+    /// Puts something into the outbox.
+    pub fn effect(&mut self, entry: &Entry) {
+        match entry.payload() {
+            Ok(payload) => self.outbox.push((entry.kind(), payload)),
+            Err(error) => self.unwritable = Some(error),
+        }
     }
 
     fn note_one(&mut self, state: &State, change: &Change, now: Now) {
@@ -529,13 +442,13 @@ fn audit_rows(
 /// Effects of one commit that fit its sequence number into one id.
 const MAX_EFFECTS_PER_COMMIT: u64 = 1_000_000;
 
-fn outbox_rows(outbox: Vec<(String, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
+fn outbox_rows(outbox: Vec<(&'static str, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
     outbox
         .into_iter()
         .zip(0..MAX_EFFECTS_PER_COMMIT)
         .map(|((kind, payload), place)| OutboxRow {
             id: seq * MAX_EFFECTS_PER_COMMIT + place,
-            kind,
+            kind: kind.to_owned(),
             at_ms: now.wall_ms,
             payload,
             served_ms: Some(now.served_ms),
@@ -570,8 +483,8 @@ pub fn recount(release: &Release) -> Option<Upward> {
     Some(Upward { next: None, recount: Some(said.recounts), ..told })
 }
 
-/// Tells a webhook of the end of a release: (kind, payload).
-fn ended(url: &str, release: &Release) -> (String, String) {
+/// Tells a webhook of the end of a release.
+fn ended(url: &str, release: &Release) -> Webhook {
     let body = serde_json::json!({
         "event": "release_ended",
         "release": release.id.as_str(),
@@ -581,7 +494,7 @@ fn ended(url: &str, release: &Release) -> (String, String) {
         "counts": release.counts,
         "ended_ms": release.ended.map(|now| now.wall_ms),
     });
-    (WEBHOOK.to_owned(), serde_json::json!({"url": url, "body": body}).to_string())
+    Webhook { url: url.to_owned(), body }
 }
 
 /// The id of a row that only keeps a number from being given again. No child and no release has such an id.

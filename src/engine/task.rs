@@ -209,9 +209,9 @@ impl Task {
                 round.changed = true;
                 round.effects_done.extend(ids);
             }
-            Envelope::Effect { kind, payload, stored } => {
+            Envelope::Effect { entry, stored } => {
                 round.changed = true;
-                round.touched.effect(kind, payload);
+                round.touched.effect(&entry);
                 round.stored.push(stored);
             }
             Envelope::Stop(done) => round.stop = Some(done),
@@ -328,8 +328,8 @@ impl Task {
         if !round.is_silent() {
             self.hold_lease().await?;
         }
-        for effect in effects {
-            self.effects.send(effect);
+        for row in &effects {
+            self.effects.send(row, now.served_ms);
         }
         if !audit.is_empty() {
             let _ = self.events.send(Arc::new(audit));

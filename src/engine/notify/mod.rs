@@ -5,7 +5,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::Deserialize;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinSet,
@@ -13,8 +12,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Engine, rows::WEBHOOK, stored};
-use store::rows::OutboxRow;
+use crate::{
+    Engine,
+    effect::{Due, Webhook},
+};
 
 /// A webhook has this long to answer.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,15 +32,13 @@ pub const GIVE_UP_AFTER: Duration = Duration::from_hours(24);
 /// Webhook calls at once.
 const MAX_CALLS: usize = 16;
 
-#[derive(Debug, Deserialize)]
-struct Webhook {
-    url: String,
-    body: serde_json::Value,
-}
-
 /// Carries effects out as they come, until `stop` or until the engine is gone. What is not done then is left in
 /// the store for the next life.
-pub async fn run(engine: Engine, mut effects: mpsc::UnboundedReceiver<OutboxRow>, stop: CancellationToken) {
+pub async fn run(
+    engine: Engine,
+    mut effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    stop: CancellationToken,
+) {
     // A redirect is not followed: what was told to one address is not for another that this one chooses.
     let client = reqwest::Client::builder().timeout(CALL_TIMEOUT).redirect(reqwest::redirect::Policy::none());
     let client = match client.build() {
@@ -59,37 +58,24 @@ pub async fn run(engine: Engine, mut effects: mpsc::UnboundedReceiver<OutboxRow>
         let Some(effect) = effect else { break };
         let (engine, client, slots) = (engine.clone(), client.clone(), Arc::clone(&slots));
         calls.spawn(async move {
-            if carry_out(&engine, &client, &slots, &effect).await {
-                // If the engine is gone, the effect is left to the next life.
-                let _ = engine.effects_done(vec![effect.id]).await;
-            }
+            carry_out(&engine, &client, &slots, &effect).await;
+            // If the engine is gone, the effect is left to the next life.
+            let _ = engine.effects_done(vec![effect.row]).await;
         });
         while calls.try_join_next().is_some() {}
     }
     calls.shutdown().await;
 }
 
-/// Whether nothing is left to be done. What can't be read stays in the store, for a program that can.
-async fn carry_out(engine: &Engine, client: &reqwest::Client, slots: &Semaphore, effect: &OutboxRow) -> bool {
-    let hook = match effect.kind.as_str() {
-        WEBHOOK => stored::payload::<Webhook>(effect),
-        other => Err(stored::bad("outbox", effect.id, "kind", format!("{other:?} is none"))),
-    };
-    let hook = match hook {
-        Ok(hook) => hook,
-        Err(error) => {
-            engine.unreadable().note(&error);
-            return false;
-        }
-    };
+async fn carry_out(engine: &Engine, client: &reqwest::Client, slots: &Semaphore, effect: &Due<Webhook>) {
     let mut wait = FIRST_RETRY;
     loop {
-        let Err(why) = call(client, slots, effect.id, &hook).await else { return true };
+        let Err(why) = call(client, slots, effect.row, &effect.what).await else { return };
         if Duration::from_millis(effect.age_ms(engine.clock().served_ms())) > GIVE_UP_AFTER {
-            tracing::error!(id = effect.id, why, "a webhook was not reached in time and is given up");
-            return true;
+            tracing::error!(id = effect.row, why, "a webhook was not reached in time and is given up");
+            return;
         }
-        tracing::warn!(id = effect.id, why, "a webhook was not reached; it is called again");
+        tracing::warn!(id = effect.row, why, "a webhook was not reached; it is called again");
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_RETRY);
     }

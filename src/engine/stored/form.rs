@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// The stored form of `T`: what a type of the domain is called in a column, however it is called in the program.
-pub(super) trait Form<T> {
+pub(crate) trait Form<T> {
     fn write<S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error>;
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error>;
 }
@@ -56,7 +56,7 @@ impl<'de, T, F: Form<T>> Deserialize<'de> for Read<T, F> {
 }
 
 /// Of what may be missing.
-pub(super) struct Maybe<F>(PhantomData<F>);
+pub(crate) struct Maybe<F>(PhantomData<F>);
 
 impl<F> Maybe<F> {
     pub fn serialize<T, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
@@ -95,7 +95,7 @@ impl<F> Each<F> {
 }
 
 /// Of what lies apart in memory.
-pub(super) struct Boxed<F>(PhantomData<F>);
+pub(crate) struct Boxed<F>(PhantomData<F>);
 
 impl<T, F: Form<T>> Form<Box<T>> for Boxed<F> {
     fn write<S: Serializer>(value: &Box<T>, serializer: S) -> Result<S::Ok, S::Error> {

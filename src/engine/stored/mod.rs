@@ -19,6 +19,11 @@ pub use self::{
     child::ChildDetail,
     release::{ReleaseDetail, Times},
 };
+pub(crate) use self::{
+    form::{Boxed, Maybe},
+    parts::AgentsForm,
+    release::EndingForm,
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 

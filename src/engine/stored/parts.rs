@@ -23,7 +23,7 @@ pub(super) enum PieceForm {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(remote = "Agents", default)]
-pub(super) struct AgentsForm {
+pub(crate) struct AgentsForm {
     participants: u32,
     succeeded: u32,
     failed: u32,

@@ -172,7 +172,7 @@ enum CauseForm {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Ending")]
-pub(super) struct EndingForm {
+pub(crate) struct EndingForm {
     #[serde(with = "CauseForm")]
     cause: Cause,
     text: String,

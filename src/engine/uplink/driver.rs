@@ -15,16 +15,15 @@ use super::{Caller, PATIENCE, Trouble};
 use crate::{
     By, Engine, EngineError,
     audit::Actor,
+    effect::{Above, Due, Enrolled, Entry, Upward},
     questions,
-    rows::{ENROLLED, Enrolled, TAKING, UPWARD, Upward},
-    stored,
 };
 use heart::{
     link,
     link::{Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said},
     release::{command::Command, state::Snapshot, upstream},
 };
-use store::rows::{AuditRow, OutboxRow};
+use store::rows::AuditRow;
 use wire::{child, question::Answered};
 
 /// Commits are looked at no more often: one that follows another closely waits for the next look.
@@ -57,7 +56,7 @@ pub(super) struct Driver {
     caller: Arc<Caller>,
     link: Link,
     began: Instant,
-    above: mpsc::UnboundedReceiver<OutboxRow>,
+    above: mpsc::UnboundedReceiver<Due<Above>>,
     events: broadcast::Receiver<Arc<Vec<AuditRow>>>,
     tasks: JoinSet<Ended>,
     /// So that a call can be given up, and so that one that broke off is known.
@@ -76,7 +75,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<OutboxRow>) -> Self {
+    pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<Due<Above>>) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
             own_id: caller.engine.view().lineage.own().to_owned(),
@@ -170,31 +169,20 @@ impl Driver {
         }
     }
 
-    /// Takes a row over from the outbox. One that can't be read stays there, for a program that can.
-    fn take(&mut self, row: OutboxRow) {
-        match row.kind.as_str() {
-            ENROLLED => match stored::payload::<Enrolled>(&row) {
-                Ok(enrolled) if enrolled.url == self.caller.settings.url => {
-                    self.link.enrolled(row.id, enrolled.id);
-                }
-                // Another parent's.
-                Ok(_) => self.link.outdated(row.id),
-                Err(error) => self.caller.engine.unreadable().note(&error),
-            },
-            TAKING => self.link.taking(row.id, row.payload),
-            UPWARD => match stored::payload::<Upward>(&row) {
-                Ok(upward) => {
-                    let served_ms = self.caller.engine.clock().served_ms();
-                    let age_ms = row.age_ms(served_ms);
-                    let now = self.now();
-                    self.link.owes(row.id, upward.offer.clone(), age_ms, now);
-                    self.results.insert(row.id, Arc::new(upward));
-                }
-                Err(error) => self.caller.engine.unreadable().note(&error),
-            },
-            other => {
-                let error = stored::bad("outbox", row.id, "kind", format!("{other:?} is none"));
-                self.caller.engine.unreadable().note(&error);
+    /// Takes an entry of the outbox over.
+    fn take(&mut self, due: Due<Above>) {
+        let age_ms = due.age_ms(self.caller.engine.clock().served_ms());
+        match due.what {
+            Above::Enrolled(enrolled) if enrolled.url == self.caller.settings.url => {
+                self.link.enrolled(due.row, enrolled.id);
+            }
+            // Another parent's.
+            Above::Enrolled(_) => self.link.outdated(due.row),
+            Above::Taking(offer) => self.link.taking(due.row, offer),
+            Above::Upward(upward) => {
+                let now = self.now();
+                self.link.owes(due.row, upward.offer.clone(), age_ms, now);
+                self.results.insert(due.row, Arc::from(upward));
             }
         }
     }
@@ -302,12 +290,9 @@ impl Driver {
             }
             Act::Enroll(id) => {
                 let enrolled = Enrolled { url: self.caller.settings.url.clone(), id };
-                match stored::json(&enrolled) {
-                    Ok(enrolled) => engine.effect(ENROLLED, enrolled).await?,
-                    Err(error) => tracing::error!(%error, "the id at the parent can't be kept"),
-                }
+                engine.effect(Entry::Above(Above::Enrolled(enrolled))).await?;
             }
-            Act::Note { offer } => engine.effect(TAKING, offer).await?,
+            Act::Note { offer } => engine.effect(Entry::Above(Above::Taking(offer))).await?,
             Act::Done(rows) => {
                 for row in &rows {
                     self.results.remove(row);

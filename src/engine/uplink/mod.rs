@@ -33,10 +33,13 @@ use self::{
     call::{CallError, Parent},
     driver::Driver,
 };
-use crate::{Engine, EngineError};
+use crate::{
+    Engine, EngineError,
+    effect::{Above, Due},
+};
 use heart::link;
 use language::functions;
-use store::{StoreError, rows::OutboxRow};
+use store::StoreError;
 
 /// How long the engine may take for a command of this task.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,7 +95,7 @@ struct Caller {
 pub async fn run(
     engine: Engine,
     settings: Settings,
-    above: mpsc::UnboundedReceiver<OutboxRow>,
+    above: mpsc::UnboundedReceiver<Due<Above>>,
     stop: CancellationToken,
 ) {
     let parent = match Parent::new(&settings.url, settings.token.clone()) {

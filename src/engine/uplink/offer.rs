@@ -1,13 +1,7 @@
 //! An offer of the parent becomes a release here.
 
 use super::{CallError, Caller, PATIENCE, Trouble};
-use crate::{
-    By, EngineError,
-    audit::Actor,
-    questions,
-    rows::{UPWARD, Upward},
-    stored,
-};
+use crate::{By, EngineError, audit::Actor, effect::Upward, questions, stored};
 use heart::release::{
     command::{Command, Refusal, Reply},
     ending::{Cause, Ending},
@@ -71,7 +65,7 @@ impl Caller {
             why: Some(Box::new(Ending::new(Cause::Children, why))),
             recount: None,
         };
-        self.engine.effect(UPWARD, stored::json(&upward)?).await?;
+        self.engine.effect(upward.into()).await?;
         Ok(())
     }
 
@@ -150,7 +144,7 @@ impl Caller {
         if !under_way {
             tracing::info!(offer, release = undone, "nothing is left to be taken back");
             let upward = Upward::undone(offer.to_owned(), left);
-            self.engine.effect(UPWARD, stored::json(&upward)?).await?;
+            self.engine.effect(upward.into()).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Caller, PATIENCE, Trouble};
-use crate::{rows::Upward, stored};
+use crate::{effect::Upward, stored};
 use analysis::{Values, effects::Told};
 use heart::release::{
     assignment::Slot,

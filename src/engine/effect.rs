@@ -1,0 +1,194 @@
+//! What lies in the outbox, typed: what is still to be done outside, and two kinds of things that are kept there.
+//!
+//! A row is a kind and a payload; what a payload of a kind looks like is said here alone. One that can't be read, or whose kind
+//! is not known, stays in the store for a program that can read it.
+//!
+//! ```text
+//! webhook ─▶ notify        upward, taking, enrolled ─▶ uplink        identity, forwarded ─▶ view: never done
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::stored::{self, AgentsForm, Boxed, EndingForm, Maybe};
+use heart::release::{classes::Begun, ending::Ending, manager::Agents};
+use language::render::UNDO_STAGE;
+use model::{ReleaseId, StageStatus};
+use store::{StoreError, rows::OutboxRow};
+
+const WEBHOOK: &str = "webhook";
+
+/// The kind of a result for the parent.
+pub const UPWARD: &str = "upward";
+
+/// The kind of the id that this manager has at its parent.
+pub const ENROLLED: &str = "enrolled";
+
+/// The kind of an offer to be taken over.
+pub const TAKING: &str = "taking";
+
+const IDENTITY: &str = "identity";
+const FORWARDED: &str = "forwarded";
+
+/// An entry of the outbox.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entry {
+    Webhook(Webhook),
+    Above(Above),
+    /// The id of this manager among managers, made once for a store. It is never done.
+    Identity(String),
+    /// The latest are kept, see [`super::pointers`].
+    Forwarded(Pointer),
+}
+
+/// What concerns the parent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Above {
+    /// A result that the parent is to hear.
+    Upward(Box<Upward>),
+    /// An offer to be taken over, by its id. It is stored before the offer is fetched: the parent doesn't show it again once
+    /// it was.
+    Taking(String),
+    /// It is stored before it is used again, never done, and replaced by the next.
+    Enrolled(Enrolled),
+}
+
+/// A row of the outbox that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Due<T> {
+    /// Its id, by which it is said to be done.
+    pub row: u64,
+    /// The serving time at which it came up.
+    pub served_ms: u64,
+    pub what: T,
+}
+
+impl<T> Due<T> {
+    /// For how long it has waited at this serving time, in milliseconds.
+    pub const fn age_ms(&self, served_ms: u64) -> u64 {
+        served_ms.saturating_sub(self.served_ms)
+    }
+}
+
+/// A call to a URL; see [`crate::notify`].
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Webhook {
+    pub body: serde_json::Value,
+    pub url: String,
+}
+
+/// The address may be a secret.
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhook").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
+/// Where a release went that was submitted here and reaches beyond this manager's area.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    pub release: String,
+    /// The manager above.
+    pub to: String,
+}
+
+/// Who this manager is at its parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrolled {
+    /// The parent.
+    pub url: String,
+    pub id: String,
+}
+
+/// How a stage of the parent's offer ended here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upward {
+    pub offer: String,
+    /// The release here; `None`: the offer could not become one.
+    pub release: Option<ReleaseId>,
+    pub release_key: u32,
+    /// `None`: the stage that the parent believes this manager to be in.
+    pub stage: Option<String>,
+    /// Under which the children's results of it are stored.
+    pub slot: u8,
+    pub status: StageStatus,
+    /// The stage that this manager goes on to: a plain parent has to hear it, or takes the release for over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// The percentage of the calls that the new version gets in that stage.
+    #[serde(default)]
+    pub split: u8,
+    /// The parent is told classes of children by their speed before the release: how these are found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
+    /// Of the moment in which it was over.
+    #[serde(default, with = "AgentsForm")]
+    pub agents: Agents,
+    /// Why it ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<Boxed<EndingForm>>")]
+    pub why: Option<Box<Ending>>,
+    /// It was said before, and the agents stand otherwise now: for the how manyth time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recount: Option<u32>,
+}
+
+impl Upward {
+    /// A release is taken back, as the parent ordered by this offer.
+    pub fn undone(offer: String, unconfirmed: u32) -> Self {
+        Self {
+            offer,
+            release: None,
+            release_key: 0,
+            stage: Some(UNDO_STAGE.to_owned()),
+            slot: 0,
+            split: 0,
+            begun: None,
+            status: StageStatus::Completed,
+            next: None,
+            agents: Agents { unconfirmed, ..Agents::default() },
+            why: None,
+            recount: None,
+        }
+    }
+}
+
+impl From<Upward> for Entry {
+    fn from(upward: Upward) -> Self {
+        Self::Above(Above::Upward(Box::new(upward)))
+    }
+}
+
+impl Entry {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Webhook(_) => WEBHOOK,
+            Self::Above(Above::Upward(_)) => UPWARD,
+            Self::Above(Above::Taking(_)) => TAKING,
+            Self::Above(Above::Enrolled(_)) => ENROLLED,
+            Self::Identity(_) => IDENTITY,
+            Self::Forwarded(_) => FORWARDED,
+        }
+    }
+
+    /// As it is stored.
+    pub fn payload(&self) -> Result<String, StoreError> {
+        match self {
+            Self::Webhook(webhook) => stored::json(webhook),
+            Self::Above(Above::Upward(upward)) => stored::json(upward),
+            Self::Above(Above::Taking(text)) | Self::Identity(text) => Ok(text.clone()),
+            Self::Above(Above::Enrolled(enrolled)) => stored::json(enrolled),
+            Self::Forwarded(pointer) => stored::json(pointer),
+        }
+    }
+
+    pub fn read(row: &OutboxRow) -> Result<Self, StoreError> {
+        Ok(match row.kind.as_str() {
+            WEBHOOK => Self::Webhook(stored::payload(row)?),
+            UPWARD => Self::Above(Above::Upward(stored::payload(row)?)),
+            TAKING => Self::Above(Above::Taking(row.payload.clone())),
+            ENROLLED => Self::Above(Above::Enrolled(stored::payload(row)?)),
+            IDENTITY => Self::Identity(row.payload.clone()),
+            FORWARDED => Self::Forwarded(stored::payload(row)?),
+            other => return Err(stored::bad("outbox", row.id, "kind", format!("{other:?} is none"))),
+        })
+    }
+}
