@@ -8,7 +8,7 @@ use super::{
     walk::Walk,
 };
 use crate::release::{
-    assignment::{Dated, Fact, Slot, Step},
+    assignment::{Assignment, Dated, Fact, Slot, Step},
     change::Change,
     command::{Decision, Refusal, Reply},
     ending::{Cause, Ending},
@@ -256,7 +256,7 @@ pub(super) fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Resul
         return Err(held(release, format!("the end of stage {stage:?}")));
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
-    let has_managers = inside.clone().any(|assignment| assignment.is_whole());
+    let has_managers = inside.clone().any(Assignment::is_whole);
     if has_managers && !release.gates.may_end(Slot::stage(index)) {
         let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
                    promote the release instead";
