@@ -161,9 +161,10 @@ impl<'n> Entry<'n> {
         };
         if items.len() > most {
             let message = format!("{} has {} items, at most {most} are possible", self.key, items.len());
-            let found = match items.len() > kept {
-                true => findings.error(self.at, "too-many", message),
-                false => findings.broken_rule(self.at, "too-many", message),
+            let found = if items.len() > kept {
+                findings.error(self.at, "too-many", message)
+            } else {
+                findings.broken_rule(self.at, "too-many", message)
             };
             found.fix("split the release");
         }

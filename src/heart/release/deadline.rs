@@ -3,7 +3,7 @@
 use super::{
     assignment::{Assignment, ReleaseMs},
     gate::Gates,
-    settings::Deadlines,
+    settings::{Deadlines, MemberDeadlines},
 };
 use language::{NoCalls, Strategy};
 use model::{ChildStatus, StageStatus};
@@ -39,6 +39,7 @@ pub fn of(
     strategy: &Strategy,
     gates: &Gates,
 ) -> impl Iterator<Item = Deadline> {
+    let deadlines = deadlines.of_member(assignment);
     let main = main(assignment, deadlines, strategy, gates);
     undo(assignment, deadlines).into_iter().chain(main.into_iter().flatten())
 }
@@ -53,13 +54,15 @@ pub fn soonest(
     of(assignment, deadlines, strategy, gates).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
 }
 
-fn undo(assignment: &Assignment, deadlines: Deadlines) -> Option<Deadline> {
+fn undo(assignment: &Assignment, deadlines: MemberDeadlines) -> Option<Deadline> {
     let undo = assignment.pending_undo().filter(|undo| !undo.overdue)?;
     // However often it is lost and offered again.
     let at = undo.asked.saturating_add(deadlines.undo_ms);
-    // A manager takes it back from its own children first, and calls meanwhile.
-    let calls = undo.fetched && assignment.is_whole();
-    Some(Deadline { at, missed: Missed::Undo, silence_ms: calls.then_some(deadlines.setup_ms) })
+    Some(Deadline {
+        at,
+        missed: Missed::Undo,
+        silence_ms: deadlines.undo_silence_ms.filter(|_| undo.fetched),
+    })
 }
 
 /// How long the stage that an agent is in may go without the calls it needs, from when it began for the first time; in
@@ -90,7 +93,7 @@ pub fn is_silent_by_nature(assignment: &Assignment, strategy: &Strategy) -> bool
 
 fn main(
     assignment: &Assignment,
-    deadlines: Deadlines,
+    deadlines: MemberDeadlines,
     strategy: &Strategy,
     gates: &Gates,
 ) -> [Option<Deadline>; 3] {

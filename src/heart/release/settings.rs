@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use super::assignment::{Assignment, Led};
 use language::Strategy;
 
 /// Most children one manager registers, unless configured otherwise. More belong under managers of their own.
@@ -67,13 +68,42 @@ impl Default for Settings {
     }
 }
 
-/// The deadlines of one release, in milliseconds of its clock.
+/// The deadlines of one release, in milliseconds of its clock. What holds for a member is asked by [`Self::of_member`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
+    offer: u64,
+    setup: u64,
+    stage: u64,
+    undo: u64,
+}
+
+/// The deadlines of one member of a release, in milliseconds of its clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberDeadlines {
     pub offer_ms: u64,
     pub setup_ms: u64,
     pub stage_ms: u64,
     pub undo_ms: u64,
+    /// For one that calls while it goes back: a call within this time moves that deadline on.
+    pub undo_silence_ms: Option<u64>,
+}
+
+impl Deadlines {
+    /// Those of a member. Whatever makes a difference between members makes it here.
+    pub fn of_member(self, member: &Assignment) -> MemberDeadlines {
+        let Self { offer: offer_ms, setup: setup_ms, stage: stage_ms, undo: undo_ms } = self;
+        let undo_silence_ms = match member.led {
+            Led::Stepwise(_) => None,
+            // It takes the release back from its own children first, and calls meanwhile.
+            Led::Whole(_) => Some(setup_ms),
+        };
+        MemberDeadlines { offer_ms, setup_ms, stage_ms, undo_ms, undo_silence_ms }
+    }
+
+    /// So long every member has at least to fetch what it was offered.
+    pub const fn shortest_offer_ms(self) -> u64 {
+        self.offer
+    }
 }
 
 impl Settings {
@@ -94,10 +124,10 @@ impl Settings {
         let own = &strategy.deadlines;
         let ms = |own: Option<Duration>, configured: Duration| own.unwrap_or(configured).as_millis() as u64;
         Deadlines {
-            offer_ms: ms(own.offer, self.offer_deadline),
-            setup_ms: ms(own.setup_grace, self.setup_grace),
-            stage_ms: ms(own.stage, self.stage_deadline),
-            undo_ms: self.undo_deadline.as_millis() as u64,
+            offer: ms(own.offer, self.offer_deadline),
+            setup: ms(own.setup_grace, self.setup_grace),
+            stage: ms(own.stage, self.stage_deadline),
+            undo: self.undo_deadline.as_millis() as u64,
         }
     }
 }

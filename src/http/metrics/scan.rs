@@ -69,7 +69,7 @@ fn is_late(state: &Snapshot, release: &Release, child: ChildKey, assignment: &As
 }
 
 fn is_stuck(state: &Snapshot, release: &Release, assignment: &Assignment, now: Now) -> bool {
-    let half = state.settings.deadlines(&release.strategy).stage_ms / 2;
+    let half = state.settings.deadlines(&release.strategy).of_member(assignment).stage_ms / 2;
     assignment.status == ChildStatus::Doing
         && assignment.fetched
         && !assignment.stage_status.is_over()

@@ -131,7 +131,7 @@ fn check_deadline(world: &World, release: &Release) {
             // A call moves a deadline of silence on, and what waits behind another release is not offered yet.
             let spoke = deadline.silence_ms.is_some() && world.calls.last_call(*child).is_some();
             // It may have been so until now: then the whole time to fetch it begins anew.
-            let latest = release.at(world.now) + deadlines.offer_ms;
+            let latest = release.at(world.now) + deadlines.of_member(assignment).offer_ms;
             let behind = deadline.missed == Missed::Offer && release.next_deadline <= latest;
             // What two releases ask of one child in the same instant is looked at one after the other.
             let by = deadline.at.max(release.at(world.now));

@@ -216,7 +216,7 @@ fn is_live(state: &State, seen: &dyn Seen, child: ChildKey, now: Now) -> bool {
 /// second, but if its conditions fail it first goes back and then reports.
 fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> u64 {
     let in_hand = parts(state, child).filter_map(|(release, part)| {
-        let deadlines = state.settings.deadlines(&release.strategy);
+        let deadlines = state.settings.deadlines(&release.strategy).of_member(part);
         match part.pending_undo() {
             Some(undo) if undo.fetched => Some(deadlines.setup_ms),
             _ if !may_be_busy_with(part) => None,

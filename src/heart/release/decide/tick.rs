@@ -10,7 +10,7 @@ use super::{
 use crate::{
     children::{self, Child, Forgetting, GHOST_AFTER, REPLACED_FOR, recheck::Recheck},
     release::{
-        assignment::{ReleaseMs, Step},
+        assignment::{Assignment, ReleaseMs, Step},
         change::Change,
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
@@ -161,7 +161,7 @@ impl Look<'_> {
                 continue;
             }
             for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
-                let due = postponed(state, seen, release, *child, &deadline, now);
+                let due = postponed(state, seen, release, (*child, assignment), &deadline, now);
                 if due > at || self.missed >= MAX_DUE_PER_TICK {
                     next = next.min(due);
                     continue;
@@ -205,7 +205,7 @@ fn postponed(
     state: &State,
     seen: &dyn Seen,
     release: &Release,
-    child: ChildKey,
+    (child, assignment): (ChildKey, &Assignment),
     deadline: &Deadline,
     now: Now,
 ) -> ReleaseMs {
@@ -214,7 +214,7 @@ fn postponed(
     let Some(record) = state.children.get(child).filter(|_| deadline.at <= at) else {
         return deadline.at;
     };
-    let deadlines = state.settings.deadlines(&release.strategy);
+    let deadlines = state.settings.deadlines(&release.strategy).of_member(assignment);
     // A manager runs a stage as long as its own children need, and calls meanwhile.
     let calls = deadline.missed == Missed::Stage && record.kind() == ChildKind::Rm;
     if let Some(silence) = deadline.silence_ms.or(calls.then_some(deadlines.setup_ms))

@@ -519,8 +519,8 @@ const MAX_IDLE_ATTEMPT: u16 = MAX_ATTEMPT - 100;
 /// Nothing failed, and nothing was tested. Who ended the stage by itself tries it again, as long as it may.
 fn ended_untested(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept, why: &str) {
     let by_itself = walk.assignment.stage_status < StageStatus::ShouldEnd;
-    let settings = walk.state.settings.deadlines(walk.strategy());
-    let longest = deadline::without_calls(&walk.assignment, walk.strategy()).unwrap_or(settings.stage_ms);
+    let deadlines = walk.state.settings.deadlines(walk.strategy()).of_member(&walk.assignment);
+    let longest = deadline::without_calls(&walk.assignment, walk.strategy()).unwrap_or(deadlines.stage_ms);
     let has_time = walk.at < walk.assignment.stage_begun().saturating_add(longest);
     let functions = walk.assignment.current_functions(walk.strategy());
     let (status, digest) = (summary.status, kept.digest);
