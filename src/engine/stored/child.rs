@@ -54,6 +54,7 @@ struct CapabilitiesForm {
     runtimes: Option<Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
+    #[expect(clippy::box_collection, reason = "the field's type, which serde has to meet")]
     #[serde(skip_serializing_if = "Option::is_none")]
     labels_below: Option<Box<BTreeMap<String, BTreeSet<String>>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -59,6 +59,7 @@ impl<'de, T, F: Form<T>> Deserialize<'de> for Read<T, F> {
 pub(crate) struct Maybe<F>(PhantomData<F>);
 
 impl<F> Maybe<F> {
+    #[expect(clippy::ref_option, reason = "serde hands a reference to the field")]
     pub fn serialize<T, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
     where
         F: Form<T>,
@@ -116,7 +117,6 @@ impl<const KNOWN: u32> Version<KNOWN> {
     /// The one that this program writes.
     pub const NOW: Self = Self(KNOWN);
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
     pub fn is_first(&self) -> bool {
         self.0 == 1
     }
