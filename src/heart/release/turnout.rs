@@ -433,10 +433,10 @@ impl Release {
         left_out: u32,
     ) {
         for (child, planned) in managers {
-            if let Some(part) = self.assignments.get_mut(child) {
-                if let Some(whole) = part.whole_mut() {
-                    whole.planned = planned.clone();
-                }
+            if let Some(part) = self.assignments.get_mut(child)
+                && let Some(whole) = part.whole_mut()
+            {
+                whole.planned = planned.clone();
             }
             self.managers.insert(*child, planned.clone());
         }

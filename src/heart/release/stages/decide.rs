@@ -2,7 +2,7 @@
 
 use super::{Change as StageChange, Command, skip};
 use crate::release::{
-    assignment::Slot,
+    assignment::{Assignment, Slot},
     change::Change,
     command::{Decision, Refusal, Reply},
     decide::checks::{another_fact, find, held, wrong},
@@ -38,7 +38,7 @@ fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision,
         return Err(held(release, format!("the end of stage {stage:?}")));
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.
-    let has_managers = inside.clone().any(|assignment| assignment.is_whole());
+    let has_managers = inside.clone().any(Assignment::is_whole);
     if has_managers && !release.gates.may_end(Slot::stage(index)) {
         let why = "a barrier stands after this stage, and managers below would lead their agents past it: approve or \
                    promote the release instead";
