@@ -349,7 +349,9 @@ mod tests {
     fn all_can_be_changed_in_order() {
         let mut pages = Few::default();
         let places = [1, 2, 130, 4_000, 5_000, 70_000];
-        places.into_iter().for_each(|at| pages.put(at, Some(at)));
+        for at in places {
+            pages.put(at, Some(at));
+        }
         let copy = pages.clone();
         let mut seen = Vec::new();
         for (at, value) in pages.iter_mut() {

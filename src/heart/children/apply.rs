@@ -19,10 +19,10 @@ impl Books {
             Change::Replaced { child, by, now } => self.replace_child(children, *child, *by, *now),
             Change::Back { child } => self.take_back_in(children, *child),
             Change::Reported { child, agents, profile } => {
-                self.report(children, *child, *agents, profile.as_deref())
+                self.report(children, *child, *agents, profile.as_deref());
             }
             Change::Labelled { child, key, value } => {
-                self.label(children, *child, key, value.as_deref());
+                label_child(children, *child, key, value.as_deref());
                 self.look_whether_it_stays(children, *child);
             }
             Change::Cordoned { child, cordon } => {
@@ -152,18 +152,6 @@ impl Books {
         }
     }
 
-    fn label(&mut self, children: &mut Children, key: ChildKey, label: &str, value: Option<&str>) {
-        let Some(child) = children.table.get_mut(key) else { return };
-        let labels = child.labels.get_or_insert_default();
-        match value {
-            Some(value) => labels.insert(label.to_owned(), value.to_owned()),
-            None => labels.remove(label),
-        };
-        if labels.is_empty() {
-            child.labels = None;
-        }
-    }
-
     /// One that brought its id along stays while operators say something of it: what they said may have been all.
     fn look_whether_it_stays(&mut self, children: &mut Children, key: ChildKey) {
         if children.table.get(key).is_some_and(|child| child.unproven) {
@@ -180,6 +168,18 @@ impl Books {
             }
         }
         self.deployments.forget(key);
+    }
+}
+
+fn label_child(children: &mut Children, key: ChildKey, label: &str, value: Option<&str>) {
+    let Some(child) = children.table.get_mut(key) else { return };
+    let labels = child.labels.get_or_insert_default();
+    match value {
+        Some(value) => labels.insert(label.to_owned(), value.to_owned()),
+        None => labels.remove(label),
+    };
+    if labels.is_empty() {
+        child.labels = None;
     }
 }
 

@@ -18,9 +18,11 @@ pub fn is_late_news(changes: &[Change], release: ReleaseKey) -> bool {
     changes.iter().all(|change| {
         let is_news = matches!(
             change,
-            Change::Members(members::Change::LateKept { .. })
-                | Change::Members(members::Change::Deployed { .. })
-                | Change::Members(members::Change::Stepped { step: Step::Late { .. }, .. })
+            Change::Members(
+                members::Change::LateKept { .. }
+                    | members::Change::Deployed { .. }
+                    | members::Change::Stepped { step: Step::Late { .. }, .. }
+            )
         );
         is_news && change.release() == Some(release)
     })

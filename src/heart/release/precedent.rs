@@ -104,8 +104,7 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
     for change in changes.iter().filter(|change| change.release() == Some(release.key)) {
         match change {
             Change::Lifecycle(lifecycle::Change::Started { .. })
-            | Change::Rollout(rollout::Change::WavesOpened { .. })
-            | Change::Rollout(rollout::Change::LevelOpened { .. }) => {
+            | Change::Rollout(rollout::Change::WavesOpened { .. } | rollout::Change::LevelOpened { .. }) => {
                 let step = release.step();
                 let last = release.times.iter().rev().find(|timed| timed.stage.is_none());
                 if last.is_none_or(|last| last.number < step) {

@@ -55,16 +55,20 @@ pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change>
     let (mut changed, mut came) = (BTreeSet::new(), BTreeSet::new());
     for change in changes {
         match change {
-            Change::Children(children::Change::Moved { child, .. })
-            | Change::Children(children::Change::Reported { child, .. })
-            | Change::Children(children::Change::Labelled { child, .. }) => {
+            Change::Children(
+                children::Change::Moved { child, .. }
+                | children::Change::Reported { child, .. }
+                | children::Change::Labelled { child, .. },
+            ) => {
                 changed.insert(*child);
                 came.insert(*child);
             }
-            Change::Children(children::Change::CalledAgain { child })
-            | Change::Children(children::Change::Back { child })
-            | Change::Children(children::Change::Arrived { child, arrival: Arrival::Adopted, .. })
-            | Change::Children(children::Change::Cordoned { child, cordon: Cordon::Open }) => {
+            Change::Children(
+                children::Change::CalledAgain { child }
+                | children::Change::Back { child }
+                | children::Change::Arrived { child, arrival: Arrival::Adopted, .. }
+                | children::Change::Cordoned { child, cordon: Cordon::Open },
+            ) => {
                 came.insert(*child);
             }
             // Those who get another attempt may have moved since the last one.

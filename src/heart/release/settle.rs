@@ -53,11 +53,12 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
     let queue_may_move = changes.iter().any(|change| {
         matches!(
             change,
-            Change::Lifecycle(lifecycle::Change::Submitted { .. })
-                | Change::Lifecycle(lifecycle::Change::Resumed { .. })
-                | Change::Lifecycle(lifecycle::Change::Ended { .. })
-                | Change::Lifecycle(lifecycle::Change::Replanned { .. })
-                | Change::Upstream(upstream::Change::Held { .. })
+            Change::Lifecycle(
+                lifecycle::Change::Submitted { .. }
+                    | lifecycle::Change::Resumed { .. }
+                    | lifecycle::Change::Ended { .. }
+                    | lifecycle::Change::Replanned { .. }
+            ) | Change::Upstream(upstream::Change::Held { .. })
         )
     });
     if queue_may_move {
@@ -126,10 +127,11 @@ fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     for change in changes {
         match change {
             Change::Members(members::Change::Stepped { child, step, .. }) if frees(step) => {
-                freed.push(*child)
+                freed.push(*child);
             }
-            Change::Lifecycle(lifecycle::Change::Aborted { release, .. })
-            | Change::Lifecycle(lifecycle::Change::Paused { release, .. }) => {
+            Change::Lifecycle(
+                lifecycle::Change::Aborted { release, .. } | lifecycle::Change::Paused { release, .. },
+            ) => {
                 if let Some(release) = state.release(*release) {
                     freed.extend(release.assignments.keys());
                 }

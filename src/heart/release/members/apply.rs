@@ -33,9 +33,10 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
 
 impl Release {
     fn note_deadlines(&mut self, next: ReleaseMs, after: Option<ChildKey>) {
-        match after {
-            Some(after) => self.sweep = Some(Sweep { after, next }),
-            None => (self.next_deadline, self.sweep) = (next, None),
+        if let Some(after) = after {
+            self.sweep = Some(Sweep { after, next });
+        } else {
+            (self.next_deadline, self.sweep) = (next, None);
         }
     }
 }

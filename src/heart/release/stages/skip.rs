@@ -81,10 +81,10 @@ impl Release {
 /// Who begins anew passes over what is skipped, too.
 pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let follows = |change: &Change| match change {
-        Change::Members(members::Change::Joined { release, child, .. })
-        | Change::Members(members::Change::Stepped { release, child, step: Step::Retried, .. }) => {
-            one_again(state.release(*release)?, *child, now)
-        }
+        Change::Members(
+            members::Change::Joined { release, child, .. }
+            | members::Change::Stepped { release, child, step: Step::Retried, .. },
+        ) => one_again(state.release(*release)?, *child, now),
         Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
             all_again(state.release(*release)?, now)
         }
