@@ -456,16 +456,16 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
             let function = function.map_or("?", |function| &function.name);
             Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
         }
-        Change::Children(children::Change::CalledAgain { .. })
-        | Change::Upstream(upstream::Change::UndoAwaited { .. })
-        | Change::Children(children::Change::Seen { .. })
-        | Change::Children(children::Change::CalledFrom { .. })
-        | Change::Children(children::Change::Proven { .. })
+        Change::Children(
+            children::Change::CalledAgain { .. }
+            | children::Change::Seen { .. }
+            | children::Change::CalledFrom { .. }
+            | children::Change::Proven { .. },
+        )
+        | Change::Upstream(upstream::Change::UndoAwaited { .. } | upstream::Change::Recounted { .. })
         | Change::Lifecycle(lifecycle::Change::FaultNoted { .. })
-        | Change::Upstream(upstream::Change::Recounted { .. })
         | Change::Rollout(rollout::Change::TurnoutAsked { .. })
-        | Change::Members(members::Change::DeadlinesSeen { .. })
-        | Change::Stages(stages::Change::Timed { .. })
-        | Change::Members(members::Change::Numbers { .. }) => return None,
+        | Change::Members(members::Change::DeadlinesSeen { .. } | members::Change::Numbers { .. })
+        | Change::Stages(stages::Change::Timed { .. }) => return None,
     })
 }

@@ -287,13 +287,12 @@ impl Building {
             joined: detail.joined,
         };
         let by_itself = is_stage && detail.fetched && !detail.led;
-        let led = match detail.manager {
-            Some(manager) => Led::Whole(Box::new(Whole { rare, ..manager })),
-            None => {
-                let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
-                let rare = RareSteps { rare, passed, idle, lacks }.into();
-                Led::Stepwise(Stepwise { piece, by_itself, admitted: detail.admitted, rare })
-            }
+        let led = if let Some(manager) = detail.manager {
+            Led::Whole(Box::new(Whole { rare, ..manager }))
+        } else {
+            let (passed, idle, lacks) = (detail.passed, detail.idle, detail.lacks);
+            let rare = RareSteps { rare, passed, idle, lacks }.into();
+            Led::Stepwise(Stepwise { piece, by_itself, admitted: detail.admitted, rare })
         };
         let assignment = Assignment {
             status,

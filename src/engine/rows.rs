@@ -138,16 +138,18 @@ impl Touched {
         }
         self.note_analysis(state, change, now);
         match change {
-            Change::Children(children::Change::Arrived { child, .. })
-            | Change::Children(children::Change::CalledAgain { child })
-            | Change::Children(children::Change::Moved { child, .. })
-            | Change::Children(children::Change::CalledFrom { child, .. })
-            | Change::Children(children::Change::Proven { child })
-            | Change::Children(children::Change::Replaced { child, .. })
-            | Change::Children(children::Change::Back { child })
-            | Change::Children(children::Change::Reported { child, .. })
-            | Change::Children(children::Change::Labelled { child, .. })
-            | Change::Children(children::Change::Cordoned { child, .. }) => {
+            Change::Children(
+                children::Change::Arrived { child, .. }
+                | children::Change::CalledAgain { child }
+                | children::Change::Moved { child, .. }
+                | children::Change::CalledFrom { child, .. }
+                | children::Change::Proven { child }
+                | children::Change::Replaced { child, .. }
+                | children::Change::Back { child }
+                | children::Change::Reported { child, .. }
+                | children::Change::Labelled { child, .. }
+                | children::Change::Cordoned { child, .. },
+            ) => {
                 self.child_rows.insert(*child);
             }
             Change::Children(children::Change::Forgotten { child, .. }) => {
@@ -160,14 +162,18 @@ impl Touched {
                 self.whole.insert(*release);
                 self.releases.insert(*release);
             }
-            Change::Lifecycle(lifecycle::Change::Ended { release, .. })
-            | Change::Lifecycle(lifecycle::Change::Paused { release, .. })
-            | Change::Lifecycle(lifecycle::Change::Resumed { release, .. })
-            | Change::Lifecycle(lifecycle::Change::Aborted { release, .. })
-            | Change::Lifecycle(lifecycle::Change::Retried { release, .. })
-            | Change::Stages(stages::Change::Ended { release, .. })
-            | Change::Stages(stages::Change::Skipped { release, .. })
-            | Change::Stages(stages::Change::UntestedRolledOut { release, .. })
+            Change::Lifecycle(
+                lifecycle::Change::Ended { release, .. }
+                | lifecycle::Change::Paused { release, .. }
+                | lifecycle::Change::Resumed { release, .. }
+                | lifecycle::Change::Aborted { release, .. }
+                | lifecycle::Change::Retried { release, .. },
+            )
+            | Change::Stages(
+                stages::Change::Ended { release, .. }
+                | stages::Change::Skipped { release, .. }
+                | stages::Change::UntestedRolledOut { release, .. },
+            )
             | Change::Rollout(rollout::Change::LevelOpened { release, .. }) => {
                 self.releases.insert(*release);
                 self.whole.insert(*release);
@@ -176,24 +182,32 @@ impl Touched {
                 self.releases.insert(*release);
                 self.assignments.insert((*release, *child));
             }
-            Change::Lifecycle(lifecycle::Change::Submitted { release, .. })
-            | Change::Lifecycle(lifecycle::Change::Replanned { release, .. })
-            | Change::Rollout(rollout::Change::GateReached { release, .. })
-            | Change::Rollout(rollout::Change::GateLeft { release })
-            | Change::Rollout(rollout::Change::ApprovalAsked { release, .. })
-            | Change::Upstream(upstream::Change::StageReported { release, .. })
-            | Change::Analysis(analysis::Change::Began { release, .. })
-            | Change::Analysis(analysis::Change::Looked { release, .. })
-            | Change::Analysis(analysis::Change::VerdictGiven { release, .. })
-            | Change::Analysis(analysis::Change::Extended { release, .. })
-            | Change::Lifecycle(lifecycle::Change::FaultNoted { release, .. })
-            | Change::Upstream(upstream::Change::Recounted { release })
-            | Change::Upstream(upstream::Change::Held { release, .. })
-            | Change::Stages(stages::Change::Timed { release, .. })
-            | Change::Upstream(upstream::Change::Continued { release, .. })
-            | Change::Upstream(upstream::Change::UndoAwaited { release, .. })
-            | Change::Upstream(upstream::Change::UndoReported { release, .. })
-            | Change::Rollout(rollout::Change::Approved { release, .. }) => {
+            Change::Lifecycle(
+                lifecycle::Change::Submitted { release, .. }
+                | lifecycle::Change::Replanned { release, .. }
+                | lifecycle::Change::FaultNoted { release, .. },
+            )
+            | Change::Rollout(
+                rollout::Change::GateReached { release, .. }
+                | rollout::Change::GateLeft { release }
+                | rollout::Change::ApprovalAsked { release, .. }
+                | rollout::Change::Approved { release, .. },
+            )
+            | Change::Upstream(
+                upstream::Change::StageReported { release, .. }
+                | upstream::Change::Recounted { release }
+                | upstream::Change::Held { release, .. }
+                | upstream::Change::Continued { release, .. }
+                | upstream::Change::UndoAwaited { release, .. }
+                | upstream::Change::UndoReported { release, .. },
+            )
+            | Change::Analysis(
+                analysis::Change::Began { release, .. }
+                | analysis::Change::Looked { release, .. }
+                | analysis::Change::VerdictGiven { release, .. }
+                | analysis::Change::Extended { release, .. },
+            )
+            | Change::Stages(stages::Change::Timed { release, .. }) => {
                 self.releases.insert(*release);
             }
             Change::Rollout(rollout::Change::WavesOpened { release, from, to, .. }) => {
@@ -227,8 +241,7 @@ impl Touched {
             }
             Change::Children(children::Change::Seen { .. })
             | Change::Rollout(rollout::Change::TurnoutAsked { .. })
-            | Change::Members(members::Change::DeadlinesSeen { .. })
-            | Change::Members(members::Change::LateKept { .. })
+            | Change::Members(members::Change::DeadlinesSeen { .. } | members::Change::LateKept { .. })
             | Change::Upstream(upstream::Change::Forwarded { .. }) => {}
             Change::Members(members::Change::Deployed { child, release, function, variant }) => {
                 self.deploy(state, *child, *release, *function, *variant, now);
@@ -246,9 +259,11 @@ impl Touched {
     /// What is kept of analyses, and for those of later releases.
     fn note_analysis(&mut self, state: &State, change: &Change, now: Now) {
         match change {
-            Change::Analysis(analysis::Change::Began { release, block, .. })
-            | Change::Analysis(analysis::Change::Extended { release, block, .. })
-            | Change::Analysis(analysis::Change::VerdictGiven { release, block, .. }) => {
+            Change::Analysis(
+                analysis::Change::Began { release, block, .. }
+                | analysis::Change::Extended { release, block, .. }
+                | analysis::Change::VerdictGiven { release, block, .. },
+            ) => {
                 self.runs.insert((*release, *block));
             }
             Change::Analysis(analysis::Change::Looked { release, run }) => {
@@ -263,7 +278,7 @@ impl Touched {
                 }
             }
             Change::Lifecycle(lifecycle::Change::Aborted { release, .. }) => {
-                self.precede(state, *release, None, now)
+                self.precede(state, *release, None, now);
             }
             _ => {}
         }

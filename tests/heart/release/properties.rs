@@ -203,9 +203,11 @@ impl Run {
         let refused = (!is_taken).then_some(self.world.now);
         let by_child = matches!(
             command,
-            Command::Members(members::Command::Fetch { .. })
-                | Command::Members(members::Command::Result { .. })
-                | Command::Members(members::Command::EndStage { .. })
+            Command::Members(
+                members::Command::Fetch { .. }
+                    | members::Command::Result { .. }
+                    | members::Command::EndStage { .. }
+            )
         );
         self.last = by_child.then_some(Last { command, refused });
     }
@@ -309,16 +311,16 @@ impl Run {
                 }));
             }
             Deed::Resume(index) => {
-                self.command(Command::Lifecycle(lifecycle::Command::Resume { release: release(*index) }))
+                self.command(Command::Lifecycle(lifecycle::Command::Resume { release: release(*index) }));
             }
             Deed::Approve(index) => {
-                self.command(Command::Rollout(rollout::Command::Approve { release: release(*index) }))
+                self.command(Command::Rollout(rollout::Command::Approve { release: release(*index) }));
             }
             Deed::Promote(index) => {
-                self.command(Command::Rollout(rollout::Command::Promote { release: release(*index) }))
+                self.command(Command::Rollout(rollout::Command::Promote { release: release(*index) }));
             }
             Deed::Extend(index) => {
-                self.command(Command::Rollout(rollout::Command::Extend { release: release(*index) }))
+                self.command(Command::Rollout(rollout::Command::Extend { release: release(*index) }));
             }
             Deed::SkipChild(index, child) => {
                 self.command(Command::Members(members::Command::Skip {
@@ -340,10 +342,10 @@ impl Run {
                 }));
             }
             Deed::Retry(index) => {
-                self.command(Command::Lifecycle(lifecycle::Command::Retry { release: release(*index) }))
+                self.command(Command::Lifecycle(lifecycle::Command::Retry { release: release(*index) }));
             }
             Deed::PlanAgain(index) => {
-                self.command(Command::Lifecycle(lifecycle::Command::PlanAgain { release: release(*index) }))
+                self.command(Command::Lifecycle(lifecycle::Command::PlanAgain { release: release(*index) }));
             }
             Deed::EndStage(index, stage) => {
                 let stage = STAGES[*stage].to_owned();
@@ -398,9 +400,11 @@ impl Run {
 
     /// Whether another has taken the caller's place since: then any call of it, also one made again, is a sign of life.
     fn was_replaced(&self, command: &Command) -> bool {
-        let (Command::Members(members::Command::Fetch { child, .. })
-        | Command::Members(members::Command::Result { child, .. })
-        | Command::Members(members::Command::EndStage { child, .. })) = command
+        let Command::Members(
+            members::Command::Fetch { child, .. }
+            | members::Command::Result { child, .. }
+            | members::Command::EndStage { child, .. },
+        ) = command
         else {
             return false;
         };

@@ -85,9 +85,11 @@ impl World {
     }
 
     pub fn command(&mut self, command: &Command) -> Result<Reply, Refusal> {
-        if let Command::Members(members::Command::Fetch { child, .. })
-        | Command::Members(members::Command::Result { child, .. })
-        | Command::Members(members::Command::EndStage { child, .. }) = command
+        if let Command::Members(
+            members::Command::Fetch { child, .. }
+            | members::Command::Result { child, .. }
+            | members::Command::EndStage { child, .. },
+        ) = command
             && let Some(key) = self.state.children.key(child)
         {
             self.calls.0.insert(key, self.now.served_ms);

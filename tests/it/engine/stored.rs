@@ -98,7 +98,7 @@ async fn a_store_with_a_newer_form_is_not_opened_and_says_which_row_has_it() {
     let url = world.store();
     world.manager.stop().await.unwrap();
     let options = Options::local(url, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
-    let error = app::start(options).await.err().expect("it is newer");
+    let error = app::start(options).await.expect_err("it is newer");
     let error = format!("{error:#}");
     assert!(
         error.contains("bad row in table releases, key 0, column detail: its form has version 7"),

@@ -359,9 +359,11 @@ impl Manager {
     fn once_more(&self, command: &Command, at: u64) -> Result<(), String> {
         let is_call = matches!(
             command,
-            Command::Members(members::Command::Fetch { .. })
-                | Command::Members(members::Command::Result { .. })
-                | Command::Members(members::Command::EndStage { .. })
+            Command::Members(
+                members::Command::Fetch { .. }
+                    | members::Command::Result { .. }
+                    | members::Command::EndStage { .. }
+            )
         );
         if !is_call {
             return Ok(());
@@ -457,9 +459,11 @@ impl Manager {
 /// Whose sign of life a command is, polls aside.
 fn caller(command: &Command) -> Option<&str> {
     match command {
-        Command::Members(members::Command::Fetch { child, .. })
-        | Command::Members(members::Command::Result { child, .. })
-        | Command::Members(members::Command::EndStage { child, .. }) => Some(child),
+        Command::Members(
+            members::Command::Fetch { child, .. }
+            | members::Command::Result { child, .. }
+            | members::Command::EndStage { child, .. },
+        ) => Some(child),
         _ => None,
     }
 }

@@ -30,11 +30,11 @@ fn what_is_beyond_a_limit_of_today_is_kept_as_it_stands() {
 
 #[test]
 fn more_of_something_than_is_allowed_today_is_all_there() {
-    let labels: String = (0..40).map(|at| format!("k{at}: v, ")).collect();
+    let labels = (0..40).map(|at| format!("k{at}: v")).collect::<Vec<_>>().join(", ");
     let of_stored = stored(&format!("{REFERENCE}\ntarget: {{labels: {{{labels}}}}}\n"));
     assert_eq!(of_stored.target.unwrap().labels.len(), 40);
-    let waves: String = (1..=70).map(|wave| format!("{wave}, ")).collect();
-    let of_stored = stored(&format!("{REFERENCE}\nrollout: {{order: waves, waves: [{waves} 100%]}}\n"));
+    let waves = (1..=70).map(|wave| wave.to_string()).collect::<Vec<_>>().join(", ");
+    let of_stored = stored(&format!("{REFERENCE}\nrollout: {{order: waves, waves: [{waves}, 100%]}}\n"));
     let language::Order::Waves(waves) = of_stored.rollout.unwrap().order else { panic!("waves") };
     assert_eq!(waves.len(), 71);
     let many: String = (0..40).map(|_| "\n      - name: errorRate\n        threshold: \"<0.02\"").collect();
