@@ -38,6 +38,7 @@ pub mod rows;
 pub mod stats;
 pub mod stored;
 mod task;
+mod touched;
 mod trouble;
 pub mod unreadable;
 pub mod uplink;

@@ -14,8 +14,8 @@ use super::{
     gather::Gathering,
     handle::{Answer, By, Effects, EngineError, Envelope, NamedArchive},
     load::Loading,
-    rows::Touched,
     stats::Stats,
+    touched::Touched,
     trouble::Trouble,
     view::{MAX_RELEASES, View},
 };

@@ -1,0 +1,39 @@
+//! What changes of analyses are called in the trail.
+
+use super::{Event, metrics_found};
+use heart::release::analysis::Change;
+use heart::release::analysis::name;
+use heart::release::state::Release;
+
+/// `None` for what is bookkeeping.
+pub(super) fn event<'a>(
+    change: &'a Change,
+    release: Option<&'a Release>,
+    release_id: &'a str,
+) -> Option<Event<'a>> {
+    Some(match change {
+        Change::Began { block, .. } => Event::AnalysisBegan {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(*block)),
+        },
+        Change::Looked { run, .. } => Event::Looked {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(run.block)),
+            look: run.looks,
+            metrics: release.map_or_else(Vec::new, |release| metrics_found(release, run)),
+        },
+        Change::Extended { block, extended, .. } => Event::AnalysisExtended {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(*block)),
+            for_ms: extended.for_ms,
+            calls: extended.calls,
+        },
+        Change::VerdictGiven { block, verdict, why, standing, .. } => Event::Verdict {
+            release: release_id,
+            of: release.map_or_else(String::new, |release| release.block_name(*block)),
+            verdict: name(*verdict),
+            why,
+            then: *standing,
+        },
+    })
+}

@@ -1,0 +1,27 @@
+//! What changes of one child's part in a release are called in the trail.
+
+use super::Event;
+use heart::release::members::Change;
+use heart::release::state::Release;
+
+/// `None` for what is bookkeeping.
+pub(super) fn event<'a>(
+    change: &'a Change,
+    child_id: &'a str,
+    release: Option<&'a Release>,
+    release_id: &'a str,
+) -> Option<Event<'a>> {
+    Some(match change {
+        Change::Joined { .. } => Event::ChildJoined { release: release_id, child: child_id },
+        Change::Stepped { step, .. } => Event::Child { release: release_id, child: child_id, step },
+        Change::LateKept { stage, summary, .. } => {
+            Event::LateResult { release: release_id, child: child_id, stage: stage.as_deref(), summary }
+        }
+        Change::Deployed { function, variant, .. } => {
+            let function = release.and_then(|r| r.strategy.functions.get(*function));
+            let function = function.map_or("?", |function| &function.name);
+            Event::Deployed { release: release_id, child: child_id, function, variant: *variant }
+        }
+        Change::DeadlinesSeen { .. } | Change::Numbers { .. } => return None,
+    })
+}

@@ -1,0 +1,27 @@
+//! What changes of what the manager above orders and is told are called in the trail.
+
+use super::Event;
+use heart::release::state::Release;
+use heart::release::upstream::Change;
+
+/// `None` for what is bookkeeping.
+pub(super) fn event<'a>(
+    change: &'a Change,
+    release: Option<&'a Release>,
+    release_id: &'a str,
+) -> Option<Event<'a>> {
+    Some(match change {
+        Change::Forwarded { id, to } => Event::ReleaseForwarded { release: id, to },
+        Change::Held { held, .. } => Event::HeldAbove { release: release_id, held: *held },
+        Change::StageReported { stage, status, .. } => {
+            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
+            let stage = stage.map_or("?", |stage| &stage.name);
+            Event::StageReported { release: release_id, stage, status: status.name() }
+        }
+        Change::Continued { offer, .. } => Event::ReleaseContinued { release: release_id, offer },
+        Change::UndoReported { offer, unconfirmed, .. } => {
+            Event::UndoReported { release: release_id, offer, unconfirmed: *unconfirmed }
+        }
+        Change::UndoAwaited { .. } | Change::Recounted { .. } => return None,
+    })
+}

@@ -1,0 +1,102 @@
+//! What changes of a release's life touch, and whom its end is told.
+
+use super::Touched;
+use crate::{effect::Entry, rows::ended, stored::Times};
+use heart::release::{
+    lifecycle::Change,
+    state::{End, State},
+};
+use model::{Now, ReleaseKey};
+use store::rows::{PrecedentRow, WallMs};
+
+impl Touched {
+    pub(super) fn note_lifecycle(&mut self, state: &State, change: &Change, now: Now) {
+        match change {
+            Change::Started { release, .. } => {
+                self.started.insert(*release);
+                self.again(state, *release);
+                self.releases.extend(state.find(*release).into_iter().flat_map(|r| &r.overtakes.overtook));
+                self.touch_whole(*release);
+            }
+            Change::Ended { release, end, .. } => {
+                self.touch_whole(*release);
+                self.runs_of(state, *release);
+                if *end == End::Done {
+                    self.precede(state, *release, Some(now.wall_ms), now);
+                }
+            }
+            // To resume is to accept verdicts.
+            Change::Resumed { release, .. } => {
+                self.touch_whole(*release);
+                self.runs_of(state, *release);
+            }
+            Change::Aborted { release, .. } => {
+                self.touch_whole(*release);
+                self.precede(state, *release, None, now);
+            }
+            Change::Paused { release, .. } | Change::Retried { release, .. } => self.touch_whole(*release),
+            Change::Submitted { release, .. }
+            | Change::Replanned { release, .. }
+            | Change::FaultNoted { release, .. } => {
+                self.releases.insert(*release);
+            }
+            Change::Removed { release, id } => {
+                self.removed.insert(*release, id.clone());
+            }
+        }
+    }
+
+    pub(super) fn lifecycle_effects(&mut self, state: &State, change: &Change, webhooks: &[String]) {
+        match change {
+            Change::Ended { release, .. } => {
+                let Some(release) = state.find(*release) else { return };
+                for url in webhooks {
+                    self.effect(&Entry::Webhook(ended(url, release)));
+                }
+            }
+            Change::Started { .. }
+            | Change::Resumed { .. }
+            | Change::Aborted { .. }
+            | Change::Paused { .. }
+            | Change::Retried { .. }
+            | Change::Submitted { .. }
+            | Change::Replanned { .. }
+            | Change::FaultNoted { .. }
+            | Change::Removed { .. } => {}
+        }
+    }
+
+    /// The row of the release is written, and all of its members may have moved.
+    pub(super) fn touch_whole(&mut self, release: ReleaseKey) {
+        self.releases.insert(release);
+        self.whole.insert(release);
+    }
+
+    /// A release that is planned once more has rows of those who had a part in it before.
+    fn again(&mut self, state: &State, key: ReleaseKey) {
+        let Some(release) = state.find(key) else { return };
+        let had = release.assignments.iter().filter(|(_, part)| part.attempt > 1 || part.outcome.is_some());
+        self.assignments.extend(had.map(|(child, _)| (key, *child)));
+    }
+
+    fn runs_of(&mut self, state: &State, key: ReleaseKey) {
+        let runs = state.find(key).into_iter().flat_map(|found| found.runs.iter());
+        self.runs.extend(runs.map(|run| (key, run.block)));
+    }
+
+    /// Keeps when the stages of a release were; without an end it is nothing to be compared with.
+    fn precede(&mut self, state: &State, key: ReleaseKey, ended_ms: Option<WallMs>, now: Now) {
+        let Some(release) = state.find(key).filter(|release| release.participants() > 0) else { return };
+        for (at, function) in release.strategy.functions.iter().enumerate() {
+            let Some(times) = self.json(&Times(release.times_of(at, now.wall_ms))) else { return };
+            let row = PrecedentRow {
+                function: function.name.clone(),
+                release_key: key.0,
+                id: release.id.to_string(),
+                ended_ms,
+                times,
+            };
+            self.precedents.insert((function.name.clone(), key), row);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What changes between this manager and the one above touch, and what is owed to it.
+
+use super::Touched;
+use crate::{
+    effect::{Entry, Pointer, Upward},
+    rows::{recount, upward},
+};
+use heart::release::{state::State, upstream::Change};
+
+impl Touched {
+    pub(super) fn note_upstream(&mut self, change: &Change) {
+        match change {
+            Change::StageReported { release, .. }
+            | Change::Recounted { release }
+            | Change::Held { release, .. }
+            | Change::Continued { release, .. }
+            | Change::UndoAwaited { release, .. }
+            | Change::UndoReported { release, .. } => {
+                self.releases.insert(*release);
+            }
+            Change::Forwarded { .. } => {}
+        }
+    }
+
+    pub(super) fn upstream_effects(&mut self, state: &State, change: &Change) {
+        match change {
+            Change::StageReported { release, stage, status, .. } => {
+                let release = state.find(*release);
+                self.owe(release.and_then(|release| upward(release, *stage, *status)));
+            }
+            Change::Recounted { release } => self.owe(state.find(*release).and_then(recount)),
+            Change::UndoReported { offer, unconfirmed, .. } => {
+                self.owe(Some(Upward::undone(offer.clone(), *unconfirmed)));
+            }
+            Change::Forwarded { id, to } => {
+                let pointer = Pointer { release: id.clone(), to: to.clone() };
+                self.effect(&Entry::Forwarded(pointer));
+            }
+            Change::Held { .. } | Change::Continued { .. } | Change::UndoAwaited { .. } => {}
+        }
+    }
+
+    /// Owes the parent a result.
+    fn owe(&mut self, upward: Option<Upward>) {
+        if let Some(upward) = upward {
+            self.effect(&upward.into());
+        }
+    }
+}
