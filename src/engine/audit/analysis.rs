@@ -5,13 +5,8 @@ use heart::release::analysis::Change;
 use heart::release::analysis::name;
 use heart::release::state::Release;
 
-/// `None` for what is bookkeeping.
-pub(super) fn event<'a>(
-    change: &'a Change,
-    release: Option<&'a Release>,
-    release_id: &'a str,
-) -> Option<Event<'a>> {
-    Some(match change {
+pub(super) fn event<'a>(change: &'a Change, release: Option<&'a Release>, release_id: &'a str) -> Event<'a> {
+    match change {
         Change::Began { block, .. } => Event::AnalysisBegan {
             release: release_id,
             of: release.map_or_else(String::new, |release| release.block_name(*block)),
@@ -35,5 +30,5 @@ pub(super) fn event<'a>(
             why,
             then: *standing,
         },
-    })
+    }
 }

@@ -327,7 +327,7 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
         Change::Upstream(change) => upstream::event(change, release, release_id),
         Change::Members(change) => members::event(change, child_id, release, release_id),
         Change::Rollout(change) => rollout::event(change, release, release_id),
-        Change::Analysis(change) => analysis::event(change, release, release_id),
+        Change::Analysis(change) => Some(analysis::event(change, release, release_id)),
         Change::Stages(change) => stages::event(change, release, release_id),
     }
 }
