@@ -104,6 +104,7 @@ impl Clock {
     }
 
     /// Milliseconds served on this store, over all lives. Never less than before.
+    #[inline]
     pub fn served_ms(&self) -> u64 {
         let (now, until) = self.raw();
         now.min(until)
@@ -115,12 +116,14 @@ impl Clock {
 
     /// Whether answers may be given: the lease is fresh at this moment. To be asked right before an answer, not before
     /// the work for it.
+    #[inline]
     pub fn is_serving(&self) -> bool {
         let (now, until) = self.raw();
         now < until
     }
 
     /// Both at once: the clock is read once.
+    #[inline]
     pub fn look(&self) -> Look {
         let (now, until) = self.raw();
         Look { served_ms: now.min(until), is_serving: now < until }

@@ -57,6 +57,7 @@ impl ChildEntry {
         Arc::ptr_eq(&self.0, registration) || self.0 == *registration
     }
 
+    #[inline]
     pub fn turn(&self) -> Published {
         Published::unpack(self.live.turn.load(Ordering::Acquire))
     }
@@ -66,16 +67,19 @@ impl ChildEntry {
     }
 
     /// Notes a call of any kind.
+    #[inline]
     pub fn touch(&self, served_ms: u64) {
         self.live.seen.store(served_ms + 1, Ordering::Relaxed);
     }
 
     /// Serving time of the last call.
+    #[inline]
     pub fn last_call(&self) -> Option<u64> {
         self.live.seen.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Serving time at which its address was noted, in milliseconds, to the second.
+    #[inline]
     pub fn address_noted(&self) -> u64 {
         u64::from(self.live.address_noted_s.load(Ordering::Relaxed)) * 1_000
     }

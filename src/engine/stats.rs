@@ -34,6 +34,7 @@ pub struct Stats {
 }
 
 impl Stats {
+    #[inline]
     pub fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }

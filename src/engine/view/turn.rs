@@ -71,6 +71,7 @@ impl Published {
             | self.mode as u64
     }
 
+    #[inline]
     pub(crate) fn unpack(word: u64) -> Self {
         let number = (word >> 13) & 0x7ff;
         let kind = match (word >> 24) & 0x3 {
