@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-pub use super::effect::{ENROLLED, TAKING, UPWARD, Upward};
 use super::{
-    effect::Webhook,
+    effect::{Upward, Webhook},
     members::{SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
 };

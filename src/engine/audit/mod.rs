@@ -331,3 +331,9 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
         Change::Stages(change) => stages::event(change, release, release_id),
     }
 }
+
+/// What a stage is called; `?` for one of a release that is not known.
+fn stage_name(release: Option<&Release>, stage: u8) -> &str {
+    let stage = release.and_then(|release| release.strategy.stages.get(usize::from(stage)));
+    stage.map_or("?", |stage| &stage.name)
+}

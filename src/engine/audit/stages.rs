@@ -1,6 +1,6 @@
 //! What changes of whole stages are called in the trail.
 
-use super::Event;
+use super::{Event, stage_name};
 use heart::release::stages::Change;
 use heart::release::state::Release;
 
@@ -12,13 +12,11 @@ pub(super) fn event<'a>(
 ) -> Option<Event<'a>> {
     Some(match change {
         Change::Ended { stage, .. } => {
-            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
-            Event::StageEnded { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
+            Event::StageEnded { release: release_id, stage: stage_name(release, *stage) }
         }
         Change::UntestedRolledOut { .. } => Event::UntestedRolledOut { release: release_id },
         Change::Skipped { stage, .. } => {
-            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
-            Event::StageSkipped { release: release_id, stage: stage.map_or("?", |stage| &stage.name) }
+            Event::StageSkipped { release: release_id, stage: stage_name(release, *stage) }
         }
         Change::Timed { .. } => return None,
     })

@@ -1,6 +1,6 @@
 //! What changes of what the manager above orders and is told are called in the trail.
 
-use super::Event;
+use super::{Event, stage_name};
 use heart::release::state::Release;
 use heart::release::upstream::Change;
 
@@ -14,8 +14,7 @@ pub(super) fn event<'a>(
         Change::Forwarded { id, to } => Event::ReleaseForwarded { release: id, to },
         Change::Held { held, .. } => Event::HeldAbove { release: release_id, held: *held },
         Change::StageReported { stage, status, .. } => {
-            let stage = release.and_then(|r| r.strategy.stages.get(usize::from(*stage)));
-            let stage = stage.map_or("?", |stage| &stage.name);
+            let stage = stage_name(release, *stage);
             Event::StageReported { release: release_id, stage, status: status.name() }
         }
         Change::Continued { offer, .. } => Event::ReleaseContinued { release: release_id, offer },

@@ -4,7 +4,7 @@
 //! up as a call (`POST /answers`). Everything that a parent wants to know of what is below goes this way, on demand.
 //!
 //! ```text
-//! ask::<K>(child, body) ─▶ engine::questions ─▶ answer to the child's /poll ─▶ answer(kind, body) there
+//! ask::<K>(child, body) ─▶ open_questions ─▶ answer to the child's /poll ─▶ answer(kind, body) there
 //!        ▲                                                                         │ may ask below, in the time left
 //!        └────────────────────────── POST /answers ◀───────────────────────────────┘
 //! ```

@@ -9,7 +9,7 @@
 //!   and as all agents it was planned with if it itself was not heard of;
 //! - what is told of limits are numbers of agents, so that nobody below has to know who else takes part.
 //!
-//! Deliberately not here: how a release from above is led (`upstream`), the text itself (`strategy::render_full`).
+//! Deliberately not here: how a release from above is led (`upstream`), the text itself (`language::render_full`).
 
 use std::{collections::BTreeMap, sync::Arc};
 

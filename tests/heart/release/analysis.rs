@@ -156,11 +156,11 @@ fn a_verdict_that_never_comes_pauses_the_release() {
     insta::assert_snapshot!(world.waits("7"), @"is paused (analysis of stage Canary: error: it was not judged in time): resume or abort it");
 }
 
-#[test]
-fn a_range_of_what_children_report_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
+/// Of an analysis of what children report: one look at each interval, and one at the end, when all have come.
+fn is_looked_at_at_each_interval_and_at_the_end_when_all_have_come(question: &str) {
     let text = judged("", "").replace(
         "provider: it, query: q, expected: {max: 10}",
-        "provider: children, metric: responseTime, expected: {max: 10}",
+        &format!("provider: children, metric: responseTime, {question}"),
     );
     let mut world = World::new();
     let (one, two) = (world.child("area 1"), world.child("area 2"));
@@ -177,23 +177,13 @@ fn a_range_of_what_children_report_is_looked_at_at_each_interval_and_at_the_end_
 }
 
 #[test]
+fn a_range_of_what_children_report_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
+    is_looked_at_at_each_interval_and_at_the_end_when_all_have_come("expected: {max: 10}");
+}
+
+#[test]
 fn what_children_compare_is_looked_at_at_each_interval_and_at_the_end_when_all_have_come() {
-    let text = judged("", "").replace(
-        "provider: it, query: q, expected: {max: 10}",
-        "provider: children, metric: responseTime, strategy: CANARY_BASELINE",
-    );
-    let mut world = World::new();
-    let (one, two) = (world.child("area 1"), world.child("area 2"));
-    world.submit(&text);
-    world.get_ready(&one, "Canary");
-    let began = world.release("7").runs[0].began;
-    let due = |world: &World, looked_ms: u64| {
-        let release = world.release("7");
-        release.look_due_after(&release.runs[0], looked_ms).map(|due| due - began)
-    };
-    assert_eq!((due(&world, 0), due(&world, 5 * 60_000)), (Some(5 * 60_000), None));
-    world.get_ready(&two, "Canary");
-    assert_eq!((due(&world, 0), due(&world, 5 * 60_000)), (Some(5 * 60_000), Some(10 * 60_000)));
+    is_looked_at_at_each_interval_and_at_the_end_when_all_have_come("strategy: CANARY_BASELINE");
 }
 
 #[test]

@@ -11,12 +11,12 @@ use heart::{
         members,
         settings::Settings,
         state::State,
-        summary::{Summary, Times},
     },
 };
 use model::{ChildId, ChildKey, Now, ReleaseId, StageStatus};
 
 use super::operator::sample;
+use crate::releases::summary;
 
 const CHILD: &str = "c1";
 
@@ -76,35 +76,10 @@ impl Story {
     }
 
     fn report(&mut self, offer: &str, stage: &str, status: StageStatus) -> Result<Reply, Refusal> {
-        let times = Times { median: 8.0, minimum: 7.0, maximum: 9.0 };
-        let summary = Summary {
-            agents: None,
-            stage_name: Some(stage.into()),
-            says_next: None,
-            status,
-            proxy_times: times,
-            f1_times_summary: times,
-            f2_times_summary: times,
-            f1_err_rate: 0.0,
-            f2_err_rate: 0.0,
-            f1_calls: None,
-            f2_calls: None,
-            f1_errors: None,
-            f2_errors: None,
-            f1_histogram: None,
-            f2_histogram: None,
-            f1_values: None,
-            f2_values: None,
-            why: None,
-            assignment: analysis::Assignment::Call,
-            effects: None,
-            recount: None,
-            strata: Vec::new(),
-        };
         self.ask(&Command::Members(members::Command::Result {
             child: CHILD.into(),
             offer: offer.into(),
-            summaries: vec![summary],
+            summaries: vec![summary(stage, status)],
         }))
     }
 

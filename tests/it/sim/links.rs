@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use engine::rows::{ENROLLED, TAKING, UPWARD, Upward};
+use engine::effect::{ENROLLED, TAKING, UPWARD, Upward};
 use heart::{
     children::{self, Poll, Profile},
     link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},

@@ -22,7 +22,10 @@ use ::heart::{
         turn, upstream, waiting_offer,
     },
 };
-use engine::rows::{UPWARD, Upward, recount, upward};
+use engine::{
+    effect::{UPWARD, Upward},
+    rows::{recount, upward},
+};
 use model::{ChildId, ChildKey, Now, ReleaseKey};
 
 use super::{
