@@ -12,7 +12,11 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use engine::{Engine, Started, TaskSettings, forward::Above, judging, notify, questions, retention, uplink};
+use engine::{
+    Engine, Started, TaskSettings, judging, notify,
+    parent::{self, forward::Forwarding},
+    questions, retention,
+};
 use heart::release::settings::Settings as Rules;
 use http::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
 use language::{Site, functions};
@@ -32,10 +36,10 @@ pub struct Options {
     pub archive_limits: functions::Limits,
     pub rules: Rules,
     pub task: TaskSettings,
-    /// The manager above; `None`: this one is the root.
-    pub parent: Option<uplink::Settings>,
+    /// The parent; `None`: this one is the root.
+    pub parent: Option<parent::Settings>,
     /// Where strategies go that reach beyond this manager.
-    pub above: Above,
+    pub forwarding: Forwarding,
     /// GeoJSON of what this manager is there for: children elsewhere are warned of.
     pub service_area: Option<String>,
     pub max_connections: usize,
@@ -81,7 +85,7 @@ impl Options {
             rules: Rules::default(),
             task: TaskSettings::default(),
             parent: None,
-            above: Above::Nobody,
+            forwarding: Forwarding::Nobody,
             service_area: None,
             max_connections: LOCAL_MAX_CONNECTIONS,
             auth: auth::Settings::default(),
@@ -115,7 +119,7 @@ pub struct Manager {
     judging: JoinHandle<()>,
     asking: JoinHandle<()>,
     ending: Option<JoinHandle<()>>,
-    uplink: Option<JoinHandle<()>>,
+    parent: Option<JoinHandle<()>>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -171,7 +175,7 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
         site: options.site,
         service_area,
     };
-    let ctx = Context::new(started.engine.clone(), settings, options.above, stop.clone());
+    let ctx = Context::new(started.engine.clone(), settings, options.forwarding, stop.clone());
     let settings = |tls: Option<Tls>| serve::Settings {
         max_connections: options.max_connections,
         tls: tls.map(|Tls(acceptor)| acceptor),
@@ -201,9 +205,9 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
         .task
         .history_retention
         .map(|kept| tokio::spawn(retention::run(started.engine.clone(), kept, stop.clone())));
-    let uplink = options
-        .parent
-        .map(|parent| tokio::spawn(uplink::run(started.engine.clone(), parent, started.above, stop.clone())));
+    let parent = options.parent.map(|parent| {
+        tokio::spawn(parent::run(started.engine.clone(), parent, started.to_parent, stop.clone()))
+    });
     let (engine, writing) = (started.engine, started.task);
     Ok(Manager {
         address,
@@ -215,7 +219,7 @@ fn serve_on(doors: Doors, options: Options, started: Started) -> anyhow::Result<
         judging,
         asking,
         ending,
-        uplink,
+        parent,
         writing,
     })
 }
@@ -277,8 +281,8 @@ impl Manager {
         if let Some(ending) = self.ending {
             let _ = ending.await;
         }
-        if let Some(uplink) = self.uplink {
-            let _ = uplink.await;
+        if let Some(parent) = self.parent {
+            let _ = parent.await;
         }
         self.engine.stop().await;
         self.writing.await.context("the engine's task was cut off")?.context("the store")

@@ -80,7 +80,7 @@ struct Arguments {
     no_postgres: String,
     #[arg(long, hide = true)]
     serve: Option<String>,
-    /// The manager above a server.
+    /// The parent a server.
     #[arg(long, hide = true)]
     parent: Option<SocketAddr>,
     /// A server that answers every poll at once.

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use choirmaster::{app, app::Options};
-use engine::{By, audit::Actor, uplink};
+use engine::{By, audit::Actor, parent};
 use heart::release::lifecycle::Submitted;
 use language::{Strategy, functions, render};
 use model::ReleaseId;
@@ -89,7 +89,7 @@ async fn ended() {
 
 async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
     let mut options = Options::local(store.to_owned(), root().to_owned());
-    options.parent = above.parent.map(|parent| uplink::Settings {
+    options.parent = above.parent.map(|parent| parent::Settings {
         url: format!("http://{parent}"),
         token: None,
         name: None,
@@ -122,7 +122,7 @@ async fn submit(manager: &app::Manager) -> anyhow::Result<()> {
         text: bodies::STRATEGY.into(),
         digest: [7; 32],
         archive: archive.digest,
-        upstream: None,
+        parent: None,
         deferred: false,
     };
     let by = By { actor: Actor::Operator("bench".to_owned()), note: None };

@@ -16,9 +16,11 @@ use crate::{
     config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
 };
 use engine::{
-    TaskSettings, forward,
-    forward::{Above, Forward},
-    uplink,
+    TaskSettings,
+    parent::{
+        self,
+        forward::{self, Forward, Forwarding},
+    },
 };
 use heart::release::settings::Settings as Rules;
 use http::{
@@ -55,7 +57,7 @@ pub struct Args {
     /// sqlite://PATH or postgres://USER:PASSWORD@HOST/DATABASE [default: sqlite://DATA/choirmaster.db]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// The manager above this one: http://HOST:PORT
+    /// The parent: http://HOST:PORT
     #[arg(long, value_name = "URL")]
     parent: Option<String>,
     /// Folder for what it keeps [default: data]
@@ -208,7 +210,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             ..TaskSettings::default()
         },
         parent: parent(config)?,
-        above: above(config)?,
+        forwarding: forwarding(config)?,
         service_area: config.parent.area()?,
         max_connections: config.limits.max_connections,
         auth: rights(config)?,
@@ -234,10 +236,10 @@ fn site(config: &Config) -> Result<Site, Failure> {
 }
 
 /// Who is above, if somebody is.
-fn parent(config: &Config) -> Result<Option<uplink::Settings>, Fault> {
+fn parent(config: &Config) -> Result<Option<parent::Settings>, Fault> {
     let parent = &config.parent;
     let Some(url) = &parent.url else { return Ok(None) };
-    Ok(Some(uplink::Settings {
+    Ok(Some(parent::Settings {
         url: url.0.clone(),
         token: parent.token()?.map(|token| token.reveal().to_owned()),
         name: (!parent.name.is_empty()).then(|| parent.name.clone()),
@@ -271,13 +273,15 @@ fn refuse_itself(config: &Config) -> Result<(), Failure> {
 }
 
 /// Where strategies go that reach beyond this manager.
-fn above(config: &Config) -> Result<Above, Failure> {
+fn forwarding(config: &Config) -> Result<Forwarding, Failure> {
     let parent = &config.parent;
-    let Some(url) = parent.operator_url.as_ref().or(parent.url.as_ref()) else { return Ok(Above::Nobody) };
-    let Some(area) = parent.area()? else { return Ok(Above::AreaUnknown) };
+    let Some(url) = parent.operator_url.as_ref().or(parent.url.as_ref()) else {
+        return Ok(Forwarding::Nobody);
+    };
+    let Some(area) = parent.area()? else { return Ok(Forwarding::AreaUnknown) };
     let token = parent.operator_token()?.map(|token| token.reveal().to_owned());
     let settings = forward::Settings { url: url.0.clone(), token, area };
-    Forward::new(settings).map(Above::Known).map_err(|error| Failure::user(error.to_string()))
+    Forward::new(settings).map(Forwarding::Known).map_err(|error| Failure::user(error.to_string()))
 }
 
 /// Whose token opens what. Operators need one as soon as there is one, also on the machine's own address.

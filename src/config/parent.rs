@@ -1,4 +1,4 @@
-//! The manager above this one.
+//! The parent.
 
 use std::{
     path::{Path, PathBuf},

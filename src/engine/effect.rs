@@ -4,7 +4,7 @@
 //! is not known, stays in the store for a program that can read it.
 //!
 //! ```text
-//! webhook ─▶ notify        upward, taking, enrolled ─▶ uplink        identity, forwarded ─▶ view: never done
+//! webhook ─▶ notify        owed, taking, enrolled ─▶ parent        identity, forwarded ─▶ view: never done
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use store::{StoreError, rows::OutboxRow};
 const WEBHOOK: &str = "webhook";
 
 /// The kind of a result for the parent.
-pub const UPWARD: &str = "upward";
+pub const OWED: &str = "upward";
 
 /// The kind of the id that this manager has at its parent.
 pub const ENROLLED: &str = "enrolled";
@@ -33,7 +33,7 @@ const FORWARDED: &str = "forwarded";
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     Webhook(Webhook),
-    Above(Above),
+    Parent(ToParent),
     /// The id of this manager among managers, made once for a store. It is never done.
     Identity(String),
     /// The latest are kept, see [`super::pointers`].
@@ -42,9 +42,9 @@ pub enum Entry {
 
 /// What concerns the parent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Above {
+pub enum ToParent {
     /// A result that the parent is to hear.
-    Upward(Box<Upward>),
+    Owed(Box<Owed>),
     /// An offer to be taken over, by its id. It is stored before the offer is fetched: the parent doesn't show it again once
     /// it was.
     Taking(String),
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Webhook {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pointer {
     pub release: String,
-    /// The manager above.
+    /// The parent.
     pub to: String,
 }
 
@@ -101,7 +101,7 @@ pub struct Enrolled {
 
 /// How a stage of the parent's offer ended here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Upward {
+pub struct Owed {
     pub offer: String,
     /// The release here; `None`: the offer could not become one.
     pub release: Option<ReleaseId>,
@@ -131,7 +131,7 @@ pub struct Upward {
     pub recount: Option<u32>,
 }
 
-impl Upward {
+impl Owed {
     /// A release is taken back, as the parent ordered by this offer.
     pub fn undone(offer: String, unconfirmed: u32) -> Self {
         Self {
@@ -151,9 +151,9 @@ impl Upward {
     }
 }
 
-impl From<Upward> for Entry {
-    fn from(upward: Upward) -> Self {
-        Self::Above(Above::Upward(Box::new(upward)))
+impl From<Owed> for Entry {
+    fn from(owed: Owed) -> Self {
+        Self::Parent(ToParent::Owed(Box::new(owed)))
     }
 }
 
@@ -161,9 +161,9 @@ impl Entry {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Webhook(_) => WEBHOOK,
-            Self::Above(Above::Upward(_)) => UPWARD,
-            Self::Above(Above::Taking(_)) => TAKING,
-            Self::Above(Above::Enrolled(_)) => ENROLLED,
+            Self::Parent(ToParent::Owed(_)) => OWED,
+            Self::Parent(ToParent::Taking(_)) => TAKING,
+            Self::Parent(ToParent::Enrolled(_)) => ENROLLED,
             Self::Identity(_) => IDENTITY,
             Self::Forwarded(_) => FORWARDED,
         }
@@ -173,9 +173,9 @@ impl Entry {
     pub fn payload(&self) -> Result<String, StoreError> {
         match self {
             Self::Webhook(webhook) => stored::json(webhook),
-            Self::Above(Above::Upward(upward)) => stored::json(upward),
-            Self::Above(Above::Taking(text)) | Self::Identity(text) => Ok(text.clone()),
-            Self::Above(Above::Enrolled(enrolled)) => stored::json(enrolled),
+            Self::Parent(ToParent::Owed(owed)) => stored::json(owed),
+            Self::Parent(ToParent::Taking(text)) | Self::Identity(text) => Ok(text.clone()),
+            Self::Parent(ToParent::Enrolled(enrolled)) => stored::json(enrolled),
             Self::Forwarded(pointer) => stored::json(pointer),
         }
     }
@@ -183,9 +183,9 @@ impl Entry {
     pub fn read(row: &OutboxRow) -> Result<Self, StoreError> {
         Ok(match row.kind.as_str() {
             WEBHOOK => Self::Webhook(stored::payload(row)?),
-            UPWARD => Self::Above(Above::Upward(stored::payload(row)?)),
-            TAKING => Self::Above(Above::Taking(row.payload.clone())),
-            ENROLLED => Self::Above(Above::Enrolled(stored::payload(row)?)),
+            OWED => Self::Parent(ToParent::Owed(stored::payload(row)?)),
+            TAKING => Self::Parent(ToParent::Taking(row.payload.clone())),
+            ENROLLED => Self::Parent(ToParent::Enrolled(stored::payload(row)?)),
             IDENTITY => Self::Identity(row.payload.clone()),
             FORWARDED => Self::Forwarded(stored::payload(row)?),
             other => return Err(stored::bad("outbox", row.id, "kind", format!("{other:?} is none"))),

@@ -13,7 +13,7 @@ use super::{
     audit::Actor,
     classes::Remembered,
     clock::Clock,
-    effect::{Above, Due, Entry, Webhook},
+    effect::{Due, Entry, ToParent, Webhook},
     load::Loading,
     recall::{self, Recalled},
     stats::Stats,
@@ -114,14 +114,14 @@ pub struct Started {
     /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
     pub effects: mpsc::UnboundedReceiver<Due<Webhook>>,
     /// Likewise those that concern the parent.
-    pub above: mpsc::UnboundedReceiver<Due<Above>>,
+    pub to_parent: mpsc::UnboundedReceiver<Due<ToParent>>,
 }
 
 /// Who carries out which effect.
 #[derive(Debug)]
 pub(super) struct Effects {
     webhooks: mpsc::UnboundedSender<Due<Webhook>>,
-    above: mpsc::UnboundedSender<Due<Above>>,
+    to_parent: mpsc::UnboundedSender<Due<ToParent>>,
     view: Arc<View>,
 }
 
@@ -133,7 +133,7 @@ impl Effects {
         // Whoever carries effects out may have ended before.
         match Entry::read(row) {
             Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
-            Ok(Entry::Above(what)) => drop(self.above.send(Due { row: row.id, served_ms, what })),
+            Ok(Entry::Parent(what)) => drop(self.to_parent.send(Due { row: row.id, served_ms, what })),
             Ok(Entry::Identity(id)) => self.view.lineage.name_self(id),
             Ok(Entry::Forwarded(pointer)) => self.view.pointers.note(row.id, pointer),
             Err(error) => self.view.stats.unreadable.note(&error),
@@ -156,8 +156,8 @@ pub async fn start(
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (webhooks, to_do) = mpsc::unbounded_channel();
-    let (to_above, above) = mpsc::unbounded_channel();
-    let effects = Effects { webhooks, above: to_above, view: Arc::clone(&view) };
+    let (parent_sender, to_parent) = mpsc::unbounded_channel();
+    let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view) };
     for row in &outbox {
         effects.send(row, clock.served_ms());
     }
@@ -174,7 +174,7 @@ pub async fn start(
         let ended = task.await.unwrap_or(Ok(()));
         return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
     }
-    Ok(Started { engine, task, effects: to_do, above })
+    Ok(Started { engine, task, effects: to_do, to_parent })
 }
 
 #[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]

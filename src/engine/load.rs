@@ -20,9 +20,9 @@ use heart::{
         assignments::Assignments,
         gate::{Gates, Turns},
         offer::Piece,
+        parent,
         rare::{Rare, RareSteps},
         state::{KeptCover, Known, Release, Snapshot, State},
-        upstream,
     },
 };
 use model::{
@@ -177,8 +177,8 @@ impl Building {
         let key = row.release_key;
         let detail = stored::release_detail(key, &row.detail)?;
         let strategy = stored::strategy(key, &row.strategy)?;
-        let strategy = if detail.upstream.is_some() { upstream::led(strategy) } else { strategy };
-        let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.upstream.is_some()) };
+        let strategy = if detail.parent.is_some() { parent::led(strategy) } else { strategy };
+        let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.parent.is_some()) };
         let release = Release {
             key: ReleaseKey(key),
             id: ReleaseId::parse(&row.id).map_err(|e| bad("releases", key, "id", e))?,
@@ -186,7 +186,7 @@ impl Building {
             text: row.strategy.into(),
             digest: digest("releases", key, "digest", &row.digest)?,
             archive: digest("releases", key, "archive", &row.archive)?,
-            upstream: detail.upstream,
+            parent: detail.parent,
             state: detail.state,
             clock: detail.clock,
             facts: detail.facts,

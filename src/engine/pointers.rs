@@ -1,4 +1,4 @@
-//! Where releases went that were handed to the manager above.
+//! Where releases went that were handed to the parent.
 //!
 //! Each is a row of the outbox that is never done, so it is stored in the commit that makes it so, and comes back at
 //! a start. The latest [`MAX_POINTERS`] are kept.

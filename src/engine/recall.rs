@@ -14,9 +14,8 @@ use heart::release::{
     analysis,
     change::Change,
     command::{Command, Decision, Refusal, Reply},
-    decide, lifecycle, members, part, rollout, stages,
+    decide, lifecycle, members, parent, part, rollout, stages,
     state::{Release, State},
-    upstream,
 };
 use model::{ChildKey, ReleaseKey};
 use store::{MAX_PAGE, StoreError};
@@ -108,14 +107,14 @@ fn about(command: &Command) -> About<'_> {
         Command::Stages(stages::Command::End { release, .. } | stages::Command::Skip { release, .. }) => {
             About::Release(release)
         }
-        Command::Upstream(command) => match command {
-            upstream::Command::Skip { release, .. }
-            | upstream::Command::Continue { release, .. }
-            | upstream::Command::Undo { release, .. } => About::Release(release),
-            upstream::Command::End { .. }
-            | upstream::Command::Hold { .. }
-            | upstream::Command::Disowned { .. } => About::NothingLeft,
-            upstream::Command::NoteForwarded { .. } => About::NoRelease,
+        Command::Parent(command) => match command {
+            parent::Command::Skip { release, .. }
+            | parent::Command::Continue { release, .. }
+            | parent::Command::Undo { release, .. } => About::Release(release),
+            parent::Command::End { .. } | parent::Command::Hold { .. } | parent::Command::Disowned { .. } => {
+                About::NothingLeft
+            }
+            parent::Command::NoteForwarded { .. } => About::NoRelease,
         },
         Command::Analysis(analysis::Command::Extend { release, .. }) => About::Release(release),
         Command::Analysis(analysis::Command::Looked(_))

@@ -3,7 +3,7 @@
 //!
 //! Ages are serving time, so a wall clock that jumps removes nothing. What is kept however old it is: a release that left
 //! any child with what it runs (it may have to be taken back, and people ask where a version came from), one whose
-//! measurements the next release of a function is compared with, and all while results for the manager above wait, as
+//! measurements the next release of a function is compared with, and all while results for the parent wait, as
 //! their numbers are read from these rows.
 //!
 //! Here it is found out which ones may go, a page at a time, beside everything else; the engine decides, in one small
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Actor,
-    effect::UPWARD,
+    effect::OWED,
     handle::{By, Engine, EngineError},
     stored,
 };
@@ -63,7 +63,7 @@ enum Trouble {
 /// Goes through the releases after the one with the number `after`; answers how far it has come, `None` at the end.
 async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Result<Option<u32>, Trouble> {
     let reader = engine.reader();
-    if reader.awaits(UPWARD).await? {
+    if reader.awaits(OWED).await? {
         return Ok(after);
     }
     let served_ms = engine.clock().served_ms();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    effect::{Upward, Webhook},
+    effect::{Owed, Webhook},
     members::{SLICE_MEMBERS, pack, pack_parts},
     stored::{AssignmentDetail, ChildDetail, ReleaseDetail, form::Version, json},
 };
@@ -59,12 +59,12 @@ pub(super) fn outbox_rows(outbox: Vec<(&'static str, String)>, seq: u64, now: No
 }
 
 /// What tells the parent how a stage of its offer ended; `None`: the release came from no parent.
-pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upward> {
+pub fn owed(release: &Release, stage: u8, status: StageStatus) -> Option<Owed> {
     let found = release.strategy.stages.get(usize::from(stage))?;
     let next = release.stage_after(stage).filter(|_| status == StageStatus::Completed);
-    Some(Upward {
+    Some(Owed {
         next: next.map(str::to_owned),
-        offer: release.upstream.as_ref()?.offer.clone(),
+        offer: release.parent.as_ref()?.offer.clone(),
         release: Some(release.id.clone()),
         release_key: release.key.0,
         stage: Some(found.name.clone()),
@@ -79,10 +79,10 @@ pub fn upward(release: &Release, stage: u8, status: StageStatus) -> Option<Upwar
 }
 
 /// What tells the parent that the agents stand otherwise than it was told.
-pub fn recount(release: &Release) -> Option<Upward> {
-    let said = release.upstream.as_ref()?.said?;
-    let told = upward(release, said.stage, said.status)?;
-    Some(Upward { next: None, recount: Some(said.recounts), ..told })
+pub fn recount(release: &Release) -> Option<Owed> {
+    let said = release.parent.as_ref()?.said?;
+    let told = owed(release, said.stage, said.status)?;
+    Some(Owed { next: None, recount: Some(said.recounts), ..told })
 }
 
 /// Tells a webhook of the end of a release.
@@ -186,7 +186,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         accepted: release.accepted,
         runs: Vec::new(),
         times: release.times.clone(),
-        upstream: release.upstream.clone(),
+        parent: release.parent.clone(),
         left_out: release.left_out,
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
         agents: release.agents_below(),

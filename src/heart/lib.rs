@@ -2,7 +2,7 @@
 //! random are arguments.
 
 pub mod children;
-pub mod link;
 mod names;
+pub mod parent;
 pub mod plan;
 pub mod release;

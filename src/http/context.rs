@@ -6,7 +6,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{address::Proxies, auth, service_area::ServiceArea};
-use engine::{Engine, EngineError, forward::Above, view::View};
+use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
 use model::ManagerInstant;
 use wire::ManagerTime;
@@ -68,11 +68,16 @@ pub struct Parts {
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,
     /// For strategies that reach beyond this manager.
-    pub above: Above,
+    pub forwarding: Forwarding,
 }
 
 impl Context {
-    pub fn new(engine: Engine, settings: Settings, above: Above, stopping: CancellationToken) -> Self {
+    pub fn new(
+        engine: Engine,
+        settings: Settings,
+        forwarding: Forwarding,
+        stopping: CancellationToken,
+    ) -> Self {
         let submissions = Arc::new(Semaphore::new(MAX_SUBMISSIONS));
         let uploading = Arc::new(Semaphore::new(MAX_UPLOADING_KIB));
         let reporting = Arc::new(Semaphore::new(MAX_REPORTING_KIB));
@@ -85,7 +90,7 @@ impl Context {
             uploading,
             reporting,
             stopping,
-            above,
+            forwarding,
         }))
     }
 

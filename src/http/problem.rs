@@ -50,7 +50,7 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::IdAmbiguous { .. } => (StatusCode::CONFLICT, "id-ambiguous"),
         Refusal::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
         Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
-        Refusal::HeldAbove { .. } => (StatusCode::CONFLICT, "held-above"),
+        Refusal::HeldByParent { .. } => (StatusCode::CONFLICT, "held-above"),
         Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),
         Refusal::NothingToRetry(_) => (StatusCode::CONFLICT, "nothing-to-retry"),
         Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),

@@ -82,8 +82,8 @@ pub fn check_stored(text: &str) -> Checked {
     check_with(text, Author::Parent, None, true)
 }
 
-/// [`check_bytes`] for what the manager above hands out.
-pub fn check_from_above(bytes: &[u8]) -> Checked {
+/// [`check_bytes`] for what the parent hands out.
+pub fn check_from_parent(bytes: &[u8]) -> Checked {
     bytes_to_text(bytes, |text| check_for(text, Author::Parent, None))
 }
 

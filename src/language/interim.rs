@@ -34,7 +34,7 @@ impl Strategy {
     /// those who judge there.
     pub fn interim(&self, stage: usize) -> Option<Interim> {
         let name = &self.stages.get(stage)?.name;
-        let told = self.from_above.iter().flat_map(|above| &above.interim);
+        let told = self.from_parent.iter().flat_map(|said| &said.interim);
         let told = told.filter(|(of, _)| of == name).map(|(_, interim)| *interim);
         let looked_at = self.analyses().filter(|(of, _)| of.is_none_or(|of| of == stage));
         told.chain(looked_at.filter_map(|(_, analysis)| Interim::of(analysis)))
@@ -46,7 +46,7 @@ impl Strategy {
     pub fn is_classed(&self) -> bool {
         let is_compared =
             |analysis: &Analysis| analysis.metrics.iter().any(super::analysis::Metric::is_judged_on_the_way);
-        match &self.from_above {
+        match &self.from_parent {
             Some(above) => above.classes,
             None => self.analyses().any(|(_, analysis)| is_compared(analysis)),
         }

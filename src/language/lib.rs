@@ -12,7 +12,7 @@ pub mod analysis;
 mod check;
 mod diagnostic;
 mod fields;
-mod from_above;
+mod from_parent;
 pub mod functions;
 mod graph;
 pub mod import;
@@ -34,11 +34,11 @@ use std::{fmt, time::Duration};
 
 pub use amount::{Amount, Round};
 pub use check::{
-    Checked, MAX_STRATEGY_BYTES, Places, Site, VersionPlace, check, check_at, check_bytes, check_from_above,
+    Checked, MAX_STRATEGY_BYTES, Places, Site, VersionPlace, check, check_at, check_bytes, check_from_parent,
     check_stored, check_submission, check_submission_at,
 };
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Place, Severity, nearest};
-pub use from_above::FromAbove;
+pub use from_parent::FromParent;
 pub use interim::{Interim, MAX_CUTS};
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
@@ -74,12 +74,12 @@ pub struct Strategy {
     /// How the manager leads the release; `None`: each child is on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
-    /// Where the target reaches beyond this manager's area, the manager above is to release it.
+    /// Where the target reaches beyond this manager's area, the parent is to release it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward_up: bool,
     /// What the parent said beside it, if it came from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from_above: Option<FromAbove>,
+    pub from_parent: Option<FromParent>,
 }
 
 /// Most functions a strategy may name. A child's possibly changed functions are one 64-bit set.

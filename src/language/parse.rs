@@ -7,12 +7,12 @@ use std::time::Duration;
 use model::ReleaseId;
 
 use super::{
-    Condition, Deadlines, FromAbove, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, Places,
+    Condition, Deadlines, FromParent, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, Places,
     StageKind, Statistic, Version, VersionPlace,
     analysis::{self, Place},
     diagnostic::{Findings, nearest, quoted},
     fields::{Entry, Fields, Located},
-    from_above,
+    from_parent,
     raw::{At, Kind, Node},
     rollout, runtime,
     scalar::{self, Fault},
@@ -44,8 +44,8 @@ const KEYS: [&str; 15] = [
     analysis::templates::KEY,
 ];
 
-/// The keys of a text that comes from the manager above: one more.
-const KEYS_FROM_ABOVE: [&str; KEYS.len() + 1] = {
+/// The keys of a text that comes from the parent: one more.
+const KEYS_FROM_PARENT: [&str; KEYS.len() + 1] = {
     let mut keys = ["from_above"; KEYS.len() + 1];
     let mut at = 0;
     while at < KEYS.len() {
@@ -59,7 +59,7 @@ const KEYS_FROM_ABOVE: [&str; KEYS.len() + 1] = {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
     Developer,
-    /// The manager above.
+    /// The parent.
     Parent,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Draft {
     pub target: Option<Target>,
     pub rollout: Option<rollout::Draft>,
     pub forward_up: bool,
-    pub from_above: Option<FromAbove>,
+    pub from_parent: Option<FromParent>,
     pub places: Places,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     }
     let keys = match author {
         Author::Developer => &KEYS[..],
-        Author::Parent => &KEYS_FROM_ABOVE[..],
+        Author::Parent => &KEYS_FROM_PARENT[..],
     };
     let fields = Fields::open(root, "the strategy".to_owned(), keys, findings)?;
     let deadline = |key: &str, findings: &mut Findings<'_>| {
@@ -127,7 +127,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     let target = target.and_then(|e| target::read(e, findings));
     let rollout = fields.filled("rollout", "{order: parallel}", findings);
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
-    let from_above = fields.optional("from_above").filter(|_| author == Author::Parent);
+    let from_parent = fields.optional("from_above").filter(|_| author == Author::Parent);
     one_alpha(&stages, rollout.as_ref(), findings);
     let places = Places {
         area: fields.optional("target").and_then(|e| inner(e, "area")).map(|at| findings.place(at)),
@@ -153,7 +153,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
         target,
         rollout,
         forward_up: fields.optional("forward_up").and_then(|e| truth(e, findings)).unwrap_or_default(),
-        from_above: from_above.and_then(|e| from_above::read(e, findings)),
+        from_parent: from_parent.and_then(|e| from_parent::read(e, findings)),
         places,
     })
 }

@@ -1,6 +1,6 @@
 //! A strategy in the full language, for a manager below: it walks graphs, judges quantiles and leads its own children.
 //!
-//! What it writes, [`super::check_from_above`] reads as the same strategy. Here nothing is left out, so nothing of this is
+//! What it writes, [`super::check_from_parent`] reads as the same strategy. Here nothing is left out, so nothing of this is
 //! for an agent.
 
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    Action, Amount, Approval, ApprovalOf, Deadlines, FromAbove, Interim, LateJoiners, Metric, NoCalls,
+    Action, Amount, Approval, ApprovalOf, Deadlines, FromParent, Interim, LateJoiners, Metric, NoCalls,
     OnConflict, OnLimit, Order, Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea,
     Untested,
     render::{self, TAIL, head, millis, push_function, quoted},
@@ -34,8 +34,8 @@ pub fn whole(strategy: &Strategy) -> String {
     if let Some(rollout) = &strategy.rollout {
         push_rollout(&mut text, strategy, rollout);
     }
-    if let Some(from_above) = &strategy.from_above {
-        push_from_above(&mut text, from_above);
+    if let Some(from_parent) = &strategy.from_parent {
+        push_from_parent(&mut text, from_parent);
     }
     text
 }
@@ -45,7 +45,7 @@ pub fn whole(strategy: &Strategy) -> String {
 pub fn undo(strategy: &Strategy, function: usize) -> String {
     let id = strategy.id.as_str();
     let mut text = render::undo(strategy, function, id);
-    push_from_above(&mut text, &FromAbove { undoes: Some(id.to_owned()), ..FromAbove::default() });
+    push_from_parent(&mut text, &FromParent { undoes: Some(id.to_owned()), ..FromParent::default() });
     text
 }
 
@@ -246,9 +246,9 @@ fn push_approval(text: &mut String, strategy: &Strategy, approval: &Approval) {
     let _ = writeln!(text, "  approval_timeout: {}", go_duration(approval.timeout));
 }
 
-fn push_from_above(text: &mut String, from_above: &FromAbove) {
+fn push_from_parent(text: &mut String, from_parent: &FromParent) {
     text.push_str("from_above: {");
-    let FromAbove { waves, continues, undoes, retries, interim, classes } = from_above;
+    let FromParent { waves, continues, undoes, retries, interim, classes } = from_parent;
     let offer = |key: &str, id: &Option<String>| id.as_ref().map(|id| format!("{key}: {}", quoted(id)));
     let waves = waves.map(|waves| format!("waves: {waves}"));
     let retries = retries.then(|| "retries: true".to_owned());

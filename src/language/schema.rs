@@ -45,7 +45,7 @@ pub struct StrategyForm {
     pub target: Option<TargetForm>,
     /// The manager leads the release, stage by stage; if absent, each child is on its own.
     pub rollout: Option<RolloutForm>,
-    /// Whether the manager above is to release it, where the target reaches beyond this manager's area; `false` if
+    /// Whether the parent is to release it, where the target reaches beyond this manager's area; `false` if
     /// absent.
     pub forward_up: Option<bool>,
     /// Where the functions run, for queries of an analysis that name `{{ .BuiltInArgs.App.K8s.Namespace }}`.

@@ -39,7 +39,7 @@ pub(super) fn explain(complaint: &str, at: At, lines: &[&str]) -> Slip {
         _ => text.layout(),
     };
     let slip = if text.line().split_once(": >").is_some()
-        || text.line_above().is_some_and(|l| l.contains(": >"))
+        || text.line_of_parents().is_some_and(|l| l.contains(": >"))
     {
         Some(
             text.slip(complaint, "a threshold that starts with > must be quoted, as in threshold: \">=0.5\""),
@@ -60,7 +60,7 @@ impl<'t> Text<'t> {
         self.lines.get(self.at.line as usize - 1).copied().unwrap_or_default()
     }
 
-    fn line_above(&self) -> Option<&'t str> {
+    fn line_of_parents(&self) -> Option<&'t str> {
         self.lines.get((self.at.line as usize).checked_sub(2)?).copied()
     }
 

@@ -59,7 +59,7 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
         target: draft.target,
         rollout,
         forward_up: draft.forward_up,
-        from_above: draft.from_above,
+        from_parent: draft.from_parent,
     };
     if strategy.functions.is_empty() || strategy.stages.is_empty() {
         return None;

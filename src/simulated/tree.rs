@@ -107,7 +107,7 @@ pub struct Place {
     pub name: String,
     /// 0 for the root.
     pub level: usize,
-    /// Index of the manager above.
+    /// Index of the parent.
     #[serde(skip)]
     pub parent: Option<usize>,
     /// Everything below it lies in here.

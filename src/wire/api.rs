@@ -23,7 +23,7 @@ pub struct Submitted {
     /// False: the same release was there already.
     pub created: bool,
     pub dry_run: bool,
-    /// The manager above, which took it over because its target reaches beyond this one; the rest is as that one says.
+    /// The parent, which took it over because its target reaches beyond this one; the rest is as that one says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarded_to: Option<String>,
     /// Children that take part; for one that waits, as things stand.
@@ -186,7 +186,7 @@ pub struct StageOverview {
     /// Whether an operator wants nobody to begin it any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
-    /// `A/B` or `WaitForSignal`, as the strategy says; always the latter in what comes from a manager above.
+    /// `A/B` or `WaitForSignal`, as the strategy says; always the latter in what comes from a parent.
     pub kind: String,
     pub function: String,
     /// Percent of calls that the new version gets.
@@ -429,7 +429,7 @@ pub struct Plan {
     pub within_km2: Option<f64>,
     /// Size of the target's area.
     pub target_km2: Option<f64>,
-    /// The manager above, if it would take this over.
+    /// The parent, if it would take this over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwards_to: Option<String>,
     /// How much of the target lies beyond this manager's own area, if it goes up.

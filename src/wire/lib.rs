@@ -1,4 +1,4 @@
-//! The JSON forms of the calls, shared by the server, the simulated fleet, the uplink and the CLI.
+//! The JSON forms of the calls, shared by the server, the simulated fleet, the parent and the CLI.
 //!
 //! Invariants: parsing never panics, keeps nothing that was not asked for, and borrows from the body what it can
 //! (a poll without escapes in its strings costs no allocation). A refusal is one line of text, however odd the

@@ -1,4 +1,4 @@
-//! The heart, driven without any shell: the planner, releases and the link to the manager above.
+//! The heart, driven without any shell: the planner, releases and the link to the parent.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
@@ -9,9 +9,9 @@ extern crate choirmaster_heart as heart;
 mod areas;
 #[path = "../shared/counts.rs"]
 mod counts;
-mod link;
 #[path = "../shared/load.rs"]
 mod load;
+mod parent;
 mod plan;
 #[path = "../shared/random.rs"]
 mod random;

@@ -1,9 +1,6 @@
-//! Strategies that reach beyond a manager, from the developer's call to the manager above.
+//! Strategies that reach beyond a manager, from the developer's call to the parent.
 
-use engine::{
-    forward,
-    forward::{Above, Forward},
-};
+use engine::parent::forward::{self, Forward, Forwarding};
 use serde_json::json;
 
 use crate::world::{Answer, World, strategy};
@@ -19,14 +16,14 @@ fn for_box(id: &str, west: f64, east: f64) -> String {
     strategy(id) + &format!("forward_up: true\ntarget: {target}\n")
 }
 
-fn way_to(url: &str, token: Option<&str>) -> Above {
+fn way_to(url: &str, token: Option<&str>) -> Forwarding {
     let settings =
         forward::Settings { url: url.to_owned(), token: token.map(str::to_owned), area: OWN.to_owned() };
-    Above::Known(Forward::new(settings).unwrap())
+    Forwarding::Known(Forward::new(settings).unwrap())
 }
 
 async fn below(url: &str) -> World {
-    World::with(|options| options.above = way_to(url, None)).await
+    World::with(|options| options.forwarding = way_to(url, None)).await
 }
 
 fn url(world: &World) -> String {
@@ -140,7 +137,7 @@ async fn what_the_manager_above_says_is_told_and_nothing_is_kept() {
 
 #[tokio::test]
 async fn a_manager_that_does_not_know_its_own_area_refuses_to_guess() {
-    let middle = World::with(|options| options.above = Above::AreaUnknown).await;
+    let middle = World::with(|options| options.forwarding = Forwarding::AreaUnknown).await;
     let answer = middle.submit(&for_box("wide", 13.0, 16.0)).await;
     let expected = "422 /problems/forward: forward_up: this manager has a parent and can't tell whether the target \
                     reaches beyond its own area: name that one's GeoJSON in parent.area_file, or leave forward_up out";
@@ -159,7 +156,7 @@ async fn managers_in_a_circle_refuse_what_comes_back() {
     let first = first
         .restart_with(|options| {
             options.listen = address;
-            options.above = above;
+            options.forwarding = above;
         })
         .await;
     let answer = second.submit(&for_box("round", 13.0, 16.0)).await;
@@ -185,7 +182,7 @@ async fn a_manager_whose_token_is_not_taken_above_is_itself_to_blame() {
     assert!(answer.problem().starts_with("502 /problems/forward"), "{}", answer.text());
     assert!(answer.problem().ends_with("see parent.operator_token_file"), "{}", answer.text());
     let above = way_to(&url(&root), Some("the token of an operator"));
-    let middle = middle.restart_with(|options| options.above = above).await;
+    let middle = middle.restart_with(|options| options.forwarding = above).await;
     middle.submit(&yaml).await.ok();
     middle.stop().await;
     root.stop().await;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use language::{
     Action, Condition, Deadlines, Function, Metric, OnConflict, Operator, Stage, StageKind, Statistic,
-    Strategy, Version, check, check_from_above,
+    Strategy, Version, check, check_from_parent,
     render::{self, ROLLOUT_STAGE, Then, UNDO_STAGE},
     render_full,
 };
@@ -263,7 +263,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 target: None,
                 rollout: None,
                 forward_up: false,
-                from_above: None,
+                from_parent: None,
             }
         })
 }
@@ -287,7 +287,7 @@ proptest! {
 
     #[test]
     fn the_full_language_says_the_same_again(strategy in in_a_row()) {
-        let again = check_from_above(render_full::whole(&strategy).as_bytes());
+        let again = check_from_parent(render_full::whole(&strategy).as_bytes());
         prop_assert_eq!(again.strategy, Some(strategy));
     }
 

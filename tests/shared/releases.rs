@@ -50,7 +50,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
         text: text.into(),
         digest,
         archive: [1; 32],
-        upstream: None,
+        parent: None,
         deferred: false,
     };
     Command::Lifecycle(lifecycle::Command::Submit { submission: Box::new(submission), dry_run: false })

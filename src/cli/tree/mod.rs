@@ -22,7 +22,7 @@ use super::{
     failure::Failure,
 };
 use crate::{app, app::Options};
-use engine::uplink;
+use engine::parent;
 use language::functions;
 use simulated::{
     FleetConfig, FleetError, FleetReport, Progress,
@@ -95,7 +95,7 @@ pub struct Standing {
 pub struct Member<'a> {
     #[serde(flatten)]
     pub place: &'a Place,
-    /// Name of the manager above.
+    /// Name of the parent.
     pub parent: Option<&'a str>,
     pub url: &'a str,
 }
@@ -185,7 +185,7 @@ impl Tree {
             return Ok(Manager::Apart(Process::start(launch).await?));
         }
         let store = format!("sqlite://{}", folder.join("choirmaster.db").display());
-        let parent = parent.map(|url| uplink::Settings {
+        let parent = parent.map(|url| parent::Settings {
             url: url.to_owned(),
             token: None,
             name: Some(place.name.clone()),

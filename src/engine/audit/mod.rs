@@ -4,9 +4,9 @@ mod analysis;
 mod children;
 mod lifecycle;
 mod members;
+mod parent;
 mod rollout;
 mod stages;
-mod upstream;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
@@ -32,7 +32,7 @@ pub enum Actor {
     Timer,
     /// Whoever looks at the data of analyses.
     Analysis,
-    /// The manager above this one.
+    /// The parent.
     Parent,
     Operator(String),
 }
@@ -94,7 +94,7 @@ enum Event<'a> {
     ReleaseRemoved {
         release: &'a str,
     },
-    /// To the manager above.
+    /// To the parent.
     ReleaseForwarded {
         release: &'a str,
         to: &'a str,
@@ -113,8 +113,8 @@ enum Event<'a> {
     ReleaseResumed {
         release: &'a str,
     },
-    /// The manager above paused it, or goes on with it.
-    HeldAbove {
+    /// The parent paused it, or goes on with it.
+    HeldByParent {
         release: &'a str,
         held: bool,
     },
@@ -324,7 +324,7 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
     match change {
         Change::Children(change) => children::event(change, state, child_id),
         Change::Lifecycle(change) => lifecycle::event(change, release_id),
-        Change::Upstream(change) => upstream::event(change, release, release_id),
+        Change::Parent(change) => parent::event(change, release, release_id),
         Change::Members(change) => members::event(change, child_id, release, release_id),
         Change::Rollout(change) => rollout::event(change, release, release_id),
         Change::Analysis(change) => Some(analysis::event(change, release, release_id)),

@@ -14,8 +14,8 @@ use super::{agenda::Due, threshold, unread};
 use crate::{Engine, stored};
 use analysis::{Assignment, Sample, Stratum, Verdict};
 use heart::release::{
-    analysis::Metered, assignment::Slot, measured, state::Snapshot, strata::Strata, summary::Summary,
-    upstream::aggregate,
+    analysis::Metered, assignment::Slot, measured, parent::aggregate, state::Snapshot, strata::Strata,
+    summary::Summary,
 };
 use language::{
     Stage, Strategy,

@@ -71,7 +71,7 @@ pub trait Kind: 'static {
     fn answer(asked: Asked, body: Self::Body) -> impl Future<Output = Result<Self::Answer, String>> + Send;
 }
 
-/// Answers a question of the manager above: JSON, or in a line why not.
+/// Answers a question of the parent: JSON, or in a line why not.
 pub async fn answer(engine: &Engine, kind: &str, body: &str, within: Duration) -> Result<Value, String> {
     let asked = Asked::new(engine.clone(), within);
     let said = match kind {

@@ -11,9 +11,10 @@ use super::{Asked, Kind, Unanswered, ask_all};
 use crate::{Engine, stored};
 use heart::release::{
     manager::Agents,
+    parent::offered,
     pause::Pause,
     state::{Release, ReleaseState, Snapshot},
-    takeover, waits,
+    waits,
 };
 use model::ChildKey;
 use wire::question::MAX_ANSWER_ENTRIES;
@@ -76,8 +77,7 @@ impl Kind for PartOf {
         let now = asked.engine.clock().now();
         // Before the look: what is known by now is in it, unless it has left memory.
         let view = asked.engine.view();
-        let ids =
-            takeover::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
+        let ids = offered::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
         match asked.look(move |state| Look::at(state, ids, now)).await? {
             Look::Open { part, id, managers } => {
                 let body = |child: &(ChildKey, String)| (child.0, Wanted { release: id.clone() });
@@ -105,7 +105,7 @@ impl Look {
     fn at(state: &Snapshot, ids: Vec<String>, now: model::Now) -> Self {
         // The latest attempt is what the parent has in mind.
         let open = ids.iter().rev().find_map(|id| state.release_by_id(id));
-        let Some(release) = open.filter(|release| release.upstream.is_some()) else {
+        let Some(release) = open.filter(|release| release.parent.is_some()) else {
             return Self::Over { ids };
         };
         Self::Open {
@@ -159,7 +159,7 @@ async fn over(engine: &Engine, ids: Vec<String>) -> Result<Part, String> {
             engine.unreadable().note(&error);
             error.to_string()
         })?;
-        if detail.upstream.is_none() {
+        if detail.parent.is_none() {
             continue;
         }
         let counts = detail.counts;

@@ -13,11 +13,11 @@ use heart::release::{
     gate::{Gate, Reached, Stand},
     manager::{Agents, Planned},
     offer::Piece,
+    parent::{ParentOffer, Said},
     pause::Pause,
     precedent::{Time, Timed},
     queue::Overtakes,
     state::{Bad, Counts, End, ReleaseClock, ReleaseState},
-    upstream::{Said, Upstream},
 };
 use model::{ChildKey, Exclusion, Now, ReleaseKey, StageStatus};
 
@@ -61,8 +61,13 @@ pub struct ReleaseDetail {
     pub runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<TimedForm>")]
     pub times: Vec<Timed>,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<UpstreamForm>")]
-    pub upstream: Option<Upstream>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        rename = "upstream",
+        with = "Maybe::<ParentOfferForm>"
+    )]
+    pub parent: Option<ParentOffer>,
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
     /// Children that are managers themselves: few.
@@ -165,7 +170,8 @@ enum CauseForm {
     Limit,
     Approval,
     Analysis,
-    Above,
+    #[serde(rename = "above")]
+    Parent,
     Disowned,
     Children,
 }
@@ -282,8 +288,8 @@ struct TimeForm {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Upstream")]
-struct UpstreamForm {
+#[serde(remote = "ParentOffer")]
+struct ParentOfferForm {
     offer: String,
     #[serde(default)]
     reported: u8,
@@ -312,7 +318,7 @@ forms! {
     ReachedForm = Reached,
     TimedForm = Timed,
     TimeForm = Time,
-    UpstreamForm = Upstream,
+    ParentOfferForm = ParentOffer,
     SaidForm = Said,
 }
 

@@ -7,9 +7,9 @@ mod analysis;
 mod children;
 mod lifecycle;
 mod members;
+mod parent;
 mod rollout;
 mod stages;
-mod upstream;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,7 @@ impl Touched {
         for change in changes {
             match change {
                 Change::Lifecycle(change) => self.lifecycle_effects(state, change, webhooks),
-                Change::Upstream(change) => self.upstream_effects(state, change),
+                Change::Parent(change) => self.parent_effects(state, change),
                 Change::Children(_)
                 | Change::Rollout(_)
                 | Change::Stages(_)
@@ -114,7 +114,7 @@ impl Touched {
             Change::Rollout(change) => self.note_rollout(state, change),
             Change::Stages(change) => self.note_stages(change),
             Change::Members(change) => self.note_members(state, change, now),
-            Change::Upstream(change) => self.note_upstream(change),
+            Change::Parent(change) => self.note_parent(change),
             Change::Analysis(change) => self.note_analysis(change),
         }
     }

@@ -27,7 +27,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    lineage::Lineage, open_questions::Questions, pointers::Pointers, stats::Stats, waiters::Waiters,
+    open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats, waiters::Waiters,
 };
 use heart::release::state::Snapshot;
 use model::ReleaseKey;

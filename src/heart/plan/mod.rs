@@ -185,8 +185,8 @@ pub fn plan_of(
     match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
         Some(Order::LocationSequential { start_at }) => order::by_location(&mut plan, fleet, *start_at),
         Some(Order::Waves(amounts)) => {
-            // The manager above counts the waves: one that can't be filled here keeps its number.
-            let keeps_empty = strategy.from_above.as_ref().is_some_and(|above| above.waves.is_some());
+            // The parent counts the waves: one that can't be filled here keeps its number.
+            let keeps_empty = strategy.from_parent.as_ref().is_some_and(|said| said.waves.is_some());
             order::in_waves(&mut plan, amounts, keeps_empty);
         }
         Some(Order::Parallel | Order::GlobalIncremental) | None => {}

@@ -6,9 +6,8 @@ use super::{
     analysis,
     assignment::{Dated, Fact, ReleaseMs},
     change::Change,
-    deadline, lifecycle, members, rollout, stages,
+    deadline, lifecycle, members, parent, rollout, stages,
     state::{Release, Snapshot, State},
-    upstream,
 };
 use crate::children;
 use model::{Now, ReleaseKey};
@@ -22,7 +21,7 @@ impl State {
             Change::Rollout(change) => rollout::apply(self, change),
             Change::Stages(change) => stages::apply(self, change),
             Change::Members(change) => members::apply(self, change),
-            Change::Upstream(change) => upstream::apply(self, change),
+            Change::Parent(change) => parent::apply(self, change),
             Change::Analysis(change) => analysis::apply(self, change),
         }
         if let Some(release) = change.release() {

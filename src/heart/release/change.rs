@@ -1,6 +1,6 @@
 //! What is stored, published and shown as the audit trail: every way in which the state changes.
 
-use super::{analysis, lifecycle, members, rollout, stages, upstream};
+use super::{analysis, lifecycle, members, parent, rollout, stages};
 use crate::children;
 use model::{ChildKey, ReleaseKey};
 
@@ -12,7 +12,7 @@ pub enum Change {
     Rollout(rollout::Change),
     Stages(stages::Change),
     Members(members::Change),
-    Upstream(upstream::Change),
+    Parent(parent::Change),
     Analysis(analysis::Change),
 }
 
@@ -25,7 +25,7 @@ impl Change {
             Self::Rollout(change) => Some(change.release()),
             Self::Stages(change) => Some(change.release()),
             Self::Members(change) => Some(change.release()),
-            Self::Upstream(change) => change.release(),
+            Self::Parent(change) => change.release(),
             Self::Analysis(change) => Some(change.release()),
         }
     }
@@ -35,11 +35,9 @@ impl Change {
         match self {
             Self::Children(change) => change.child(),
             Self::Members(change) => change.child(),
-            Self::Lifecycle(_)
-            | Self::Rollout(_)
-            | Self::Stages(_)
-            | Self::Upstream(_)
-            | Self::Analysis(_) => None,
+            Self::Lifecycle(_) | Self::Rollout(_) | Self::Stages(_) | Self::Parent(_) | Self::Analysis(_) => {
+                None
+            }
         }
     }
 }

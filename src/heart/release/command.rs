@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    analysis, change::Change, lifecycle, members, offer::OfferName, rollout, stages, state::Release, upstream,
+    analysis, change::Change, lifecycle, members, offer::OfferName, parent, rollout, stages, state::Release,
 };
 use crate::{children, plan::Advice};
 use language::Strategy;
@@ -17,7 +17,7 @@ pub enum Command {
     Rollout(rollout::Command),
     Stages(stages::Command),
     Members(members::Command),
-    Upstream(upstream::Command),
+    Parent(parent::Command),
     Analysis(analysis::Command),
 
     /// Time has passed: look at deadlines.
@@ -155,7 +155,7 @@ pub enum Refusal {
     #[error("release {release} is {state}: {why}")]
     WrongState { release: ReleaseId, state: &'static str, why: &'static str },
     #[error("release {release} came from the manager above, which decides on {what}: do it there")]
-    HeldAbove { release: ReleaseId, what: String },
+    HeldByParent { release: ReleaseId, what: String },
     #[error("child {child} has no part in release {release}")]
     NoPart { child: String, release: ReleaseId },
     #[error("child {child} could not be planned for release {release} now: {why}")]

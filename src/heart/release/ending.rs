@@ -32,9 +32,10 @@ pub enum Cause {
     Approval,
     /// The verdict of an analysis.
     Analysis,
-    /// The manager above took it back.
-    Above,
-    /// The manager above refuses to hear of it.
+    /// The parent took it back.
+    #[serde(rename = "above")]
+    Parent,
+    /// The parent refuses to hear of it.
     Disowned,
     /// Children ended badly, within the limits.
     Children,
@@ -47,7 +48,7 @@ impl Cause {
         Self::Limit,
         Self::Approval,
         Self::Analysis,
-        Self::Above,
+        Self::Parent,
         Self::Disowned,
         Self::Children,
     ];
@@ -60,7 +61,7 @@ impl Cause {
             Self::Limit => "limit",
             Self::Approval => "approval",
             Self::Analysis => "analysis",
-            Self::Above => "above",
+            Self::Parent => "above",
             Self::Disowned => "disowned",
             Self::Children => "children",
         }

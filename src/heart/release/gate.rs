@@ -51,15 +51,15 @@ pub struct Levels {
     rollout: u8,
     barriers: LevelSet,
     approvals: LevelSet,
-    /// Those that only the manager above opens.
+    /// Those that only the parent opens.
     signalled: LevelSet,
     /// Most children that have something to do at once; `None`: all.
     pub at_once: Option<u32>,
 }
 
 impl Levels {
-    /// `from_above`: a parent's signal ends every stage, also one that leads to nothing.
-    pub fn of(strategy: &Strategy, from_above: bool) -> Self {
+    /// `from_parent`: a parent's signal ends every stage, also one that leads to nothing.
+    pub fn of(strategy: &Strategy, from_parent: bool) -> Self {
         let stages = stage_levels(strategy);
         let reachable = strategy.reachable();
         let last = stages.iter().zip(&reachable).filter(|(_, reachable)| **reachable);
@@ -67,7 +67,7 @@ impl Levels {
         let after = strategy.stages.iter().map(|stage| match stage.on_success {
             Action::Stage(next) => stages.get(next).copied().unwrap_or_default(),
             Action::Rollout => rollout,
-            Action::Rollback if from_above || stage.analysis.is_some() => rollout,
+            Action::Rollback if from_parent || stage.analysis.is_some() => rollout,
             Action::Rollback => 0,
         });
         let after: Vec<u8> = after.collect();
@@ -83,13 +83,14 @@ impl Levels {
         let global =
             strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
         let all = if global { (1..=rollout).fold(0, |set, level| set | bit(level)) } else { 0 };
-        let signalled = if from_above { waits_for_signal(strategy, &reachable, &after) } else { 0 };
+        let signalled = if from_parent { waits_for_signal(strategy, &reachable, &after) } else { 0 };
         let judged = strategy.stages.iter().zip(&after).zip(&reachable);
         let judged = judged.filter(|((stage, _), reachable)| **reachable && stage.analysis.is_some());
         let judged = judged.fold(0, |set, ((_, after), _)| set | bit(*after));
         let at_once = strategy.rollout.as_ref().and_then(|rollout| rollout.max_in_progress);
         // Elsewhere there is one anyway, or the waves prove it.
-        let proof = strategy.rollout.as_ref().filter(|_| !from_above).is_some_and(Rollout::withholds_rollout);
+        let proof =
+            strategy.rollout.as_ref().filter(|_| !from_parent).is_some_and(Rollout::withholds_rollout);
         let proof = if proof { bit(rollout) } else { 0 };
         let barriers = all | approvals | signalled | judged | proof;
         Self { stages, after, rollout, barriers, approvals, signalled, at_once }
@@ -135,7 +136,7 @@ impl Levels {
         (level..=self.rollout).find(|level| self.barriers & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
 
-    /// The same of those barriers that only the manager above opens.
+    /// The same of those barriers that only the parent opens.
     pub fn signalled_from(&self, level: u8) -> u8 {
         (level..=self.rollout).find(|level| self.signalled & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
@@ -161,7 +162,7 @@ impl Levels {
     }
 }
 
-/// The barriers that the manager above opens: after each stage that waits for its signal.
+/// The barriers that the parent opens: after each stage that waits for its signal.
 fn waits_for_signal(strategy: &Strategy, reachable: &[bool], after: &[u8]) -> LevelSet {
     let stages = strategy.stages.iter().zip(reachable).zip(after);
     let waiting = stages
@@ -236,9 +237,9 @@ pub struct Gates {
 
 impl Gates {
     /// As a release begins.
-    pub fn new(strategy: &Strategy, from_above: bool) -> Self {
-        let levels = Levels::of(strategy, from_above);
-        let waves = strategy.from_above.as_ref().and_then(|above| above.waves).unwrap_or(1);
+    pub fn new(strategy: &Strategy, from_parent: bool) -> Self {
+        let levels = Levels::of(strategy, from_parent);
+        let waves = strategy.from_parent.as_ref().and_then(|said| said.waves).unwrap_or(1);
         let stand = Stand { waves, opened: 0, level: levels.barrier_from(0), reached: None, waived: false };
         Self { levels: Arc::new(levels), stand }
     }

@@ -41,7 +41,7 @@ impl Release {
         };
         let level = self.gates.stand.level;
         level == self.top()
-            && self.upstream.is_none()
+            && self.parent.is_none()
             && self.managers.is_empty()
             && !self.wants_approval(Gate::Level(level))
             && !self.is_withheld(Gate::Level(level))

@@ -9,7 +9,7 @@
 //!   and as all agents it was planned with if it itself was not heard of;
 //! - what is told of limits are numbers of agents, so that nobody below has to know who else takes part.
 //!
-//! Deliberately not here: how a release from above is led (`upstream`), the text itself (`language::render_full`).
+//! Deliberately not here: how a release from above is led (`parent`), the text itself (`language::render_full`).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use super::{
     offer::{OfferName, Piece},
     state::Release,
 };
-use language::{Amount, FromAbove, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy};
+use language::{Amount, FromParent, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy};
 use model::{ChildKey, Exclusion, Outcome, steps};
 
 /// Agents by what became of them.
@@ -220,18 +220,18 @@ impl Release {
         strategy.id = self.id.clone();
         strategy.on_conflict = OnConflict::Queue;
         strategy.forward_up = false;
-        strategy.from_above = None;
+        strategy.from_parent = None;
         if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.whole()) {
             strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
-            strategy.from_above = Some(self.said_beside(rollout, assignment, manager));
+            strategy.from_parent = Some(self.said_beside(rollout, assignment, manager));
         }
         strategy
     }
 
-    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Whole) -> FromAbove {
+    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Whole) -> FromParent {
         let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
-        FromAbove {
+        FromParent {
             waves,
             continues: manager.continues.map(before),
             undoes: None,
@@ -278,7 +278,7 @@ impl Release {
         }
     }
 
-    /// What is told of its agents to the manager above: the sums over its children.
+    /// What is told of its agents to the parent: the sums over its children.
     pub fn agents(&self) -> Agents {
         Agents { participants: self.agents_planned(), ..self.counts.agents }
     }

@@ -18,9 +18,9 @@ pub struct Pause {
 pub enum PausedBy {
     /// Somebody at this manager.
     Operator,
-    /// The manager above, and nobody here. `at_limit`: too many children have ended badly here as well, and that is accepted
+    /// The parent, and nobody here. `at_limit`: too many children have ended badly here as well, and that is accepted
     /// when it goes on there.
-    Above { at_limit: bool },
+    Parent { at_limit: bool },
     /// Too many children ended badly; to go on is to accept that.
     Limit,
     /// Too few have succeeded for more to begin; to go on is to do so all the same.
@@ -34,7 +34,7 @@ impl PausedBy {
     pub const fn is_limit(self) -> bool {
         match self {
             Self::Limit | Self::Unproven => true,
-            Self::Above { at_limit } => at_limit,
+            Self::Parent { at_limit } => at_limit,
             Self::Operator | Self::Analysis => false,
         }
     }
@@ -42,7 +42,7 @@ impl PausedBy {
     /// As earlier builds meant it, which stored the words alone.
     fn of_words(reason: &str, is_limit: bool) -> Self {
         match (reason, is_limit) {
-            (ABOVE, at_limit) => Self::Above { at_limit },
+            (BY_PARENT, at_limit) => Self::Parent { at_limit },
             (reason, true) if reason.starts_with(UNPROVEN) => Self::Unproven,
             (_, true) => Self::Limit,
             (reason, false) if reason.starts_with(analysis::REASON) => Self::Analysis,
@@ -51,8 +51,8 @@ impl PausedBy {
     }
 }
 
-/// The reason of a pause by the manager above.
-const ABOVE: &str = "the manager above paused it";
+/// The reason of a pause by the parent.
+const BY_PARENT: &str = "the manager above paused it";
 
 /// How the reason begins where too few have succeeded.
 pub(super) const UNPROVEN: &str = "unproven: ";
@@ -62,8 +62,8 @@ impl Pause {
         Self { reason: reason.into(), by }
     }
 
-    pub fn above(at_limit: bool) -> Self {
-        Self::new(PausedBy::Above { at_limit }, ABOVE)
+    pub fn by_parent(at_limit: bool) -> Self {
+        Self::new(PausedBy::Parent { at_limit }, BY_PARENT)
     }
 }
 
@@ -81,7 +81,8 @@ struct Stored {
 #[serde(rename_all = "snake_case")]
 enum By {
     Operator,
-    Above,
+    #[serde(rename = "above")]
+    Parent,
     Limit,
     Unproven,
     Analysis,
@@ -91,7 +92,7 @@ impl From<Pause> for Stored {
     fn from(pause: Pause) -> Self {
         let by = match pause.by {
             PausedBy::Operator => By::Operator,
-            PausedBy::Above { .. } => By::Above,
+            PausedBy::Parent { .. } => By::Parent,
             PausedBy::Limit => By::Limit,
             PausedBy::Unproven => By::Unproven,
             PausedBy::Analysis => By::Analysis,
@@ -104,7 +105,7 @@ impl From<Stored> for Pause {
     fn from(stored: Stored) -> Self {
         let by = match stored.by {
             Some(By::Operator) => PausedBy::Operator,
-            Some(By::Above) => PausedBy::Above { at_limit: stored.by_limit },
+            Some(By::Parent) => PausedBy::Parent { at_limit: stored.by_limit },
             Some(By::Limit) => PausedBy::Limit,
             Some(By::Unproven) => PausedBy::Unproven,
             Some(By::Analysis) => PausedBy::Analysis,

@@ -36,7 +36,7 @@ enum Standing {
         starts: Option<i64>,
         /// It was overtaken so often that it lets no other pass.
         insists: bool,
-        /// The manager above has paused it.
+        /// The parent has paused it.
         held: bool,
         /// Managers below are asked who can take part, until this serving time.
         asked_until: Option<u64>,
@@ -50,7 +50,7 @@ impl Standing {
                 deferred: release.deferred,
                 starts: release.starts_at(),
                 insists: release.insists(),
-                held: release.is_held_above(),
+                held: release.is_held_by_parent(),
                 asked_until: release.asking,
             },
             ReleaseState::Over { .. } => Self::Over,

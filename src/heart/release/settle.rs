@@ -9,12 +9,11 @@ use super::{
     command::Seen,
     ending, lead, lifecycle,
     lifecycle::membership,
-    members, precedent, replan, rollout, stages,
+    members, parent, precedent, replan, rollout, stages,
     stages::skip_again,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
     turnout::Turnouts,
-    upstream,
 };
 use model::{ChildKey, ChildStatus, Now, steps};
 
@@ -44,8 +43,8 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
                 follow.extend(lead::lead(state, seen, release, now));
             }
             follow.extend(ends);
-            follow.extend(upstream::due(release, now));
-            follow.extend(upstream::undone(state, release));
+            follow.extend(parent::due(release, now));
+            follow.extend(parent::undone(state, release));
         } else {
             follow.extend(judged);
         }
@@ -58,7 +57,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
                     | lifecycle::Change::Resumed { .. }
                     | lifecycle::Change::Ended { .. }
                     | lifecycle::Change::Replanned { .. }
-            ) | Change::Upstream(upstream::Change::Held { .. })
+            ) | Change::Parent(parent::Change::Held { .. })
         )
     });
     if queue_may_move {

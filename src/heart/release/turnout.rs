@@ -111,7 +111,7 @@ impl Release {
 
     /// Waves are opened here.
     fn opens_its_waves(&self) -> bool {
-        self.strategy.from_above.as_ref().is_none_or(|above| above.waves.is_none())
+        self.strategy.from_parent.as_ref().is_none_or(|said| said.waves.is_none())
     }
 
     /// What opens the next wave now: at first those are asked who have to be.
@@ -154,7 +154,7 @@ impl Release {
 }
 
 impl Release {
-    /// The waves that are not open as the manager above counts them now; nothing where that changes none.
+    /// The waves that are not open as the parent counts them now; nothing where that changes none.
     pub(super) fn waves_anew(
         &self,
         state: &State,
@@ -369,7 +369,7 @@ impl Release {
     /// Whether enough agents have proven the release for this gate to open. What comes from above is judged above.
     pub(super) fn is_proven(&self, gate: Gate) -> bool {
         let Some(rollout) = &self.strategy.rollout else { return true };
-        if self.upstream.is_some() || self.gates.stand.waived {
+        if self.parent.is_some() || self.gates.stand.waived {
             return true;
         }
         let succeeded = match (gate, &rollout.order) {
@@ -459,7 +459,7 @@ impl Release {
     pub(super) fn plan_again(&mut self) {
         self.state = ReleaseState::Planned;
         (self.started, self.ended, self.asking, self.ending) = (None, None, None, None);
-        self.gates = Gates::new(&self.strategy, self.upstream.is_some());
+        self.gates = Gates::new(&self.strategy, self.parent.is_some());
         self.facts.clear();
         for part in self.assignments.values_mut() {
             part.facts = 0;

@@ -279,7 +279,7 @@ impl<S: Seen + ?Sized> Look<'_, S> {
     }
 }
 
-/// What only the manager above can do.
+/// What only the parent can do.
 fn signal(release: &Release, gate: Gate) -> String {
     match gate {
         Gate::Wave(_) => format!("the parent has to open {}", release.gate_name(gate)),
@@ -362,7 +362,7 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> Option<String> 
         ReleaseState::Planned if release.asking.is_some() => {
             "managers below are asked who can take part".to_owned()
         }
-        ReleaseState::Planned if release.is_held_above() => {
+        ReleaseState::Planned if release.is_held_by_parent() => {
             "starts when the manager above goes on with it: it is paused there".to_owned()
         }
         ReleaseState::Planned if release.deferred => {

@@ -143,7 +143,7 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
     family.sample("", &[("version", env!("CARGO_PKG_VERSION"))], 1);
 }
 
-/// How the link to the manager above stands; nothing where there is none.
+/// How the link to the parent stands; nothing where there is none.
 fn parent(text: &mut Text, ctx: &Context) {
     let Some(link) = ctx.view().lineage.link.look(ctx.served_ms()) else { return };
     let up = u8::from(link.is_up);

@@ -11,7 +11,7 @@ use heart::release::{
     summary::Summary,
     turn,
 };
-use language::{check_from_above, render_full};
+use language::{check_from_parent, render_full};
 use model::{FEATURE_CLASSES, FEATURE_INTERIM, StageStatus};
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn take(world: &mut World, manager: &str) -> (String, String) {
     let offer = world.fetch(manager, &id).unwrap();
     assert_eq!(offer.form, Form::Full);
     let text = render_full::whole(&offer.strategy);
-    let again = check_from_above(text.as_bytes());
+    let again = check_from_parent(text.as_bytes());
     assert_eq!(again.strategy.as_ref(), Some(&*offer.strategy), "{text}\n{:#?}", again.diagnostics);
     (id, text)
 }
@@ -235,7 +235,7 @@ fn a_manager_hears_in_every_stage_that_a_release_is_taken_back_and_either_way_of
             let fetched = world.fetch(&manager, &undo).unwrap();
             assert_eq!(fetched.form, Form::UndoOf { function: 0 });
             let text = render_full::undo(&fetched.strategy, 0);
-            let said = check_from_above(text.as_bytes()).strategy.unwrap().from_above.unwrap();
+            let said = check_from_parent(text.as_bytes()).strategy.unwrap().from_parent.unwrap();
             assert_eq!(said.undoes.as_deref(), Some("b"));
         }
         let late = of_agents("One", StageStatus::Failure, counts(3, 0, 0));

@@ -16,8 +16,8 @@ fn read(text: &str) -> Pause {
 fn whoever_paused_a_release_is_stored_beside_the_words() {
     let all = [
         (Pause::new(PausedBy::Operator, "the manager above paused it"), "operator", false),
-        (Pause::above(false), "above", false),
-        (Pause::above(true), "above", true),
+        (Pause::by_parent(false), "above", false),
+        (Pause::by_parent(true), "above", true),
         (Pause::new(PausedBy::Limit, "2 of 3 failed"), "limit", true),
         (Pause::new(PausedBy::Unproven, "unproven: 0 agents"), "unproven", true),
         (Pause::new(PausedBy::Analysis, "analysis of A: fail: x"), "analysis", false),
@@ -34,8 +34,8 @@ fn whoever_paused_a_release_is_stored_beside_the_words() {
 #[test]
 fn what_an_earlier_build_paused_is_known_by_its_words() {
     let all = [
-        ("the manager above paused it", false, PausedBy::Above { at_limit: false }),
-        ("the manager above paused it", true, PausedBy::Above { at_limit: true }),
+        ("the manager above paused it", false, PausedBy::Parent { at_limit: false }),
+        ("the manager above paused it", true, PausedBy::Parent { at_limit: true }),
         ("unproven: 0 agents have succeeded so far", true, PausedBy::Unproven),
         ("unproven: says an operator", false, PausedBy::Operator),
         ("2 of 3 failed", true, PausedBy::Limit),

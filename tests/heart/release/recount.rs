@@ -11,8 +11,8 @@ use heart::{
         ending::Cause,
         lifecycle,
         manager::{Agents, FEATURE_RETRY},
+        parent::{self, ParentOffer, led},
         summary::Summary,
-        upstream::{self, Upstream, led},
     },
 };
 use language::render_full;
@@ -25,11 +25,9 @@ const AREA: &str =
 
 /// What is said to the parent anew: the agents, and for the how manyth time.
 fn said_anew(world: &World, release: &str) -> Option<(Agents, u32)> {
-    let is_said = world
-        .changes
-        .iter()
-        .any(|change| matches!(change, Change::Upstream(upstream::Change::Recounted { .. })));
-    let said = world.release(release).upstream.as_ref()?.said?;
+    let is_said =
+        world.changes.iter().any(|change| matches!(change, Change::Parent(parent::Change::Recounted { .. })));
+    let said = world.release(release).parent.as_ref()?.said?;
     is_said.then_some((said.agents, said.recounts))
 }
 
@@ -49,7 +47,7 @@ fn offered(world: &mut World, text: &str) {
     else {
         unreachable!()
     };
-    submission.upstream = Some(Upstream::new(submission.id.to_string()));
+    submission.parent = Some(ParentOffer::new(submission.id.to_string()));
     world.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
 }
 
@@ -86,7 +84,7 @@ fn a_retry_below_is_counted_above_when_it_is_done() {
 fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_again() {
     let (mut world, bad) = partly_failed();
     let again = |retries| {
-        Command::Upstream(upstream::Command::Continue {
+        Command::Parent(parent::Command::Continue {
             release: "21".into(),
             offer: "21.r2".into(),
             waves: 1,
@@ -103,7 +101,7 @@ fn a_retry_from_above_is_for_those_that_ended_badly_and_the_whole_is_reported_ag
     let reported = world
         .changes
         .iter()
-        .filter(|change| matches!(change, Change::Upstream(upstream::Change::StageReported { .. })));
+        .filter(|change| matches!(change, Change::Parent(parent::Change::StageReported { .. })));
     assert_eq!(reported.count(), 1);
     assert_eq!(world.release("21").agents(), counts(2, 2, 0));
 }
@@ -168,7 +166,7 @@ fn a_retry_at_the_top_reaches_the_failures_below_a_manager_that_succeeded() {
     let fetched = world.fetch(&id, &offer).unwrap();
     let text = render_full::whole(&fetched.strategy);
     assert!(text.ends_with("from_above: {continues: \"21\", retries: true}\n"), "{text}");
-    let again = language::check_from_above(text.as_bytes()).strategy.unwrap();
+    let again = language::check_from_parent(text.as_bytes()).strategy.unwrap();
     assert_eq!(again, *fetched.strategy);
     world.report(&id, "21.r2", of_agents(StageStatus::Completed, counts(4, 4, 0), None)).unwrap();
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);

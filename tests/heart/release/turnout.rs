@@ -10,14 +10,15 @@ use heart::{
         command::{Command, Refusal},
         lifecycle,
         manager::Agents,
-        members, rollout,
+        members,
+        parent::{ParentOffer, led as led_by},
+        rollout,
         state::ReleaseState,
         summary::Summary,
         turnout::Told,
-        upstream::{Upstream, led as led_by},
     },
 };
-use language::{check_from_above, render::ROLLOUT_STAGE, render_full};
+use language::{check_from_parent, render::ROLLOUT_STAGE, render_full};
 use model::{Exclusion, FEATURE_QUESTIONS, Outcome, StageStatus};
 
 use super::world::{WAIT, World, canary, manager, strategy_text, submission, summary};
@@ -340,7 +341,7 @@ fn managers_below_take_the_release_s_word_for_how_long_is_silent() {
     };
     let text = text_for(&mut root, &manager);
     assert!(text.contains("  silent_after: 5m\n"), "{text}");
-    let strategy = check_from_above(text.as_bytes()).strategy.unwrap();
+    let strategy = check_from_parent(text.as_bytes()).strategy.unwrap();
 
     let mut below = World::new();
     let agents = fleet(&mut below, 4);
@@ -350,7 +351,7 @@ fn managers_below_take_the_release_s_word_for_how_long_is_silent() {
     else {
         unreachable!()
     };
-    submission.upstream = Some(Upstream::new("7".to_owned()));
+    submission.parent = Some(ParentOffer::new("7".to_owned()));
     below.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
     assert_eq!(below.release("7").left_out, 0, "two minutes are not five");
     assert_eq!(offered(&mut below, &agents).len(), 3);

@@ -63,9 +63,8 @@ impl Story {
         let strategy = language::check(&text).strategy.unwrap();
         let id = ReleaseId::parse(id).unwrap();
         let (strategy, text) = (Arc::new(strategy), text.as_str().into());
-        let (digest, archive, upstream) = ([1; 32], [2; 32], None);
-        let submission =
-            Box::new(Submitted { id, strategy, text, digest, archive, upstream, deferred: false });
+        let (digest, archive, parent) = ([1; 32], [2; 32], None);
+        let submission = Box::new(Submitted { id, strategy, text, digest, archive, parent, deferred: false });
         self.ask(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run: false })).unwrap();
     }
 

@@ -40,7 +40,7 @@ pub async fn submit(manager: &Manager, text: &str) -> Reply {
         text: text.into(),
         digest: [7; 32],
         archive: archive.digest,
-        upstream: None,
+        parent: None,
         deferred: false,
     };
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };

@@ -154,7 +154,7 @@ async fn release(State(script): Shared, Query(which): Query<Which>) -> impl Into
 }
 
 async fn zip() -> impl IntoResponse {
-    let checked = language::check_from_above(text_of("waves").as_bytes());
+    let checked = language::check_from_parent(text_of("waves").as_bytes());
     let limits = functions::Limits::default();
     let archive = functions::from_folder(&samples(), &checked.strategy.unwrap(), &limits).unwrap();
     ([("content-type", "application/zip")], archive.bytes)

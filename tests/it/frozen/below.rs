@@ -38,7 +38,7 @@ impl<'a> Earlier<'a> {
     async fn polls(&self, held: &[&str]) -> (String, Vec<String>) {
         let mut body = self.poll.clone();
         body["id"] = json!(self.id);
-        // It has heard of the manager above by now.
+        // It has heard of the parent by now.
         if !held.is_empty() {
             body["held"] = json!(held);
         }

@@ -1,7 +1,7 @@
 //! What travels between agents, managers and operators.
 
 use heart::{
-    link::CallId,
+    parent::CallId,
     release::command::{Command, Refusal, Reply},
 };
 

@@ -46,7 +46,7 @@ pub enum Flaw {
     /// Invariant 3: a barrier below opens without the signal from above.
     OpensBelow,
     /// Invariant 6: an undo from above is told to be done, and nothing else happens.
-    ForgetsUndoFromAbove,
+    ForgetsUndoOfParent,
     /// Invariant 7: what a manager reports is applied again.
     AppliesReportsTwice,
     /// Invariant 9: what was sent to the parent is kept for ever.
@@ -205,7 +205,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         Flaw::OpensBelow => {
             let opened = changes.iter().find_map(|change| match change {
                 Change::Rollout(rollout::Change::GateReached { release, gate: Gate::Level(level), now }) => {
-                    let found = state.release(*release).filter(|found| found.upstream.is_some())?;
+                    let found = state.release(*release).filter(|found| found.parent.is_some())?;
                     let level = found.gates.levels.barrier_from(level + 1);
                     Some(Change::Rollout(rollout::Change::LevelOpened {
                         release: *release,
@@ -261,7 +261,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         | Flaw::RollsOutAtOnce
         | Flaw::HandsOutWhole
         | Flaw::RefusesWithdrawn
-        | Flaw::ForgetsUndoFromAbove
+        | Flaw::ForgetsUndoOfParent
         | Flaw::SumsOneShort => {}
     }
 }

@@ -1,24 +1,26 @@
 //! Each manager below another has the product's own link to its parent; this is its driver in virtual time.
 //!
-//! It does what `uplink` does between the calls, in the same order, and waits for its own engine where that one waits.
+//! It does what the driver `engine::parent` does between the calls, in the same order, and waits for its own engine where that one waits.
 //! What it calls is the product's: the link, texts, submissions, aggregates. A kill leaves what the disk has.
 
 use std::collections::{HashMap, VecDeque};
 
-use engine::effect::{ENROLLED, TAKING, UPWARD, Upward};
+use engine::effect::{ENROLLED, OWED, Owed, TAKING};
 use heart::{
     children::{self, Poll, Profile},
-    link::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},
+    parent::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},
     release::{
         assignment::Slot,
         command::{Command, Offer, Refusal, Reply},
         lifecycle::{self, Submitted},
         manager::Agents,
         members,
+        parent::{
+            self, aggregate,
+            offered::{self, BELIEVED_AFTER},
+        },
         state::Release,
         summary::Summary,
-        takeover::{self, BELIEVED_AFTER},
-        upstream::{self, aggregate},
     },
 };
 use language::Strategy;
@@ -70,14 +72,14 @@ struct Undoing {
 }
 
 #[derive(Debug)]
-pub struct Uplink {
+pub struct Line {
     pub parent: usize,
     /// The parent and those above it, nearest first.
     pub above: Vec<String>,
     link: Link,
     below: Below,
     doing: HashMap<CallId, Doing>,
-    results: HashMap<Row, Upward>,
+    results: HashMap<Row, Owed>,
     answers: VecDeque<(CallId, Result<Answer, Trouble>)>,
     /// It waits for its own engine.
     is_busy: bool,
@@ -88,7 +90,7 @@ pub fn own_id(manager: usize) -> String {
     format!("m{manager}")
 }
 
-impl Uplink {
+impl Line {
     pub fn new(manager: usize, parent: usize, at: u64) -> Self {
         let settings = Settings { poll_ms: POLL_MS, own_id: own_id(manager), seed: at + manager as u64 };
         Self {
@@ -119,10 +121,10 @@ impl Uplink {
         match effect.kind {
             ENROLLED => self.link.enrolled(effect.row, effect.payload.clone()),
             TAKING => self.link.taking(effect.row, effect.payload.clone()),
-            UPWARD => {
-                let upward: Upward = serde_json::from_str(&effect.payload).unwrap();
-                self.link.owes(effect.row, upward.offer.clone(), at - effect.at, at);
-                self.results.insert(effect.row, upward);
+            OWED => {
+                let owed: Owed = serde_json::from_str(&effect.payload).unwrap();
+                self.link.owes(effect.row, owed.offer.clone(), at - effect.at, at);
+                self.results.insert(effect.row, owed);
             }
             other => panic!("{other}"),
         }
@@ -141,24 +143,24 @@ impl World {
     /// The link of a manager begins its life with what is on the disk.
     pub(super) fn begin_link(&mut self, manager: usize) {
         let Some(parent) = self.links[manager].as_ref().map(|link| link.parent) else { return };
-        let mut uplink = Uplink::new(manager, parent, self.at);
+        let mut line = Line::new(manager, parent, self.at);
         for effect in self.managers[manager].outbox() {
-            uplink.take(effect, self.at);
+            line.take(effect, self.at);
         }
-        uplink.look_below(&self.managers[manager]);
-        self.links[manager] = Some(uplink);
+        line.look_below(&self.managers[manager]);
+        self.links[manager] = Some(line);
         self.turn(manager);
     }
 
     /// What a commit means for the link.
     pub(super) fn link_committed(&mut self, manager: usize, effects: &[Effect], below_changed: bool) {
-        let Some(uplink) = &mut self.links[manager] else { return };
+        let Some(line) = &mut self.links[manager] else { return };
         for effect in effects {
-            uplink.take(effect, self.at);
+            line.take(effect, self.at);
         }
-        uplink.is_busy = false;
+        line.is_busy = false;
         if below_changed {
-            uplink.look_below(&self.managers[manager]);
+            line.look_below(&self.managers[manager]);
         }
     }
 
@@ -166,10 +168,10 @@ impl World {
         if self.managers[manager].life != life {
             return;
         }
-        if let Some(uplink) = &mut self.links[manager]
-            && uplink.wake_at == self.at
+        if let Some(line) = &mut self.links[manager]
+            && line.wake_at == self.at
         {
-            uplink.wake_at = u64::MAX;
+            line.wake_at = u64::MAX;
             self.turn(manager);
         }
     }
@@ -181,30 +183,30 @@ impl World {
         }
         let at = self.at;
         loop {
-            let Some(uplink) = &mut self.links[manager] else { return };
-            if uplink.is_busy {
+            let Some(line) = &mut self.links[manager] else { return };
+            if line.is_busy {
                 return;
             }
             // What is not committed is no fact.
             let is_fresh = !self.managers[manager].has_something_to_commit();
             if is_fresh {
-                uplink.link.facts(Facts::of(&self.managers[manager].state), at);
-                if let Some((call, answer)) = uplink.answers.pop_front() {
-                    uplink.link.answered(call, answer, at);
+                line.link.facts(Facts::of(&self.managers[manager].state), at);
+                if let Some((call, answer)) = line.answers.pop_front() {
+                    line.link.answered(call, answer, at);
                 }
             }
-            match uplink.link.next(at) {
+            match line.link.next(at) {
                 Some(act) => self.carry_out(manager, act),
-                None if is_fresh && !uplink.answers.is_empty() => {}
+                None if is_fresh && !line.answers.is_empty() => {}
                 None => break,
             }
         }
-        let Some(uplink) = &mut self.links[manager] else { return };
-        if let Some(wake) = uplink.link.wake()
-            && wake.max(at + 1) < uplink.wake_at
+        let Some(line) = &mut self.links[manager] else { return };
+        if let Some(wake) = line.link.wake()
+            && wake.max(at + 1) < line.wake_at
         {
-            uplink.wake_at = wake.max(at + 1);
-            let (at, life) = (uplink.wake_at, self.managers[manager].life);
+            line.wake_at = wake.max(at + 1);
+            let (at, life) = (line.wake_at, self.managers[manager].life);
             self.plan(at, Event::WakeLink { manager, life });
         }
     }
@@ -233,22 +235,22 @@ impl World {
             Act::End { release, stage, undo } => {
                 self.tell(|| format!("manager {manager} ends stage {stage} of {release}, {undo}"));
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::Upstream(upstream::Command::End { release, stage, undo }));
+                self.own(manager, None, Command::Parent(parent::Command::End { release, stage, undo }));
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::Upstream(upstream::Command::Skip { release, stage }));
+                self.own(manager, None, Command::Parent(parent::Command::Skip { release, stage }));
             }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::Upstream(upstream::Command::Hold { release, hold }));
+                self.own(manager, None, Command::Parent(parent::Command::Hold { release, hold }));
             }
             Act::Answer(asked) => panic!("nobody asks here: {asked:?}"),
             Act::Disown { release, why } => {
                 let release = release.as_str().to_owned();
-                self.own(manager, None, Command::Upstream(upstream::Command::Disowned { release, why }));
+                self.own(manager, None, Command::Parent(parent::Command::Disowned { release, why }));
             }
-            Act::Above(above) => self.links[manager].as_mut().unwrap().above = above,
+            Act::Lineage(above) => self.links[manager].as_mut().unwrap().above = above,
             Act::Say(said) => self.tell(|| format!("manager {manager} says {said:?}")),
         }
     }
@@ -275,18 +277,18 @@ impl World {
     }
 
     fn begin_call(&mut self, manager: usize, call: CallId, what: Call) {
-        let uplink = self.links[manager].as_mut().unwrap();
-        let parent = uplink.parent;
+        let line = self.links[manager].as_mut().unwrap();
+        let parent = line.parent;
         let (mut doing, mut held) = (Doing::Plain, Vec::new());
         let (command, wait_ms) = match what {
             Call::Poll(poll) => {
-                let capabilities = uplink.below.capabilities(poll.features).unwrap_or_default();
+                let capabilities = line.below.capabilities(poll.features).unwrap_or_default();
                 let command = Command::Children(children::Command::Poll(Poll {
                     child: poll.id.map(|id| ChildId::parse(&id).unwrap()),
                     fresh: ChildId::parse("unset").unwrap(),
-                    area: uplink.below.area(poll.understood).map(Into::into),
+                    area: line.below.area(poll.understood).map(Into::into),
                     address: None,
-                    agents: uplink.below.agents(),
+                    agents: line.below.agents(),
                     profile: Some(Profile { name: None, kind: ChildKind::Rm, capabilities }),
                 }));
                 held = poll.held;
@@ -297,22 +299,18 @@ impl World {
                 (Some(Command::Members(members::Command::Fetch { child: id, offer })), None)
             }
             Call::Result { id, row } => {
-                let upward = uplink.results.get(&row).cloned();
-                let sent = upward.map(|upward| {
-                    let status = upward.status;
-                    let key = ReleaseKey(upward.release_key);
-                    let measured = upward.release.as_ref().filter(|_| upward.recount.is_none());
-                    let about = measured.map(|_| (key, Slot(upward.slot)));
-                    let sum = self.sum_up(manager, about, status, upward.stage);
-                    let summary = Summary {
-                        agents: Some(upward.agents),
-                        why: upward.why,
-                        recount: upward.recount,
-                        ..sum
-                    };
+                let owed = line.results.get(&row).cloned();
+                let sent = owed.map(|owed| {
+                    let status = owed.status;
+                    let key = ReleaseKey(owed.release_key);
+                    let measured = owed.release.as_ref().filter(|_| owed.recount.is_none());
+                    let about = measured.map(|_| (key, Slot(owed.slot)));
+                    let sum = self.sum_up(manager, about, status, owed.stage);
+                    let summary =
+                        Summary { agents: Some(owed.agents), why: owed.why, recount: owed.recount, ..sum };
                     Command::Members(members::Command::Result {
                         child: id,
-                        offer: upward.offer,
+                        offer: owed.offer,
                         summaries: vec![summary],
                     })
                 });
@@ -380,8 +378,8 @@ impl World {
 
     /// An answer, or that there is none, comes back to a link.
     pub(super) fn back(&mut self, manager: usize, call: CallId, response: Response, beside: Beside) {
-        let Some(uplink) = &mut self.links[manager] else { return };
-        let Some(doing) = uplink.doing.remove(&call) else { return };
+        let Some(line) = &mut self.links[manager] else { return };
+        let Some(doing) = line.doing.remove(&call) else { return };
         let passing = |why: &str| Err(Trouble::Passing(why.to_owned()));
         let answer = match (doing, response) {
             (_, Response::Lost) => passing("no answer"),
@@ -443,27 +441,27 @@ impl World {
     }
 
     fn answer_link(&mut self, manager: usize, call: CallId, answer: Result<Answer, Trouble>) {
-        if let Some(uplink) = &mut self.links[manager] {
-            uplink.answers.push_back((call, answer));
+        if let Some(line) = &mut self.links[manager] {
+            line.answers.push_back((call, answer));
         }
         self.turn(manager);
     }
 
     fn fetched(&mut self, manager: usize, call: CallId, offer: String, found: &Offer) {
         let text = found.text(&offer);
-        if takeover::is_withdrawn(text.as_bytes()) {
+        if offered::is_withdrawn(text.as_bytes()) {
             return self.answer_link(manager, call, Ok(Answer::Taken));
         }
         self.tell(|| format!("manager {manager} fetched {offer}\n{text}"));
-        let checked = language::check_from_above(text.as_bytes());
+        let checked = language::check_from_parent(text.as_bytes());
         let Some(strategy) = checked.strategy else {
             // An offer of ours that can't be read is a fault of its own.
             let text = format!("{offer} has faults: {:?}\n{text}", checked.diagnostics);
             self.overseer.wrong(9, text);
             return self.tell_up(manager, call, &refused(&offer));
         };
-        let forgets = self.managers[manager].flaw == Some(Flaw::ForgetsUndoFromAbove);
-        let above = strategy.from_above.clone().unwrap_or_default();
+        let forgets = self.managers[manager].flaw == Some(Flaw::ForgetsUndoOfParent);
+        let above = strategy.from_parent.clone().unwrap_or_default();
         if let Some(undone) = above.undoes {
             let left = if forgets { Vec::new() } else { self.came_as(manager, &undone) };
             return self.undo_next(manager, call, Undoing { offer, left, ..Undoing::default() });
@@ -472,14 +470,14 @@ impl World {
             let all = self.came_as(manager, strategy.id.as_str());
             all.into_iter().find(|id| self.is_of(manager, id, &before) || self.is_of(manager, id, &offer))
         });
-        let uplink = self.links[manager].as_mut().unwrap();
+        let line = self.links[manager].as_mut().unwrap();
         if let Some(release) = before {
-            uplink.doing.insert(call, Doing::GoingOn);
+            line.doing.insert(call, Doing::GoingOn);
             let (waves, retries) = (above.waves.unwrap_or(1), above.retries);
             return self.own(
                 manager,
                 Some(call),
-                Command::Upstream(upstream::Command::Continue {
+                Command::Parent(parent::Command::Continue {
                     release,
                     offer,
                     waves,
@@ -489,23 +487,23 @@ impl World {
                 }),
             );
         }
-        let parent = uplink.parent;
-        uplink.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });
+        let parent = line.parent;
+        line.doing.insert(call, Doing::Unpacking { offer, text, strategy: Box::new(strategy) });
         self.send_up(manager, parent, call, Request::Functions);
     }
 
     /// What the offers of a release of the parent are called here.
     fn came_as(&self, manager: usize, release: &str) -> Vec<String> {
         let known = &self.managers[manager].state.known;
-        takeover::all_ids(release).filter(|id| known.contains_key(id.as_str())).collect()
+        offered::all_ids(release).filter(|id| known.contains_key(id.as_str())).collect()
     }
 
     /// Whether a release came as this very offer.
     fn is_of(&self, manager: usize, id: &str, offer: &str) -> bool {
         let known = self.managers[manager].state.known.get(id);
         let found = known.and_then(|known| self.managers[manager].release(known.key));
-        let upstream = found.and_then(|release| release.upstream.as_ref());
-        upstream.is_some_and(|upstream| upstream.offer == offer)
+        let offered = found.and_then(|release| release.parent.as_ref());
+        offered.is_some_and(|offered| offered.offer == offer)
     }
 
     /// Takes the next of the releases back that came as one that is undone.
@@ -514,39 +512,39 @@ impl World {
             if undoing.is_under_way {
                 return self.answer_link(manager, call, Ok(Answer::Taken));
             }
-            return self.tell_up(manager, call, &Upward::undone(undoing.offer, undoing.unconfirmed));
+            return self.tell_up(manager, call, &Owed::undone(undoing.offer, undoing.unconfirmed));
         };
-        let command = Command::Upstream(upstream::Command::Undo { release, offer: undoing.offer.clone() });
+        let command = Command::Parent(parent::Command::Undo { release, offer: undoing.offer.clone() });
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Undoing(undoing));
         self.own(manager, Some(call), command);
     }
 
     /// The parent will hear this, and nothing else follows from its offer.
-    fn tell_up(&mut self, manager: usize, call: CallId, upward: &Upward) {
+    fn tell_up(&mut self, manager: usize, call: CallId, owed: &Owed) {
         let had = self.managers[manager].has_something_to_commit();
-        self.managers[manager].effect(UPWARD, serde_json::to_string(upward).unwrap(), self.at);
+        self.managers[manager].effect(OWED, serde_json::to_string(owed).unwrap(), self.at);
         self.links[manager].as_mut().unwrap().doing.insert(call, Doing::Refusing);
         self.commit_soon(manager, had);
     }
 
     /// What was refused is stored: the calls are over.
     pub(super) fn refusals_stored(&mut self, manager: usize) {
-        let Some(uplink) = &mut self.links[manager] else { return };
-        let stored: Vec<CallId> = uplink
+        let Some(line) = &mut self.links[manager] else { return };
+        let stored: Vec<CallId> = line
             .doing
             .iter()
             .filter(|(_, doing)| matches!(doing, Doing::Refusing))
             .map(|(call, _)| *call)
             .collect();
         for call in stored {
-            uplink.doing.remove(&call);
-            uplink.answers.push_back((call, Ok(Answer::Taken)));
+            line.doing.remove(&call);
+            line.answers.push_back((call, Ok(Answer::Taken)));
         }
     }
 
     fn unpacked(&mut self, manager: usize, call: CallId, offer: &str, text: &str, strategy: Strategy) {
-        let submission = takeover::submission(offer, text.as_bytes(), strategy, [1; 32]);
-        let left: Vec<ReleaseId> = takeover::ids(offer).collect();
+        let submission = offered::submission(offer, text.as_bytes(), strategy, [1; 32]);
+        let left: Vec<ReleaseId> = offered::ids(offer).collect();
         self.try_next(manager, call, offer.to_owned(), submission, left);
     }
 
@@ -596,8 +594,8 @@ impl World {
 }
 
 /// What the parent hears of an offer that can't be a release.
-fn refused(offer: &str) -> Upward {
-    Upward {
+fn refused(offer: &str) -> Owed {
+    Owed {
         offer: offer.to_owned(),
         release: None,
         release_key: 0,

@@ -10,21 +10,21 @@ use std::{
 
 use ::heart::children;
 use ::heart::{
-    link::Row,
+    parent::Row,
     release::{
         assignment::{Slot, Step},
         change::Change,
         command::{Command, Refusal, Reply, Seen},
-        decide, members,
+        decide, members, parent,
         settings::Settings,
         state::{Release, State},
         summary::Summary,
-        turn, upstream, waiting_offer,
+        turn, waiting_offer,
     },
 };
 use engine::{
-    effect::{UPWARD, Upward},
-    rows::{recount, upward},
+    effect::{OWED, Owed},
+    rows::{owed, recount},
 };
 use model::{ChildId, ChildKey, Now, ReleaseKey};
 
@@ -291,22 +291,22 @@ impl Manager {
     fn note(&mut self, changes: &[Change], at: u64) {
         for change in changes {
             let (release, child, slot, kept) = match change {
-                Change::Upstream(upstream::Change::StageReported { release, stage, status, .. }) => {
-                    let effect = self.release(*release).and_then(|found| upward(found, *stage, *status));
+                Change::Parent(parent::Change::StageReported { release, stage, status, .. }) => {
+                    let effect = self.release(*release).and_then(|found| owed(found, *stage, *status));
                     if let Some(effect) = effect {
-                        self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
+                        self.effect(OWED, serde_json::to_string(&effect).unwrap(), at);
                     }
                     continue;
                 }
-                Change::Upstream(upstream::Change::Recounted { release }) => {
+                Change::Parent(parent::Change::Recounted { release }) => {
                     if let Some(effect) = self.release(*release).and_then(recount) {
-                        self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
+                        self.effect(OWED, serde_json::to_string(&effect).unwrap(), at);
                     }
                     continue;
                 }
-                Change::Upstream(upstream::Change::UndoReported { offer, unconfirmed, .. }) => {
-                    let effect = Upward::undone(offer.clone(), *unconfirmed);
-                    self.effect(UPWARD, serde_json::to_string(&effect).unwrap(), at);
+                Change::Parent(parent::Change::UndoReported { offer, unconfirmed, .. }) => {
+                    let effect = Owed::undone(offer.clone(), *unconfirmed);
+                    self.effect(OWED, serde_json::to_string(&effect).unwrap(), at);
                     continue;
                 }
                 Change::Members(members::Change::Stepped {

@@ -127,7 +127,7 @@ fn a_barrier_that_opens_below_without_the_signal_from_above_is_noticed() {
 
 #[test]
 fn an_undo_from_above_that_is_forgotten_below_is_noticed() {
-    assert_caught(Flaw::ForgetsUndoFromAbove, &[6, 10]);
+    assert_caught(Flaw::ForgetsUndoOfParent, &[6, 10]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use model::{Outcome, ReleaseKey, StageStatus};
 use super::{
     agent::{Deed, What},
     call::{Request, Response},
-    links::Uplink,
+    links::Line,
     manager::{Manager, Pending},
     plans::{NAMES, Planned},
     witness::{Violation, Witness, harm, is_last_of_untested, wants_untested},
@@ -51,7 +51,7 @@ struct Said {
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub managers: &'a [Manager],
-    pub links: &'a [Option<Uplink>],
+    pub links: &'a [Option<Line>],
     pub witnesses: &'a [Witness],
 }
 
@@ -90,10 +90,10 @@ impl Overseer {
             return Some(origin.clone());
         }
         let release = managers[manager].release(key)?;
-        let origin = match (&release.upstream, self.parents[manager]) {
-            (Some(upstream), Some(parent)) => {
+        let origin = match (&release.parent, self.parents[manager]) {
+            (Some(offered), Some(parent)) => {
                 let known = &managers[parent].state.known;
-                let (above, name) = OfferName::candidates(&upstream.offer)
+                let (above, name) = OfferName::candidates(&offered.offer)
                     .find_map(|(id, name)| Some((known.get(id)?.key, name)))?;
                 let at_parent = self.origin(managers, parent, above)?;
                 let is_undo = at_parent.is_undo || matches!(name.kind, OfferKind::Undo(_));
@@ -258,7 +258,7 @@ impl Overseer {
     }
 
     /// Whether somebody is told to end for another reason than that a barrier opened: an operator, want of calls, or
-    /// because it is over for it or for a manager above it.
+    /// because it is over for it or for a parent.
     fn is_excused(&mut self, view: View<'_>, child: &Child, key: ReleaseKey, stage: &str) -> bool {
         if view.witnesses[child.0].was_idle(key, &child.1) {
             return true;
@@ -422,8 +422,8 @@ impl Overseer {
     /// At rest: what a parent knows of the agents below a manager is what is there; nobody remembers too much.
     pub fn check_rest(&mut self, view: View<'_>) {
         for (manager, link) in view.links.iter().enumerate() {
-            let Some(uplink) = link else { continue };
-            if let Some(text) = uplink.is_too_big() {
+            let Some(line) = link else { continue };
+            if let Some(text) = line.is_too_big() {
                 self.wrong(9, format!("manager {manager}: {text}"));
             }
             // Its id there, and what came in the last moment.
@@ -433,11 +433,11 @@ impl Overseer {
             }
             let below: u32 =
                 view.managers[manager].state.children.iter().map(|(_, c)| c.counted_agents()).sum();
-            let parent = &view.managers[uplink.parent].state.children;
+            let parent = &view.managers[line.parent].state.children;
             let newest = self
                 .known_as
                 .iter()
-                .filter(|((at, _), is)| *at == uplink.parent && **is == manager)
+                .filter(|((at, _), is)| *at == line.parent && **is == manager)
                 .filter_map(|((_, id), _)| parent.by_id(id))
                 .max_by_key(|(_, record)| record.born.served_ms);
             if let Some((_, record)) = newest

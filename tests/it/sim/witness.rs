@@ -78,10 +78,10 @@ pub struct Witness {
     completed: HashSet<Stage>,
     /// Children that were told to end a stage for want of calls: that opens no barrier, and leads past none.
     idle: HashSet<(ReleaseKey, String)>,
-    /// Who began in another's place, and which barriers were open then, or what the manager above had been told of as
+    /// Who began in another's place, and which barriers were open then, or what the parent had been told of as
     /// reached: those below this level. What it was told is not taken back.
     stood_in: BTreeMap<(ReleaseKey, String), u8>,
-    /// The first barrier after those of which the manager above was told that all have come there.
+    /// The first barrier after those of which the parent was told that all have come there.
     told: HashMap<ReleaseKey, u8>,
     /// When a child was over in a release for the first time.
     over: HashMap<(ReleaseKey, String), u64>,
@@ -231,7 +231,7 @@ impl Witness {
                     gate: Gate::Level(level),
                     ..
                 }) => {
-                    let release = manager.release(*key).filter(|release| release.upstream.is_some());
+                    let release = manager.release(*key).filter(|release| release.parent.is_some());
                     if let Some(release) = release {
                         self.told.insert(*key, release.gates.levels.barrier_from(level + 1));
                     }
@@ -252,7 +252,7 @@ impl Witness {
     /// Invariants 2 and 7: nothing moves backwards, what is over stays over, and no result counts twice.
     fn check_release(&mut self, manager: &Manager, release: &Release, at: u64) {
         // What came from above is over only when it is there: it may be taken back.
-        let may_be_undone = release.upstream.is_some() && is_taken_back(release);
+        let may_be_undone = release.parent.is_some() && is_taken_back(release);
         if may_be_undone
             && matches!(self.ends.get(&release.key), Some(End::Done | End::DoneWithFailures | End::Untested))
         {
@@ -452,7 +452,7 @@ impl Witness {
         if led.order == "waves" && before > most {
             return self.wrong(3, format!("{}: {before} have their turn before wave {wave}", release.id));
         }
-        let counts_agents = release.managers.is_empty() && release.upstream.is_none();
+        let counts_agents = release.managers.is_empty() && release.parent.is_none();
         let goes_on_anyway = self.resumed.contains(release.id.as_str());
         if counts_agents && !goes_on_anyway && !self.proven.contains(&release.key) {
             return self.wrong(14, format!("{}: wave {wave} opened, and nobody has succeeded", release.id));
@@ -544,7 +544,7 @@ impl Witness {
         }
     }
 
-    /// Whether a child began in another's place when the barrier after this stage was open already, or the manager above
+    /// Whether a child began in another's place when the barrier after this stage was open already, or the parent
     /// had been told that all have come there.
     pub fn came_later(&self, release: &Release, child: &str, stage: usize) -> bool {
         let level = self.stood_in.get(&(release.key, child.to_owned()));

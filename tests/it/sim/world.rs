@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use heart::{
     children,
-    link::CallId,
+    parent::CallId,
     release::{
         change::Change,
         command::{Command, Refusal, Reply},
@@ -18,7 +18,7 @@ use super::{
     call::{Beside, Caller, Patience, Request, Response},
     dice::Dice,
     heart::Flaw,
-    links::{self, Uplink},
+    links::{self, Line},
     manager::{Committed, Manager, Pending},
     overseer::{Overseer, View},
     tree::Tree,
@@ -127,7 +127,7 @@ pub struct World {
     pub(super) events: u64,
     pub(super) managers: Vec<Manager>,
     /// Of each manager that has a parent.
-    pub(super) links: Vec<Option<Uplink>>,
+    pub(super) links: Vec<Option<Line>>,
     pub(super) witnesses: Vec<Witness>,
     pub(super) overseer: Overseer,
     pub(super) is_tree: bool,
@@ -171,7 +171,7 @@ impl World {
             links: parents
                 .iter()
                 .enumerate()
-                .map(|(manager, parent)| Some(Uplink::new(manager, (*parent)?, 0)))
+                .map(|(manager, parent)| Some(Line::new(manager, (*parent)?, 0)))
                 .collect(),
             witnesses: parents.iter().map(|_| Witness::default()).collect(),
             overseer: Overseer::new(parents),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::uplink;
+use engine::parent;
 use serde_json::{Value, json};
 use simulated::{FleetConfig, FleetReport};
 use tokio::{
@@ -18,8 +18,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const AGENTS: usize = 6;
 
-pub fn parent(url: String) -> uplink::Settings {
-    uplink::Settings {
+pub fn parent(url: String) -> parent::Settings {
+    parent::Settings {
         url,
         token: None,
         name: Some("middle".to_owned()),

@@ -20,7 +20,7 @@ pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> 
 
 fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    if release.upstream.is_some() {
+    if release.parent.is_some() {
         return Err(held(release, "the analysis, which is judged where the release was planned".to_owned()));
     }
     let is_open = matches!(

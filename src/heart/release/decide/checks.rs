@@ -14,9 +14,9 @@ pub(in crate::release) fn wrong(release: &Release, why: &'static str) -> Refusal
     Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }
 }
 
-/// What only the manager above decides on, for it planned the release.
+/// What only the parent decides on, for it planned the release.
 pub(in crate::release) fn held(release: &Release, what: String) -> Refusal {
-    Refusal::HeldAbove { release: release.id.clone(), what }
+    Refusal::HeldByParent { release: release.id.clone(), what }
 }
 
 /// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.

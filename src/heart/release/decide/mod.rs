@@ -19,9 +19,8 @@ pub use super::members::{NoOffer, form, peek};
 use super::{
     analysis,
     command::{Command, Decision, Seen},
-    lifecycle, members, rollout, stages,
+    lifecycle, members, parent, rollout, stages,
     state::State,
-    upstream,
 };
 use model::Now;
 
@@ -33,7 +32,7 @@ pub fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> De
         Command::Rollout(command) => rollout::decide(state, seen, command, now),
         Command::Stages(command) => stages::decide(state, command, now),
         Command::Members(command) => members::decide(state, command, now),
-        Command::Upstream(command) => upstream::decide(state, seen, command, now),
+        Command::Parent(command) => parent::decide(state, seen, command, now),
         Command::Analysis(command) => analysis::decide(state, command, now),
         Command::Tick => tick::decide(state, seen, now),
         Command::Recalled { then, .. } | Command::RecalledPart { then, .. } => decide(state, seen, then, now),

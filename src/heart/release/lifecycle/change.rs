@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::release::{
-    assignment::FunctionSet, ending::Ending, manager::Planned, pause::Pause, state::End, upstream::Upstream,
+    assignment::FunctionSet, ending::Ending, manager::Planned, parent::ParentOffer, pause::Pause, state::End,
 };
 use language::Strategy;
 use model::{ChildKey, Exclusion, Now, ReleaseId, ReleaseKey};
@@ -20,7 +20,7 @@ pub struct Submitted {
     /// Names the functions' archive in the store.
     pub archive: [u8; 32],
     /// `None`: a developer submitted it here.
-    pub upstream: Option<Upstream>,
+    pub parent: Option<ParentOffer>,
     /// It starts only when somebody says so.
     pub deferred: bool,
 }

@@ -77,8 +77,8 @@ fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
         // Paused by both: what was paused here goes on when it goes on there.
-        ReleaseState::Paused(pause) if release.is_held_above() => {
-            let pause = Pause::above(pause.by.is_limit());
+        ReleaseState::Paused(pause) if release.is_held_by_parent() => {
+            let pause = Pause::by_parent(pause.by.is_limit());
             let change = Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now });
             Ok(Decision::new(vec![change], Reply::Done))
         }

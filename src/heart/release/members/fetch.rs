@@ -116,7 +116,7 @@ fn offer_of(
     let strategy = match form {
         Form::Full => {
             let mut strategy = release.strategy_for(assignment);
-            if let Some(above) = &mut strategy.from_above {
+            if let Some(above) = &mut strategy.from_parent {
                 // One that doesn't know of it only says again how its release ended.
                 above.retries &= knows(FEATURE_RETRY);
                 if !knows(FEATURE_INTERIM) {

@@ -81,7 +81,7 @@ impl State {
         stand.waived = false;
         release.asking = None;
         stand.level = release.gates.levels.barrier_from(0);
-        // The manager above may open one while an operator here has paused it.
+        // The parent may open one while an operator here has paused it.
         if !matches!(release.state, ReleaseState::Paused { .. }) {
             release.state = ReleaseState::Running;
         }

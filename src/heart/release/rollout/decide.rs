@@ -39,7 +39,7 @@ fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
 }
 
 /// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold. What
-/// came from the manager above is promoted as far as the next gate that only that one opens.
+/// came from the parent is promoted as far as the next gate that only that one opens.
 fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
@@ -47,7 +47,7 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     }
     another_fact(release)?;
     let (from, all) = (release.gates.stand.waves, release.turns.waves());
-    let waves = if release.waves_from_above() { from } else { all };
+    let waves = if release.keeps_waves_of_parent() { from } else { all };
     let mut changes = Vec::new();
     let mut closed = release.gates.stand.level;
     if from < waves {
@@ -78,7 +78,7 @@ fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision
     if !release.is_under_way() {
         return Err(wrong(release, "only a release that is under way can be extended"));
     }
-    if release.waves_from_above() {
+    if release.keeps_waves_of_parent() {
         return Err(held(release, "who has a turn in which wave".to_owned()));
     }
     let able = membership(state, seen, &release.strategy, &Turnouts::new(), now).members;

@@ -34,7 +34,7 @@ fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision,
     if inside.peek().is_none() {
         return Ok(Decision::unchanged(Reply::Done));
     }
-    if release.barrier_above(index).is_some() {
+    if release.barrier_of_parent(index).is_some() {
         return Err(held(release, format!("the end of stage {stage:?}")));
     }
     // Agents that end it are held before what follows; a manager would take the signal for the opening of the barrier.

@@ -23,16 +23,16 @@ use crate::release::{
 use language::Action;
 use model::{ChildKey, Now};
 
-/// `from_above`: the manager above says so.
+/// `from_parent`: the parent says so.
 pub(in crate::release) fn decide(
     state: &State,
     id: &str,
     stage: &str,
-    from_above: bool,
+    from_parent: bool,
     now: Now,
 ) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    if release.upstream.is_some() && !from_above {
+    if release.parent.is_some() && !from_parent {
         return Err(held(release, "which stages are skipped".to_owned()));
     }
     if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {

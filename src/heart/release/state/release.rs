@@ -13,9 +13,9 @@ use crate::{
         gate::{Gates, Turns},
         lifecycle::Submitted,
         manager::Managers,
+        parent::ParentOffer,
         precedent::Timed,
         queue::Overtakes,
-        upstream::Upstream,
     },
 };
 use language::Strategy;
@@ -31,7 +31,7 @@ pub struct Release {
     pub digest: [u8; 32],
     pub archive: [u8; 32],
     /// `None`: it was submitted here.
-    pub upstream: Option<Upstream>,
+    pub parent: Option<ParentOffer>,
     pub state: ReleaseState,
     pub clock: ReleaseClock,
     /// What happened to all at once, in order.
@@ -101,7 +101,7 @@ impl Release {
             text: Arc::clone(&submitted.text),
             digest: submitted.digest,
             archive: submitted.archive,
-            upstream: submitted.upstream.clone(),
+            parent: submitted.parent.clone(),
             state: ReleaseState::Planned,
             clock: ReleaseClock::default(),
             facts: Vec::new(),
@@ -121,7 +121,7 @@ impl Release {
             asking: None,
             joined: 0,
             turns: Turns::default(),
-            gates: Gates::new(&submitted.strategy, submitted.upstream.is_some()),
+            gates: Gates::new(&submitted.strategy, submitted.parent.is_some()),
             accepted: Bad::default(),
             runs: Arc::default(),
             times: Vec::new(),

@@ -98,7 +98,7 @@ pub(super) async fn handle(
         Some(_) => None,
     };
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
-    let above = ctx.clone();
+    let asking = ctx.clone();
     let measure = move || {
         let reporting = planned.reporting;
         let mut plan = planned.measured(&strategy);
@@ -109,7 +109,7 @@ pub(super) async fn handle(
             };
             (plan.takes, plan.conditions) = history::takes(&strategy, &history, &agents(&plan), reporting);
         }
-        let up = above.above.of(&strategy)?;
+        let up = asking.forwarding.of(&strategy)?;
         plan.forwards_to = up.map(|(forward, _)| forward.url().to_owned());
         plan.beyond_km2 = up.map(|(_, km2)| km2);
         Ok::<_, Problem>(plan)

@@ -41,7 +41,7 @@ pub fn release(state: &Snapshot, release: &Release, now: Now) -> api::Release {
 
 /// A release in memory, with its strategy.
 pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail {
-    let mut stages = stages(&found.strategy, found.upstream.is_some());
+    let mut stages = stages(&found.strategy, found.parent.is_some());
     mark_skipped(&mut stages, &found.facts);
     for assignment in found.assignments.values() {
         let stage = assignment.slot.stage_index().and_then(|index| stages.get_mut(index));
@@ -80,8 +80,8 @@ pub fn detail_from_row(
     }
     let strategy = strategy_of(row, unreadable);
     let name = strategy.as_ref().map(|strategy| strategy.name.clone());
-    let from_above = detail.upstream.is_some();
-    let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_above)).unwrap_or_default();
+    let from_parent = detail.parent.is_some();
+    let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_parent)).unwrap_or_default();
     mark_skipped(&mut stages, &detail.facts);
     let analyses =
         strategy.as_ref().map(|strategy| analysis::overviews(strategy, &detail.runs)).unwrap_or_default();
@@ -210,7 +210,7 @@ pub(super) fn agents(agents: Agents) -> api::Agents {
     api::Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
 }
 
-/// In what comes from above, the types of stages say after which of them the manager above holds a barrier; agents wait for
+/// In what comes from above, the types of stages say after which of them the parent holds a barrier; agents wait for
 /// this one's signal in all of them.
 fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
     strategy

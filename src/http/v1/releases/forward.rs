@@ -1,4 +1,4 @@
-//! Hands a submission to the manager above.
+//! Hands a submission to the parent.
 
 use axum::{
     Json,
@@ -8,8 +8,8 @@ use axum::{
 
 use super::submit::{How, Prepared};
 use crate::{Context, context::PATIENCE, problem::Problem};
-use engine::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
-use heart::release::{command::Command, upstream};
+use engine::parent::forward::{ForwardError, Forwarded, MAX_PASSED, PASSED_HEADER};
+use heart::release::{command::Command, parent};
 use model::MAX_OFFER_ID_LEN;
 
 /// The managers that a submission passed on its way here. One that passed this one is refused.
@@ -31,7 +31,7 @@ pub(super) fn passed(ctx: &Context, headers: &HeaderMap) -> Result<Vec<String>, 
     Ok(ids)
 }
 
-/// Its answer is the one of the manager above; here a pointer is left.
+/// Its answer is the one of the parent; here a pointer is left.
 pub(super) async fn hand_over(
     ctx: &Context,
     prepared: Prepared,
@@ -39,7 +39,7 @@ pub(super) async fn hand_over(
     How { dry_run, deferred, by }: How,
 ) -> Result<Response, Problem> {
     let Prepared { submission, archive, .. } = prepared;
-    let Some((forward, _)) = ctx.above.of(&submission.strategy)? else {
+    let Some((forward, _)) = ctx.forwarding.of(&submission.strategy)? else {
         return Err(engine::EngineError::Failed.into());
     };
     passed.push(ctx.view().lineage.own().to_owned());
@@ -54,7 +54,7 @@ pub(super) async fn hand_over(
     };
     let (status, mut submitted) = forward.submit(release).await?;
     if !dry_run {
-        let command = Command::Upstream(upstream::Command::NoteForwarded {
+        let command = Command::Parent(parent::Command::NoteForwarded {
             release: submission.id.to_string(),
             to: forward.url().to_owned(),
         });
@@ -71,7 +71,7 @@ pub(super) async fn hand_over(
     Ok(response)
 }
 
-/// What an error of the manager above is to whoever submitted here.
+/// What an error of the parent is to whoever submitted here.
 impl From<ForwardError> for Problem {
     fn from(error: ForwardError) -> Self {
         let detail = error.to_string();

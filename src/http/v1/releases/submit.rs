@@ -163,7 +163,7 @@ pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
     let Some(strategy) = checked.strategy else {
         return Err(Problem::invalid_strategy(&checked.diagnostics));
     };
-    let goes_up = ctx.above.of(&strategy)?.is_some();
+    let goes_up = ctx.forwarding.of(&strategy)?.is_some();
     let limits = &settings.archive_limits;
     let archive = match &upload.functions {
         Some(zip) => functions::from_upload(zip, &strategy, limits),
@@ -177,7 +177,7 @@ pub fn prepare(upload: &Upload, ctx: &Context) -> Result<Prepared, Problem> {
         id: strategy.id.clone(),
         digest: digest(&strategy, &archive)?,
         archive: archive.digest,
-        upstream: None,
+        parent: None,
         deferred: false,
         strategy: Arc::new(strategy),
         text,

@@ -5,8 +5,8 @@ mod chance;
 mod rules;
 
 use heart::{
-    link::{Act, Answer, Call, CallId, Facts, FromAbove, Link, Pause, Polled, Settings, Trouble},
-    release::upstream::Waiting,
+    parent::{Act, Answer, Call, CallId, Facts, FromParent, Link, Pause, Polled, Settings, Trouble},
+    release::parent::Waiting,
 };
 use model::ReleaseId;
 
@@ -89,7 +89,7 @@ fn polled(offer: Option<&str>) -> Answer {
 
 /// Releases from above, each in a stage of which the parent is to be asked.
 fn facts(stages: &[(&str, u8, bool)]) -> Facts {
-    let from_above = stages.iter().map(|(offer, stage, is_ready)| {
+    let from_parent = stages.iter().map(|(offer, stage, is_ready)| {
         let waiting = Waiting {
             offer: (*offer).to_owned(),
             stage: *stage,
@@ -99,7 +99,7 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
         let release = ReleaseId::parse(offer).unwrap();
         (
             (*offer).to_owned(),
-            FromAbove {
+            FromParent {
                 release,
                 waiting: Some(waiting),
                 interim_ms: None,
@@ -108,5 +108,5 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
             },
         )
     });
-    Facts(from_above.collect())
+    Facts(from_parent.collect())
 }

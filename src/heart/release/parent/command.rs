@@ -1,16 +1,16 @@
-//! What the manager above asks for, and what it is noted to have taken.
+//! What the parent asks for, and what it is noted to have taken.
 
 use crate::release::turnout::Turnouts;
 use language::Amount;
 
-/// What the manager above asks for.
+/// What the parent asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// The parent ended a stage of the release it offered; `undo`: and wants it taken back.
     End { release: String, stage: u8, undo: bool },
     /// The parent refuses for good to hear of the release that it offered: it is taken back.
     Disowned { release: String, why: String },
-    /// The manager above took over a release that was submitted here.
+    /// The parent took over a release that was submitted here.
     NoteForwarded { release: String, to: String },
     /// The parent's offer `offer` goes on with a release that came from it, in which so many waves are open now.
     Continue {

@@ -64,9 +64,9 @@ impl Link {
             self.acts.push_back(Act::Say(Said::Registered { id: polled.id.clone() }));
             self.acts.push_back(Act::Enroll(polled.id.clone()));
         }
-        self.look_above(&polled);
+        self.look_at_parent(&polled);
         if self.bent.is_none() {
-            self.paused_above = Some(polled.hold.iter().cloned().collect());
+            self.paused_by_parent = Some(polled.hold.iter().cloned().collect());
             self.hold();
             if !polled.questions.is_empty() {
                 self.acts.push_back(Act::Answer(polled.questions));
@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// Who is above, and whether this manager is among them.
-    fn look_above(&mut self, polled: &Polled) {
+    fn look_at_parent(&mut self, polled: &Polled) {
         let bent = if polled.rm_ids.contains(&self.settings.own_id) {
             Some(Said::Cycle)
         } else if polled.rm_ids.len() >= MAX_DEPTH {
@@ -111,15 +111,15 @@ impl Link {
         };
         if self.above != above {
             self.above.clone_from(&above);
-            self.acts.push_back(Act::Above(above));
+            self.acts.push_back(Act::Lineage(above));
         }
     }
 
     /// What is paused above pauses here, beside what somebody here has paused.
     pub(super) fn hold(&mut self) {
-        let Some(paused_above) = &self.paused_above else { return };
+        let Some(paused_by_parent) = &self.paused_by_parent else { return };
         for (offer, of) in &self.facts.0 {
-            let hold = paused_above.contains(offer);
+            let hold = paused_by_parent.contains(offer);
             if of.pause != Pause::Over && hold != (of.pause == Pause::Held) {
                 self.acts.push_back(Act::Hold { release: of.release.clone(), hold });
             }

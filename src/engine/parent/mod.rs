@@ -1,4 +1,4 @@
-//! This manager as its parent's child: the driver of [`heart::link`], with its network, store and engine.
+//! This manager as its parent's child: the driver of [`heart::parent`], with its network, store and engine.
 //!
 //! One task runs the link; each call to the parent has a task of its own. What the parent is told follows from the state
 //! and from the store, and what must be sent lies in the outbox, so a crash at any place only leads to a call that is
@@ -7,7 +7,7 @@
 //! ```text
 //! /poll ─▶ offer ─▶ noted in the outbox ─▶ /release, /functions ─▶ Submit ─▶ noted as done
 //! a stage is over here ─▶ outbox, in the same commit ─▶ aggregate from the store ─▶ /result ─▶ noted as done
-//! every child is ready ─▶ /result (SuccessWaiting) ─▶ /end_stage … true ─▶ UpstreamEnd
+//! every child is ready ─▶ /result (SuccessWaiting) ─▶ /end_stage … true ─▶ ParentEnd
 //! ```
 //!
 //! Invariants:
@@ -16,11 +16,13 @@
 //! - nothing that the parent answers is believed to be small, whole or sensible.
 //!
 //! The parent may be the plain system: everything beyond the plain protocol is left to those who understand it.
-//! Deliberately not here: when to say what ([`heart::link`]), how a release from above is led
-//! ([`heart::release::upstream`]).
+//! Deliberately not here: when to say what ([`heart::parent`]), how a release from above is led
+//! ([`heart::release::parent`]).
 
 mod call;
 mod driver;
+pub mod forward;
+pub mod lineage;
 mod offer;
 mod report;
 
@@ -35,9 +37,9 @@ use self::{
 };
 use crate::{
     Engine, EngineError,
-    effect::{Above, Due},
+    effect::{Due, ToParent},
 };
-use heart::link;
+use heart::parent as link;
 use language::functions;
 use store::StoreError;
 
@@ -95,7 +97,7 @@ struct Caller {
 pub async fn run(
     engine: Engine,
     settings: Settings,
-    above: mpsc::UnboundedReceiver<Due<Above>>,
+    owed: mpsc::UnboundedReceiver<Due<ToParent>>,
     stop: CancellationToken,
 ) {
     let parent = match Parent::new(&settings.url, settings.token.clone()) {
@@ -105,7 +107,7 @@ pub async fn run(
             return;
         }
     };
-    let driver = Driver::new(Caller { engine, parent, settings, told: Mutex::default() }, above);
+    let driver = Driver::new(Caller { engine, parent, settings, told: Mutex::default() }, owed);
     tokio::select! {
         () = driver.run() => {}
         () = stop.cancelled() => {}

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Caller, PATIENCE, Trouble};
-use crate::{effect::Upward, stored};
+use crate::{effect::Owed, stored};
 use analysis::{Values, effects::Told};
 use heart::release::{
     assignment::Slot,
@@ -15,9 +15,9 @@ use heart::release::{
     ending::Ending,
     manager::Agents,
     measured,
+    parent::aggregate,
     strata::{self, Strata, Understood},
     summary::{self, Reported, Summary},
-    upstream::aggregate,
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
 use store::{MAX_PAGE, StoreError, rows::StageResultRow};
@@ -37,30 +37,30 @@ impl Caller {
         Understood { groups: self.parent.knows(FEATURE_GROUPS) }
     }
 
-    pub(super) async fn send_result(&self, id: &str, upward: &Upward) -> Result<(), Trouble> {
+    pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), Trouble> {
         // What is said anew is the agents alone.
-        let below = match upward.release.as_ref().filter(|_| upward.recount.is_none()) {
+        let below = match owed.release.as_ref().filter(|_| owed.recount.is_none()) {
             Some(_) => {
-                let (of, begun) = (upward.release_key, upward.begun.clone());
-                self.below(of, upward.slot, upward.split, begun).await?
+                let (of, begun) = (owed.release_key, owed.begun.clone());
+                self.below(of, owed.slot, owed.split, begun).await?
             }
             None => Below::default(),
         };
         let understood = self.understood();
         if below.strata.are_sticky() && !understood.groups {
             tracing::warn!(
-                offer = upward.offer,
-                stage = upward.stage,
+                offer = owed.offer,
+                stage = owed.stage,
                 "all calls of one user go to one version, and the manager above doesn't understand groups of users: it is \
                  told no times and errors of these to compare, for it would take the calls for independent ones; bring it \
                  up to date"
             );
         }
-        let why = upward.why.clone();
-        let (agents, recount) = (Some(upward.agents), upward.recount);
-        let sum = Summary { agents, why, recount, ..below.told(upward.status, understood) };
-        let summary = wire(sum, upward.stage.clone(), upward.next.clone(), self.tells_values());
-        self.parent.result(id, &upward.offer, summary).await?;
+        let why = owed.why.clone();
+        let (agents, recount) = (Some(owed.agents), owed.recount);
+        let sum = Summary { agents, why, recount, ..below.told(owed.status, understood) };
+        let summary = wire(sum, owed.stage.clone(), owed.next.clone(), self.tells_values());
+        self.parent.result(id, &owed.offer, summary).await?;
         Ok(())
     }
 

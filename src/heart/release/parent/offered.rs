@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{
+use crate::release::{
     lifecycle::Submitted,
     offer::{MAX_ATTEMPT, OfferName, Piece},
-    upstream::{Upstream, led},
+    parent::{ParentOffer, led},
 };
 use language::Strategy;
 use model::ReleaseId;
@@ -26,7 +26,7 @@ pub fn submission(offer: &str, text: &[u8], strategy: Strategy, archive: [u8; 32
         archive,
         strategy: Arc::new(led(strategy)),
         text: String::from_utf8_lossy(text).into(),
-        upstream: Some(Upstream::new(offer.to_owned())),
+        parent: Some(ParentOffer::new(offer.to_owned())),
         deferred: false,
     }
 }
@@ -53,7 +53,7 @@ fn own_id(offer: &str) -> String {
 /// What the parent makes of it for this manager is not in it: that changes with the children of both, and the parent may be
 /// asked again for what was taken over already.
 fn digest(offer: &str, strategy: &Strategy, archive: [u8; 32]) -> [u8; 32] {
-    let plain = Strategy { target: None, rollout: None, from_above: None, ..strategy.clone() };
+    let plain = Strategy { target: None, rollout: None, from_parent: None, ..strategy.clone() };
     let form = serde_json::to_vec(&plain).unwrap_or_default();
     let offer = format!("from above: {offer}\n");
     Sha256::new().chain_update(offer).chain_update(form).chain_update(archive).finalize().into()

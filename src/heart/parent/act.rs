@@ -156,7 +156,7 @@ pub enum Act {
         why: String,
     },
     /// Who is above, nearest first.
-    Above(Vec<String>),
+    Lineage(Vec<String>),
     Say(Said),
 }
 

@@ -1,16 +1,16 @@
 //! An offer of the parent becomes a release here.
 
 use super::{CallError, Caller, PATIENCE, Trouble};
-use crate::{By, EngineError, audit::Actor, effect::Upward, questions, stored};
+use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
 use heart::release::{
     command::{Command, Refusal, Reply},
     ending::{Cause, Ending},
     lifecycle::Submitted,
     manager::Agents,
-    takeover::{self, BELIEVED_AFTER},
-    upstream,
+    parent,
+    parent::offered::{self, BELIEVED_AFTER},
 };
-use language::{FromAbove, Order, Strategy, functions, functions::Archive};
+use language::{FromParent, Order, Strategy, functions, functions::Archive};
 use model::{ReleaseId, StageStatus};
 
 /// Why an offer can't become a release.
@@ -51,7 +51,7 @@ impl Caller {
             Refused::Now(trouble) => return Err(trouble),
         };
         tracing::error!(offer, why, "the parent's offer can't be a release here");
-        let upward = Upward {
+        let owed = Owed {
             offer: offer.to_owned(),
             release: None,
             release_key: 0,
@@ -65,28 +65,28 @@ impl Caller {
             why: Some(Box::new(Ending::new(Cause::Children, why))),
             recount: None,
         };
-        self.engine.effect(upward.into()).await?;
+        self.engine.effect(owed.into()).await?;
         Ok(())
     }
 
     async fn try_take(&self, id: &str, offer: &str) -> Result<(), Refused> {
         let text = self.parent.release(id, offer).await?;
-        if takeover::is_withdrawn(&text) {
+        if offered::is_withdrawn(&text) {
             tracing::info!(offer, "the parent withdrew its offer");
             return Ok(());
         }
-        let checked = language::check_from_above(&text);
+        let checked = language::check_from_parent(&text);
         let Some(strategy) = checked.strategy else {
             let first = checked.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
             let why = format!("its strategy has faults: {first}");
             return Err(Refused::Doubtful { why, stage: None });
         };
-        let above = strategy.from_above.clone().unwrap_or_default();
-        if let Some(undone) = &above.undoes {
+        let told = strategy.from_parent.clone().unwrap_or_default();
+        if let Some(undone) = &told.undoes {
             return Ok(self.undo(offer, undone).await?);
         }
-        if let Some(before) = &above.continues
-            && self.go_on(offer, before, &strategy, &above).await?
+        if let Some(before) = &told.continues
+            && self.go_on(offer, before, &strategy, &told).await?
         {
             return Ok(());
         }
@@ -97,14 +97,14 @@ impl Caller {
             why: format!("its functions: {error}"),
             stage: first_stage(&strategy),
         })?;
-        let submission = takeover::submission(offer, &text, strategy, archive.digest);
+        let submission = offered::submission(offer, &text, strategy, archive.digest);
         self.submit(offer, submission, &archive).await
     }
 
     /// Under the parent's id, or under one of this manager's own where that is taken.
     async fn submit(&self, offer: &str, submission: Submitted, archive: &Archive) -> Result<(), Refused> {
         let for_good = |why: String| Refused::ForGood { why, stage: first_stage(&submission.strategy) };
-        for id in takeover::ids(offer) {
+        for id in offered::ids(offer) {
             let submission = Box::new(Submitted { id: id.clone(), ..submission.clone() });
             let by = By { actor: Actor::Parent, note: None };
             let answer = self.engine.submit(submission, archive.bytes.clone(), false, by, PATIENCE).await;
@@ -133,7 +133,7 @@ impl Caller {
     async fn undo(&self, offer: &str, undone: &str) -> Result<(), Trouble> {
         let (mut under_way, mut left) = (false, 0);
         for release in self.came_as(undone) {
-            let command = Command::Upstream(upstream::Command::Undo { release, offer: offer.to_owned() });
+            let command = Command::Parent(parent::Command::Undo { release, offer: offer.to_owned() });
             let by = By { actor: Actor::Parent, note: None };
             if let Reply::TakenBack { is_under_way, unconfirmed } =
                 self.engine.call(command, by, PATIENCE).await?
@@ -143,8 +143,8 @@ impl Caller {
         }
         if !under_way {
             tracing::info!(offer, release = undone, "nothing is left to be taken back");
-            let upward = Upward::undone(offer.to_owned(), left);
-            self.engine.effect(upward.into()).await?;
+            let owed = Owed::undone(offer.to_owned(), left);
+            self.engine.effect(owed.into()).await?;
         }
         Ok(())
     }
@@ -155,9 +155,9 @@ impl Caller {
         offer: &str,
         before: &str,
         strategy: &Strategy,
-        above: &FromAbove,
+        told: &FromParent,
     ) -> Result<bool, Trouble> {
-        let (waves, retries) = (above.waves.unwrap_or(1), above.retries);
+        let (waves, retries) = (told.waves.unwrap_or(1), told.retries);
         for release in self.came_as(strategy.id.as_str()) {
             let Ok(id) = ReleaseId::parse(&release) else { continue };
             if !self.is_of(&id, before).await? && !self.is_of(&id, offer).await? {
@@ -169,7 +169,7 @@ impl Caller {
             };
             let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
             let offer = offer.to_owned();
-            let command = Command::Upstream(upstream::Command::Continue {
+            let command = Command::Parent(parent::Command::Continue {
                 release,
                 offer: offer.clone(),
                 waves,
@@ -186,7 +186,7 @@ impl Caller {
 
     /// What the offers of a release of the parent may be called here, of those ids that are known.
     fn came_as(&self, release: &str) -> Vec<String> {
-        let ids = takeover::all_ids(release);
+        let ids = offered::all_ids(release);
         ids.filter(|id| self.engine.view().releases.key_of(id).is_some()).collect()
     }
 
@@ -195,7 +195,7 @@ impl Caller {
         let Some(row) = self.engine.reader().release(release.as_str()).await? else { return Ok(false) };
         let detail = stored::release_detail(row.release_key, &row.detail);
         let detail = detail.inspect_err(|error| self.engine.unreadable().note(error))?;
-        Ok(detail.upstream.is_some_and(|upstream| upstream.offer == offer))
+        Ok(detail.parent.is_some_and(|parent| parent.offer == offer))
     }
 }
 

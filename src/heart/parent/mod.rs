@@ -3,7 +3,7 @@
 //! [`Link`] is told the facts of the state, the rows of the outbox that concern the parent, and what the parent
 //! answered; it hands out calls to be made, things to be stored, and commands for the engine, and says when it wants to
 //! be asked again. Time comes in as milliseconds of any clock that doesn't go back, chance as a seed. The driver with
-//! its network is `uplink`; a simulation can drive the same code in virtual time.
+//! its network is `parent`; a simulation can drive the same code in virtual time.
 //!
 //! ```text
 //!            facts, below, rows of the outbox, answers
@@ -25,7 +25,7 @@
 //! - whatever the parent answers, or fails to, changes nothing here but what is written above;
 //! - what an operator should know is said once per change, not once per attempt.
 //!
-//! Deliberately not here: what is in an offer and in a result (`uplink`, [`crate::release::upstream`]).
+//! Deliberately not here: what is in an offer and in a result (`parent`, [`crate::release::parent`]).
 
 mod act;
 mod answered;
@@ -40,13 +40,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, Trouble},
     below::{Below, Look},
-    facts::{Facts, FromAbove, Pause},
+    facts::{Facts, FromParent, Pause},
 };
 use self::{
     interim::Interim,
     lane::{Dice, Lane},
 };
-use crate::release::upstream::Waiting;
+use crate::release::parent::Waiting;
 
 /// A result that the parent refuses is sent again for this long, then given up with a line in the log; in milliseconds.
 pub const GIVE_UP_AFTER_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -156,7 +156,7 @@ pub struct Link {
     /// Polls in a row that were answered 404.
     not_found: u32,
     /// Offers whose release is paused at the parent; `None`: it wasn't heard of yet.
-    paused_above: Option<BTreeSet<String>>,
+    paused_by_parent: Option<BTreeSet<String>>,
     /// The parent and those above it.
     above: Vec<String>,
     /// What the parent understands beyond the plain protocol, as it said last.
@@ -193,7 +193,7 @@ impl Link {
             unheard: BTreeMap::new(),
             remembered: BTreeMap::new(),
             not_found: 0,
-            paused_above: None,
+            paused_by_parent: None,
             above: Vec::new(),
             features: Vec::new(),
             bent: None,
@@ -396,7 +396,7 @@ impl Link {
         let poll = Poll {
             wait_ms: waits.then_some(WAIT_MS),
             rm_ids: own.chain(&self.above).take(MAX_DEPTH).cloned().collect(),
-            held: self.paused_above.iter().flatten().cloned().collect(),
+            held: self.paused_by_parent.iter().flatten().cloned().collect(),
             understood: self.is_understood(),
             features: self.features.clone(),
             id,
@@ -430,7 +430,7 @@ impl Link {
     }
 
     /// Stages that wait, of which the parent doesn't know that they do, and when it is to be told.
-    fn ready(&self) -> impl Iterator<Item = (u64, &String, &FromAbove, &Waiting)> {
+    fn ready(&self) -> impl Iterator<Item = (u64, &String, &FromParent, &Waiting)> {
         let stages = self.facts.0.iter().filter_map(|(offer, of)| Some((offer, of, of.waiting.as_ref()?)));
         let untold = stages.filter(|(offer, _, waiting)| {
             waiting.is_ready

@@ -1,13 +1,13 @@
 //! One rule a test.
 
-use heart::link::{Act, Answer, Call, Errand, Polled, Question, Said, Trouble, WAIT_MS};
+use heart::parent::{Act, Answer, Call, Errand, Polled, Question, Said, Trouble, WAIT_MS};
 
 use super::{Bench, OWN, POLL_MS, away, facts, polled};
 
 #[test]
 fn nobody_is_called_before_there_is_an_area_to_report() {
-    let settings = heart::link::Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
-    let mut link = heart::link::Link::new(settings, 0);
+    let settings = heart::parent::Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
+    let mut link = heart::parent::Link::new(settings, 0);
     assert_eq!(link.next(0), None);
     assert_eq!(link.wake(), None);
     link.below(true);
@@ -154,7 +154,7 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
             }
         }
     }
-    assert!(bench.now >= heart::link::GIVE_UP_AFTER_MS);
+    assert!(bench.now >= heart::parent::GIVE_UP_AFTER_MS);
     assert!(matches!(said.as_slice(), [Act::Say(Said::ResultGivenUp { .. }), Act::Done(_)]), "{said:?}");
 }
 
@@ -315,7 +315,7 @@ fn a_parent_that_understands_is_asked_to_let_calls_wait_and_not_all_the_time_if_
     let rm_ids = vec!["rm-parent".to_owned()];
     let answer = Polled { id: "c1".to_owned(), rm_ids: rm_ids.clone(), ..Polled::default() };
     let acts = bench.answer(calls[0].0, Answer::Polled(answer.clone()));
-    assert!(acts.contains(&Act::Above(rm_ids)), "{acts:?}");
+    assert!(acts.contains(&Act::Lineage(rm_ids)), "{acts:?}");
     bench.answer(calls[1].0, Answer::EndStage { end: false, undo: false, skip: Vec::new() });
     bench.now += POLL_MS;
     let calls = bench.calls();
@@ -365,7 +365,7 @@ fn a_manager_above_its_own_parent_takes_no_offers_until_that_is_over() {
         said.extend(bench.answer(poll, answer(&["rm-parent", OWN])));
         bench.now += WAIT_MS;
     }
-    said.retain(|act| !matches!(act, Act::Above(_) | Act::Say(Said::Works(_))));
+    said.retain(|act| !matches!(act, Act::Lineage(_) | Act::Say(Said::Works(_))));
     assert_eq!(said, [Act::Say(Said::Cycle)]);
     let (poll, _) = bench.call();
     let acts = bench.answer(poll, answer(&["rm-parent"]));
@@ -430,7 +430,7 @@ fn measured(bench: &mut Bench, stage: u8) {
 }
 
 /// The calls about it that are due; what else is to be done goes unanswered.
-fn interims(bench: &mut Bench) -> Vec<heart::link::CallId> {
+fn interims(bench: &mut Bench) -> Vec<heart::parent::CallId> {
     let calls = bench.calls();
     calls.into_iter().filter(|(_, call)| matches!(call, Call::Interim { .. })).map(|(id, _)| id).collect()
 }

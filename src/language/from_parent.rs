@@ -1,4 +1,4 @@
-//! `from_above`: what a manager says to a manager below it beside the strategy. No developer can write it: it is read only
+//! `from_parent`: what a manager says to a manager below it beside the strategy. No developer can write it: it is read only
 //! in a text that came from the parent.
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::{
 
 /// What a parent says of its offer. All of it may be absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FromAbove {
+pub struct FromParent {
     /// So many waves are open; the parent opens the others. `None`: there are none to be opened from above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waves: Option<u32>,
@@ -35,7 +35,7 @@ pub struct FromAbove {
     pub classes: bool,
 }
 
-pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromAbove> {
+pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromParent> {
     let known = ["waves", "continues", "undoes", "retries", "interim", "classes"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
@@ -49,7 +49,7 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<From
     let interim = fields.optional("interim").map(|entry| interim(entry, findings)).unwrap_or_default();
     let classes = fields.filled("classes", "true", findings).and_then(|entry| parse::truth(entry, findings));
     let (retries, classes) = (retries.unwrap_or_default(), classes.unwrap_or_default());
-    Some(FromAbove { waves, continues, undoes, retries, interim, classes })
+    Some(FromParent { waves, continues, undoes, retries, interim, classes })
 }
 
 fn interim(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {

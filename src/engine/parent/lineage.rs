@@ -34,7 +34,7 @@ impl Lineage {
         self.own.get().map_or("", String::as_str)
     }
 
-    pub(super) fn name_self(&self, id: String) {
+    pub(crate) fn name_self(&self, id: String) {
         let _ = self.own.set(id);
     }
 

@@ -15,13 +15,14 @@ use super::{Caller, PATIENCE, Trouble};
 use crate::{
     By, Engine, EngineError,
     audit::Actor,
-    effect::{Above, Due, Enrolled, Entry, Upward},
+    effect::{Due, Enrolled, Entry, Owed, ToParent},
     questions,
 };
 use heart::{
-    link,
-    link::{Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said},
-    release::{command::Command, state::Snapshot, upstream},
+    parent::{
+        self as link, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said,
+    },
+    release::{command::Command, parent, state::Snapshot},
 };
 use store::rows::AuditRow;
 use wire::{child, question::Answered};
@@ -56,12 +57,12 @@ pub(super) struct Driver {
     caller: Arc<Caller>,
     link: Link,
     began: Instant,
-    above: mpsc::UnboundedReceiver<Due<Above>>,
+    owed: mpsc::UnboundedReceiver<Due<ToParent>>,
     events: broadcast::Receiver<Arc<Vec<AuditRow>>>,
     tasks: JoinSet<Ended>,
     /// So that a call can be given up, and so that one that broke off is known.
     calls: HashMap<CallId, AbortHandle>,
-    results: HashMap<Row, Arc<Upward>>,
+    results: HashMap<Row, Arc<Owed>>,
     /// Questions of the parent that are being answered.
     answering: HashMap<String, AbortHandle>,
     below: Arc<Below>,
@@ -75,7 +76,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub fn new(caller: Caller, above: mpsc::UnboundedReceiver<Due<Above>>) -> Self {
+    pub fn new(caller: Caller, owed: mpsc::UnboundedReceiver<Due<ToParent>>) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
             own_id: caller.engine.view().lineage.own().to_owned(),
@@ -85,7 +86,7 @@ impl Driver {
         Self {
             link: Link::new(settings, 0),
             began: now,
-            above,
+            owed,
             events: caller.engine.events(),
             caller: Arc::new(caller),
             tasks: JoinSet::new(),
@@ -122,7 +123,7 @@ impl Driver {
         let wake = self.wake();
         tokio::select! {
             () = sleep_until(wake) => {}
-            row = self.above.recv() => {
+            row = self.owed.recv() => {
                 self.take(row.ok_or(Gone)?);
                 self.look().await?;
             }
@@ -156,7 +157,7 @@ impl Driver {
         (self.facts_at, self.is_stale) = (Instant::now(), false);
         match facts {
             Ok(facts) => {
-                while let Ok(row) = self.above.try_recv() {
+                while let Ok(row) = self.owed.try_recv() {
                     self.take(row);
                 }
                 let now = self.now();
@@ -170,19 +171,19 @@ impl Driver {
     }
 
     /// Takes an entry of the outbox over.
-    fn take(&mut self, due: Due<Above>) {
+    fn take(&mut self, due: Due<ToParent>) {
         let age_ms = due.age_ms(self.caller.engine.clock().served_ms());
         match due.what {
-            Above::Enrolled(enrolled) if enrolled.url == self.caller.settings.url => {
+            ToParent::Enrolled(enrolled) if enrolled.url == self.caller.settings.url => {
                 self.link.enrolled(due.row, enrolled.id);
             }
             // Another parent's.
-            Above::Enrolled(_) => self.link.outdated(due.row),
-            Above::Taking(offer) => self.link.taking(due.row, offer),
-            Above::Upward(upward) => {
+            ToParent::Enrolled(_) => self.link.outdated(due.row),
+            ToParent::Taking(offer) => self.link.taking(due.row, offer),
+            ToParent::Owed(owed) => {
                 let now = self.now();
-                self.link.owes(due.row, upward.offer.clone(), age_ms, now);
-                self.results.insert(due.row, Arc::from(upward));
+                self.link.owes(due.row, owed.offer.clone(), age_ms, now);
+                self.results.insert(due.row, Arc::from(owed));
             }
         }
     }
@@ -290,9 +291,9 @@ impl Driver {
             }
             Act::Enroll(id) => {
                 let enrolled = Enrolled { url: self.caller.settings.url.clone(), id };
-                engine.effect(Entry::Above(Above::Enrolled(enrolled))).await?;
+                engine.effect(Entry::Parent(ToParent::Enrolled(enrolled))).await?;
             }
-            Act::Note { offer } => engine.effect(Entry::Above(Above::Taking(offer))).await?,
+            Act::Note { offer } => engine.effect(Entry::Parent(ToParent::Taking(offer))).await?,
             Act::Done(rows) => {
                 for row in &rows {
                     self.results.remove(row);
@@ -301,27 +302,27 @@ impl Driver {
             }
             Act::End { release, stage, undo } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::Upstream(upstream::Command::End { release, stage, undo })).await?;
+                command(engine, Command::Parent(parent::Command::End { release, stage, undo })).await?;
                 self.look().await?;
             }
             Act::Skip { release, stage } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::Upstream(upstream::Command::Skip { release, stage })).await?;
+                command(engine, Command::Parent(parent::Command::Skip { release, stage })).await?;
                 self.look().await?;
             }
             Act::Hold { release, hold } => {
                 let release = release.as_str().to_owned();
-                command(engine, Command::Upstream(upstream::Command::Hold { release, hold })).await?;
+                command(engine, Command::Parent(parent::Command::Hold { release, hold })).await?;
                 self.look().await?;
             }
             Act::Answer(asked) => self.answer(asked),
             Act::Disown { release, why } => {
                 tracing::error!(release = release.as_str(), why, "what came from the parent is taken back");
                 let release = release.as_str().to_owned();
-                command(engine, Command::Upstream(upstream::Command::Disowned { release, why })).await?;
+                command(engine, Command::Parent(parent::Command::Disowned { release, why })).await?;
                 self.look().await?;
             }
-            Act::Above(above) => engine.view().lineage.set_above(above),
+            Act::Lineage(above) => engine.view().lineage.set_above(above),
             Act::Say(said) => say(&self.caller.settings.url, said),
         }
         Ok(())
@@ -329,11 +330,11 @@ impl Driver {
 
     fn call(&mut self, id: CallId, call: Call) {
         let (caller, below) = (Arc::clone(&self.caller), Arc::clone(&self.below));
-        let upward = match &call {
+        let owed = match &call {
             Call::Result { row, .. } => self.results.get(row).cloned(),
             _ => None,
         };
-        let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, upward).await) });
+        let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, owed).await) });
         self.calls.insert(id, task);
     }
 }
@@ -361,7 +362,7 @@ impl Caller {
         }
     }
 
-    async fn make(&self, call: Call, below: &Below, upward: Option<Arc<Upward>>) -> Result<Answer, Trouble> {
+    async fn make(&self, call: Call, below: &Below, owed: Option<Arc<Owed>>) -> Result<Answer, Trouble> {
         match call {
             Call::Poll(poll) => {
                 let name = self.settings.name.as_deref();
@@ -372,8 +373,8 @@ impl Caller {
                 Ok(Answer::Taken)
             }
             Call::Result { id, .. } => {
-                if let Some(upward) = upward {
-                    self.send_result(&id, &upward).await?;
+                if let Some(owed) = owed {
+                    self.send_result(&id, &owed).await?;
                 }
                 Ok(Answer::Reported)
             }

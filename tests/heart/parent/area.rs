@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use geo::{Contains as _, CoordsIter as _, MultiPolygon, PreparedGeometry, Relate as _};
-use heart::link::area::{MAX_POSITIONS, Reported, reported};
+use heart::parent::area::{MAX_POSITIONS, Reported, reported};
 use model::area;
 use proptest::prelude::*;
 

@@ -2,13 +2,13 @@
 
 use super::Touched;
 use crate::{
-    effect::{Entry, Pointer, Upward},
-    rows::{recount, upward},
+    effect::{Entry, Owed, Pointer},
+    rows::{owed, recount},
 };
-use heart::release::{state::State, upstream::Change};
+use heart::release::{parent::Change, state::State};
 
 impl Touched {
-    pub(super) fn note_upstream(&mut self, change: &Change) {
+    pub(super) fn note_parent(&mut self, change: &Change) {
         match change {
             Change::StageReported { release, .. }
             | Change::Recounted { release }
@@ -22,15 +22,15 @@ impl Touched {
         }
     }
 
-    pub(super) fn upstream_effects(&mut self, state: &State, change: &Change) {
+    pub(super) fn parent_effects(&mut self, state: &State, change: &Change) {
         match change {
             Change::StageReported { release, stage, status, .. } => {
                 let release = state.find(*release);
-                self.owe(release.and_then(|release| upward(release, *stage, *status)));
+                self.owe(release.and_then(|release| owed(release, *stage, *status)));
             }
             Change::Recounted { release } => self.owe(state.find(*release).and_then(recount)),
             Change::UndoReported { offer, unconfirmed, .. } => {
-                self.owe(Some(Upward::undone(offer.clone(), *unconfirmed)));
+                self.owe(Some(Owed::undone(offer.clone(), *unconfirmed)));
             }
             Change::Forwarded { id, to } => {
                 let pointer = Pointer { release: id.clone(), to: to.clone() };
@@ -41,9 +41,9 @@ impl Touched {
     }
 
     /// Owes the parent a result.
-    fn owe(&mut self, upward: Option<Upward>) {
-        if let Some(upward) = upward {
-            self.effect(&upward.into());
+    fn owe(&mut self, owed: Option<Owed>) {
+        if let Some(owed) = owed {
+            self.effect(&owed.into());
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::release::{state::Snapshot, upstream::Waiting};
+use crate::release::{parent::Waiting, state::Snapshot};
 use model::ReleaseId;
 
 /// A release that came from the parent and is in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FromAbove {
+pub struct FromParent {
     /// What it is called here.
     pub release: ReleaseId,
     /// The stage of which the parent has to be asked.
@@ -32,25 +32,25 @@ pub enum Pause {
 
 /// What the link has to know of the state: by the parent's offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts(pub BTreeMap<String, FromAbove>);
+pub struct Facts(pub BTreeMap<String, FromParent>);
 
 impl Facts {
     /// Looks at the open releases alone.
     pub fn of(state: &Snapshot) -> Self {
-        let from_above = state.releases.values().filter_map(|release| {
-            let upstream = release.upstream.as_ref()?;
-            let waiting = release.waits_above();
+        let from_parent = state.releases.values().filter_map(|release| {
+            let parent = release.parent.as_ref()?;
+            let waiting = release.waits_for_parent();
             let pause = match () {
                 () if !release.may_end_well() => Pause::Over,
-                () if release.is_held_above() => Pause::Held,
+                () if release.is_held_by_parent() => Pause::Held,
                 () => Pause::No,
             };
             let interim = waiting.as_ref().and_then(|of| release.strategy.interim(usize::from(of.stage)));
             let interim_ms = interim.filter(|_| release.is_running()).map(|interim| interim.every_ms);
             let skipped = release.skipped_names();
-            let from_above = FromAbove { release: release.id.clone(), waiting, interim_ms, pause, skipped };
-            Some((upstream.offer.clone(), from_above))
+            let from_parent = FromParent { release: release.id.clone(), waiting, interim_ms, pause, skipped };
+            Some((parent.offer.clone(), from_parent))
         });
-        Self(from_above.collect())
+        Self(from_parent.collect())
     }
 }

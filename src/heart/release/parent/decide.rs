@@ -1,4 +1,4 @@
-//! What the manager above asks for: that a stage ends, that the next wave begins, that a release is taken back.
+//! What the parent asks for: that a stage ends, that the next wave begins, that a release is taken back.
 
 use super::Command;
 use crate::release::{
@@ -8,23 +8,23 @@ use crate::release::{
     ending::{Cause, Ending},
     gate::Gate,
     lifecycle::{self, roll_back},
+    parent,
     pause::Pause,
     rollout, stages,
     state::{End, Release, ReleaseState, State},
     turnout::Turnouts,
-    upstream,
 };
 use language::Amount;
 use model::{Now, ReleaseKey};
 
-/// Decides what the manager above asks for.
+/// Decides what the parent asks for.
 pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Command, now: Now) -> Decision {
     match command {
         Command::End { release, stage, undo } => end(state, release, *stage, *undo, now).into(),
         Command::Disowned { release, why } => disowned(state, release, why, now).into(),
         Command::NoteForwarded { release, to } => {
-            let change = upstream::Change::Forwarded { id: release.clone(), to: to.clone() };
-            Decision::new(vec![Change::Upstream(change)], Reply::Done)
+            let change = parent::Change::Forwarded { id: release.clone(), to: to.clone() };
+            Decision::new(vec![Change::Parent(change)], Reply::Done)
         }
         Command::Continue { release, offer, waves, retries, amounts, turnouts } => {
             let counted = Counted { waves: *waves, amounts, turnouts };
@@ -53,11 +53,11 @@ fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decis
         return Ok(Decision::new(take_back(state, release, now), Reply::Done));
     }
     let Some(waiting) =
-        release.waits_above().filter(|waiting| waiting.stage == stage && release.is_running())
+        release.waits_for_parent().filter(|waiting| waiting.stage == stage && release.is_running())
     else {
         return Ok(Decision::unchanged(Reply::Done));
     };
-    let barrier = release.barrier_above(usize::from(stage));
+    let barrier = release.barrier_of_parent(usize::from(stage));
     let mut changes: Vec<Change> =
         barrier.map(|level| release.opening(Gate::Level(level), now)).into_iter().collect();
     if !waiting.is_ready && release.assignments.values().any(|part| part.is_in(usize::from(stage))) {
@@ -87,15 +87,15 @@ fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refus
             None => Err(Refusal::UnknownRelease(id.to_owned())),
         };
     };
-    let said = release.upstream.as_ref().is_some_and(|upstream| upstream.held != hold);
+    let said = release.parent.as_ref().is_some_and(|parent| parent.held != hold);
     let mut changes = Vec::new();
     if said && may_end_well(release) {
-        changes.push(Change::Upstream(upstream::Change::Held { release: release.key, held: hold }));
+        changes.push(Change::Parent(parent::Change::Held { release: release.key, held: hold }));
     }
     let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
     if hold && is_going {
         another_fact(release)?;
-        let pause = Pause::above(false);
+        let pause = Pause::by_parent(false);
         changes.push(Change::Lifecycle(lifecycle::Change::Paused { release: release.key, pause, now }));
     } else if !hold && release.is_held() {
         changes.push(Change::Lifecycle(lifecycle::Change::Resumed { release: release.key, now }));
@@ -104,11 +104,11 @@ fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refus
 }
 
 fn take_back(state: &State, release: &Release, now: Now) -> Vec<Change> {
-    let ending = Ending::new(Cause::Above, "the parent takes it back");
+    let ending = Ending::new(Cause::Parent, "the parent takes it back");
     roll_back(state, release, ending, End::RolledBack, now)
 }
 
-/// The waves of a manager above.
+/// The waves of a parent.
 struct Counted<'a> {
     /// So many are open now.
     pub waves: u32,
@@ -130,11 +130,11 @@ fn go_on(
 ) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
     let key = release.key;
-    if release.upstream.as_ref().is_none_or(|upstream| upstream.offer == offer) {
+    if release.parent.as_ref().is_none_or(|parent| parent.offer == offer) {
         return Ok(Decision::unchanged(Reply::Done));
     }
     let mut changes =
-        vec![Change::Upstream(upstream::Change::Continued { release: key, offer: offer.to_owned() })];
+        vec![Change::Parent(parent::Change::Continued { release: key, offer: offer.to_owned() })];
     let open = release.gates.stand.waves;
     let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
     if may_end_well(release) && most > open {
@@ -157,7 +157,7 @@ fn go_on(
 /// The parent takes a release back, whatever became of it here.
 fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    let Some(upstream) = &release.upstream else {
+    let Some(parent) = &release.parent else {
         // It came from elsewhere and is only called the same.
         return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed: 0 }));
     };
@@ -168,12 +168,12 @@ fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refu
         }
         _ => take_back(state, release, now),
     };
-    if !upstream.undos.iter().any(|awaited| awaited == offer) {
+    if !parent.undos.iter().any(|awaited| awaited == offer) {
         changes.insert(0, awaited(release.key, offer));
     }
     Ok(Decision::new(changes, Reply::TakenBack { is_under_way: true, unconfirmed: 0 }))
 }
 
 fn awaited(release: ReleaseKey, offer: &str) -> Change {
-    Change::Upstream(upstream::Change::UndoAwaited { release, offer: offer.to_owned() })
+    Change::Parent(parent::Change::UndoAwaited { release, offer: offer.to_owned() })
 }

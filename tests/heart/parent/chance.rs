@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heart::link::{Act, Answer, Call, CallId, Polled, Trouble};
+use heart::parent::{Act, Answer, Call, CallId, Polled, Trouble};
 use proptest::prelude::*;
 
 use super::{Bench, POLL_MS, away, facts};
@@ -117,7 +117,7 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
             | Act::Hold { .. }
             | Act::Answer(_)
             | Act::Disown { .. }
-            | Act::Above(_)
+            | Act::Lineage(_)
             | Act::Say(_) => {}
         }
     }

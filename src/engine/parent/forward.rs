@@ -1,12 +1,12 @@
 //! Strategies that reach beyond this manager go to the one above, whole: text and functions.
 //!
-//! The manager above answers, and its answer is the developer's. Nothing of the release is kept here but a pointer to
+//! The parent answers, and its answer is the developer's. Nothing of the release is kept here but a pointer to
 //! where it went; what this manager is to do of it comes down again as any offer of the parent's. A call that comes to
 //! nothing leaves nothing behind, and may be made again: the same release twice is one release there.
 //!
 //! A strategy carries the ids of the managers that it passed, so that one which comes back to where it was is refused.
 //!
-//! Deliberately not here: when to ask (`http`), and the link to the parent as its child (`uplink`).
+//! Deliberately not here: when to ask (`http`), and the link to the parent as its child (`parent`).
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub const PASSED_HEADER: &str = "choirmaster-passed";
 /// Most managers that a strategy passes on its way up: no tree is as deep.
 pub const MAX_PASSED: usize = 64;
 
-/// The manager above has this long to answer; a submission may carry megabytes over a slow line.
+/// The parent has this long to answer; a submission may carry megabytes over a slow line.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A connection must be there within this time.
@@ -43,7 +43,7 @@ const LEAST_BEYOND: f64 = 1e-5;
 /// What an operator sets of it.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where the manager above is called by operators: `http://HOST:PORT`.
+    /// Where the parent is called by operators: `http://HOST:PORT`.
     pub url: String,
     pub token: Option<String>,
     /// GeoJSON: what this manager is there for.
@@ -66,7 +66,7 @@ pub enum ForwardError {
     Unreachable(String),
     #[error("the manager above answered nonsense: {0}")]
     Nonsense(String),
-    /// As the manager above put it.
+    /// As the parent put it.
     #[error("the manager above refuses it: {}", .0.detail)]
     Refused(Box<api::Problem>),
     #[error("the strategy passed {0} managers and went in a circle, or the tree is too deep")]
@@ -90,7 +90,7 @@ pub struct Forwarded<'a> {
 
 /// Who is above this manager, as far as strategies that reach beyond it are concerned.
 #[derive(Debug)]
-pub enum Above {
+pub enum Forwarding {
     /// Nobody: all is released here.
     Nobody,
     /// Somebody, but it is not known where this manager's area ends.
@@ -98,7 +98,7 @@ pub enum Above {
     Known(Forward),
 }
 
-impl Above {
+impl Forwarding {
     /// The way up for a strategy that reaches beyond this manager; `None`: it is released here.
     pub fn of(&self, strategy: &Strategy) -> Result<Option<(&Forward, f64)>, ForwardError> {
         let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
@@ -135,7 +135,7 @@ impl Forward {
         Ok(Self { http, url, token, area })
     }
 
-    /// The manager above, as it is shown.
+    /// The parent, as it is shown.
     pub fn url(&self) -> &str {
         self.url.as_str()
     }
@@ -148,7 +148,7 @@ impl Forward {
         (beyond > whole * LEAST_BEYOND).then_some(beyond)
     }
 
-    /// Submits a release to the manager above.
+    /// Submits a release to the parent.
     pub async fn submit(&self, release: Forwarded<'_>) -> Result<(StatusCode, api::Submitted), ForwardError> {
         if release.passed.len() > MAX_PASSED {
             return Err(ForwardError::TooFar(release.passed.len()));

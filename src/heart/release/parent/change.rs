@@ -7,11 +7,11 @@ use model::{Now, ReleaseKey, StageStatus};
 pub enum Change {
     /// The parent is told anew what became of the agents.
     Recounted { release: ReleaseKey },
-    /// The manager above holds a release that came from it, or does so no longer.
+    /// The parent holds a release that came from it, or does so no longer.
     Held { release: ReleaseKey, held: bool },
     /// This is how a stage ended here, and the parent is to hear of it.
     StageReported { release: ReleaseKey, stage: u8, status: StageStatus, now: Now },
-    /// The manager above took a release over that reaches beyond this one's area.
+    /// The parent took a release over that reaches beyond this one's area.
     Forwarded {
         id: String,
         /// Where to ask for it.
@@ -34,7 +34,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The release it belongs to; one that went to the manager above is none of those here.
+    /// The release it belongs to; one that went to the parent is none of those here.
     pub const fn release(&self) -> Option<ReleaseKey> {
         match self {
             Self::Recounted { release }

@@ -14,12 +14,13 @@
 //! An order to take a release back is none of its own: the release is rolled back, also one that was over, and then the
 //! parent hears of it, under the id of that order.
 //!
-//! Deliberately not here: the calls to the parent (`uplink`).
+//! Deliberately not here: the calls to the parent (`parent`).
 
 mod apply;
 mod change;
 mod command;
 mod decide;
+pub mod offered;
 
 pub(super) use apply::apply;
 pub use change::Change;
@@ -43,7 +44,7 @@ use model::{Now, StageStatus};
 
 /// Where a release came from, and what was said of it there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Upstream {
+pub struct ParentOffer {
     /// The id of the parent's offer.
     pub offer: String,
     /// So many stages of the success path were reported; [`ALL_REPORTED`]: nothing more is to be said.
@@ -96,25 +97,25 @@ impl Release {
     /// Paused because the parent said so, and nobody here. A release without a parent is nobody else's to resume, also where
     /// an earlier build stored those words of it.
     pub fn is_held(&self) -> bool {
-        let by_parent = self.state.pause().is_some_and(|pause| matches!(pause.by, PausedBy::Above { .. }));
-        by_parent && self.upstream.is_some()
+        let by_parent = self.state.pause().is_some_and(|pause| matches!(pause.by, PausedBy::Parent { .. }));
+        by_parent && self.parent.is_some()
     }
 
     /// Whether the parent's own release is paused, whatever is paused here.
-    pub fn is_held_above(&self) -> bool {
-        self.upstream.as_ref().is_some_and(|upstream| upstream.held) || self.is_held()
+    pub fn is_held_by_parent(&self) -> bool {
+        self.parent.as_ref().is_some_and(|parent| parent.held) || self.is_held()
     }
 
     /// The stage of which the parent is asked.
-    pub fn waits_above(&self) -> Option<Waiting> {
-        let upstream = self.upstream.as_ref().filter(|_| self.may_end_well())?;
+    pub fn waits_for_parent(&self) -> Option<Waiting> {
+        let parent = self.parent.as_ref().filter(|_| self.may_end_well())?;
         let path = self.strategy.success_path();
-        let stage = *path.get(usize::from(upstream.reported))?;
+        let stage = *path.get(usize::from(parent.reported))?;
         let name = self.strategy.stages.get(stage)?.name.clone();
         let reached = self.gates.stand.reached.filter(|_| self.is_running()).map(|reached| reached.gate);
-        let barrier = self.barrier_above(stage);
+        let barrier = self.barrier_of_parent(stage);
         let is_ready = barrier.is_some_and(|barrier| reached == Some(Gate::Level(barrier)));
-        Some(Waiting { offer: upstream.offer.clone(), stage: stage as u8, name, is_ready })
+        Some(Waiting { offer: parent.offer.clone(), stage: stage as u8, name, is_ready })
     }
 
     /// The stage that follows the success of a stage.
@@ -131,25 +132,25 @@ impl Release {
     }
 
     /// The barrier after a stage, if it is closed and only the parent opens it.
-    pub(super) fn barrier_above(&self, stage: usize) -> Option<u8> {
+    pub(super) fn barrier_of_parent(&self, stage: usize) -> Option<u8> {
         let waits = self.strategy.stages.get(stage)?.kind == StageKind::WaitForSignal;
         let barrier = self.gates.levels.after_stage(stage);
-        (waits && self.upstream.is_some() && self.gates.stand.level <= barrier).then_some(barrier)
+        (waits && self.parent.is_some() && self.gates.stand.level <= barrier).then_some(barrier)
     }
 
     /// Whether a gate opens only when the parent says so.
     pub(super) fn wants_signal(&self, gate: Gate) -> bool {
         match gate {
-            Gate::Wave(_) => self.waves_from_above(),
-            Gate::Level(level) => self.unreported().any(|stage| self.barrier_above(stage) == Some(level)),
+            Gate::Wave(_) => self.keeps_waves_of_parent(),
+            Gate::Level(level) => self.unreported().any(|stage| self.barrier_of_parent(stage) == Some(level)),
         }
     }
 
     /// The stages of the success path that the parent has not heard the end of. Of several, the last may have been reached
     /// by everybody before it is said that the first is over.
     fn unreported(&self) -> impl Iterator<Item = usize> {
-        let upstream = self.upstream.as_ref().filter(|_| self.may_end_well());
-        let reported = upstream.map_or(usize::MAX, |upstream| usize::from(upstream.reported));
+        let parent = self.parent.as_ref().filter(|_| self.may_end_well());
+        let reported = parent.map_or(usize::MAX, |parent| usize::from(parent.reported));
         self.strategy.success_path().into_iter().skip(reported)
     }
 
@@ -158,37 +159,32 @@ impl Release {
         self.gates.levels.signalled_from(level)
     }
 
-    pub(super) fn waves_from_above(&self) -> bool {
-        let said = self.strategy.from_above.as_ref().and_then(|above| above.waves);
-        self.upstream.is_some() && said.is_some()
+    pub(super) fn keeps_waves_of_parent(&self) -> bool {
+        let said = self.strategy.from_parent.as_ref().and_then(|said| said.waves);
+        self.parent.is_some() && said.is_some()
     }
 
     /// Everybody whose wave has begun is done, and the parent opens the next.
     fn is_between_waves(&self) -> bool {
-        self.waves_from_above() && self.counts.awaited_now == 0 && !self.rolls_out_untested()
+        self.keeps_waves_of_parent() && self.counts.awaited_now == 0 && !self.rolls_out_untested()
     }
 }
 
 /// What has to be said to the parent now.
 pub(super) fn due(release: &Release, now: Now) -> Vec<StateChange> {
-    let Some(upstream) = &release.upstream else { return Vec::new() };
+    let Some(parent) = &release.parent else { return Vec::new() };
     let path = release.strategy.success_path();
-    if release.state.is_over() && usize::from(upstream.reported) >= path.len() {
+    if release.state.is_over() && usize::from(parent.reported) >= path.len() {
         // All is said. Later some prove the way back, or were tried again.
-        let stands_otherwise = upstream.said.is_some_and(|said| said.agents != release.agents());
+        let stands_otherwise = parent.said.is_some_and(|said| said.agents != release.agents());
         return stands_otherwise
-            .then_some(StateChange::Upstream(Change::Recounted { release: release.key }))
+            .then_some(StateChange::Parent(Change::Recounted { release: release.key }))
             .into_iter()
             .collect();
     }
-    let left = path.iter().skip(usize::from(upstream.reported));
+    let left = path.iter().skip(usize::from(parent.reported));
     let said = |(stage, status): (&usize, StageStatus)| {
-        StateChange::Upstream(Change::StageReported {
-            release: release.key,
-            stage: *stage as u8,
-            status,
-            now,
-        })
+        StateChange::Parent(Change::StageReported { release: release.key, stage: *stage as u8, status, now })
     };
     match release.state {
         // What failed was the stage that was not reported yet; the later ones never were.
@@ -201,7 +197,7 @@ pub(super) fn due(release: &Release, now: Now) -> Vec<StateChange> {
         }
         ReleaseState::Running if release.counts.trailing == 0 => {
             // The last stage is over when what follows it is.
-            let before_last = path.len().saturating_sub(1).saturating_sub(usize::from(upstream.reported));
+            let before_last = path.len().saturating_sub(1).saturating_sub(usize::from(parent.reported));
             let front = release.gates.front();
             left.take(before_last)
                 .take_while(|stage| release.gates.levels.of_stage(**stage) < front)
@@ -217,10 +213,10 @@ pub(super) fn undone(state: &State, release: &Release) -> Vec<StateChange> {
     let ReleaseState::Over { end: End::RolledBack | End::Aborted, .. } = release.state else {
         return Vec::new();
     };
-    let awaited = release.upstream.iter().flat_map(|upstream| &upstream.undos);
+    let awaited = release.parent.iter().flat_map(|parent| &parent.undos);
     let others = |offer: &String| {
         let is_same = |other: &&Release| {
-            let undos = other.upstream.as_ref().map(|upstream| upstream.undos.as_slice()).unwrap_or_default();
+            let undos = other.parent.as_ref().map(|parent| parent.undos.as_slice()).unwrap_or_default();
             other.key != release.key && undos.contains(offer)
         };
         !state.releases.values().filter(is_same).any(|other| !other.state.is_over())
@@ -230,12 +226,12 @@ pub(super) fn undone(state: &State, release: &Release) -> Vec<StateChange> {
     awaited
         .filter(|offer| others(offer))
         .map(|offer| {
-            StateChange::Upstream(Change::UndoReported { release: key, offer: offer.clone(), unconfirmed })
+            StateChange::Parent(Change::UndoReported { release: key, offer: offer.clone(), unconfirmed })
         })
         .collect()
 }
 
-impl Upstream {
+impl ParentOffer {
     pub fn new(offer: String) -> Self {
         Self { offer, reported: 0, undos: Vec::new(), held: false, said: None }
     }

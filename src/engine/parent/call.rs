@@ -10,7 +10,7 @@ use reqwest::{RequestBuilder, Url, header::CONTENT_TYPE};
 use serde_json::value::RawValue;
 
 use heart::{
-    link::{Below, Poll, Polled, Question},
+    parent::{Below, Poll, Polled, Question},
     release::manager::FEATURE_RETRY,
 };
 use language::{MAX_STRATEGY_BYTES, functions::MAX_UPLOAD_BYTES};

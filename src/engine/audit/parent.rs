@@ -1,8 +1,8 @@
-//! What changes of what the manager above orders and is told are called in the trail.
+//! What changes of what the parent orders and is told are called in the trail.
 
 use super::{Event, stage_name};
+use heart::release::parent::Change;
 use heart::release::state::Release;
-use heart::release::upstream::Change;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(
@@ -12,7 +12,7 @@ pub(super) fn event<'a>(
 ) -> Option<Event<'a>> {
     Some(match change {
         Change::Forwarded { id, to } => Event::ReleaseForwarded { release: id, to },
-        Change::Held { held, .. } => Event::HeldAbove { release: release_id, held: *held },
+        Change::Held { held, .. } => Event::HeldByParent { release: release_id, held: *held },
         Change::StageReported { stage, status, .. } => {
             let stage = stage_name(release, *stage);
             Event::StageReported { release: release_id, stage, status: status.name() }

@@ -6,9 +6,10 @@ use heart::release::{
     change::Change,
     command::{Command, Refusal, Reply},
     ending::Cause,
-    lifecycle, rollout, stages,
+    lifecycle,
+    parent::{self, ParentOffer, aggregate, led},
+    rollout, stages,
     summary::{Histogram, Reported, Summary, Times},
-    upstream::{self, Upstream, aggregate, led},
 };
 use model::StageStatus;
 use proptest::prelude::*;
@@ -25,14 +26,14 @@ fn offered(world: &mut World, text: &str) {
     else {
         unreachable!()
     };
-    submission.upstream = Some(Upstream::new(format!("{}-above", submission.id)));
+    submission.parent = Some(ParentOffer::new(format!("{}-above", submission.id)));
     world.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
 }
 
 /// The results that the last command sent up: `0 Completed`.
 fn reported(world: &World) -> Vec<String> {
     let said = world.changes.iter().filter_map(|change| match change {
-        Change::Upstream(upstream::Change::StageReported { stage, status, .. }) => {
+        Change::Parent(parent::Change::StageReported { stage, status, .. }) => {
             Some(format!("{stage} {status}"))
         }
         _ => None,
@@ -42,7 +43,7 @@ fn reported(world: &World) -> Vec<String> {
 
 fn signal(world: &mut World, release: &str, stage: u8, undo: bool) {
     world
-        .command(&Command::Upstream(upstream::Command::End { release: release.to_owned(), stage, undo }))
+        .command(&Command::Parent(parent::Command::End { release: release.to_owned(), stage, undo }))
         .unwrap();
 }
 
@@ -53,7 +54,7 @@ fn pair(world: &mut World) -> [String; 2] {
 
 /// The stage that waits for the parent, and whether every child is ready.
 fn above(world: &World, release: &str) -> Option<(String, bool)> {
-    world.release(release).waits_above().map(|waiting| (waiting.name, waiting.is_ready))
+    world.release(release).waits_for_parent().map(|waiting| (waiting.name, waiting.is_ready))
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn the_parent_takes_it_back_with_the_signal() {
 /// The parent's order `offer` to take a release back; whether it will hear when that is done.
 fn undo(world: &mut World, release: &str, offer: &str) -> bool {
     let (release, offer) = (release.to_owned(), offer.to_owned());
-    match world.command(&Command::Upstream(upstream::Command::Undo { release, offer })).unwrap() {
+    match world.command(&Command::Parent(parent::Command::Undo { release, offer })).unwrap() {
         Reply::TakenBack { is_under_way, .. } => is_under_way,
         other => panic!("{other:?}"),
     }
@@ -198,21 +199,21 @@ fn undo(world: &mut World, release: &str, offer: &str) -> bool {
 /// The orders to take something back that the last command answered.
 fn undone(world: &World) -> Vec<&str> {
     let said = world.changes.iter().filter_map(|change| match change {
-        Change::Upstream(upstream::Change::UndoReported { offer, .. }) => Some(offer.as_str()),
+        Change::Parent(parent::Change::UndoReported { offer, .. }) => Some(offer.as_str()),
         _ => None,
     });
     said.collect()
 }
 
 /// Submits what the parent offers in the full language.
-fn offered_from_above(world: &mut World, text: &str) {
-    let checked = language::check_from_above(text.as_bytes());
+fn offered_by_parent(world: &mut World, text: &str) {
+    let checked = language::check_from_parent(text.as_bytes());
     let Command::Lifecycle(lifecycle::Command::Submit { mut submission, dry_run }) =
         submission(led(checked.strategy.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))), text)
     else {
         unreachable!()
     };
-    submission.upstream = Some(Upstream::new(format!("{}-above", submission.id)));
+    submission.parent = Some(ParentOffer::new(format!("{}-above", submission.id)));
     world.command(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run })).unwrap();
 }
 
@@ -228,7 +229,7 @@ fn rolls_out(world: &mut World, child: &str) {
 fn a_release_that_is_over_is_taken_back_when_the_parent_orders_it() {
     let mut world = World::new();
     let children = pair(&mut world);
-    offered_from_above(&mut world, &(canary("d", "a").replace("WaitForSignal", "A/B") + "rollout: {}\n"));
+    offered_by_parent(&mut world, &(canary("d", "a").replace("WaitForSignal", "A/B") + "rollout: {}\n"));
     for child in &children {
         rolls_out(&mut world, child);
     }
@@ -253,7 +254,7 @@ fn a_release_that_is_over_is_taken_back_when_the_parent_orders_it() {
 /// The parent goes on with its waves as it counted them before.
 fn go_on(offer: &str, waves: u32) -> Command {
     let (amounts, turnouts) = (Vec::new(), std::collections::BTreeMap::new());
-    Command::Upstream(upstream::Command::Continue {
+    Command::Parent(parent::Command::Continue {
         release: "w".into(),
         offer: offer.into(),
         waves,
@@ -268,7 +269,7 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
     let mut world = World::new();
     let children = pair(&mut world);
     let block = "rollout: {order: waves, waves: [1, 100%]}\nfrom_above: {waves: 1}\n";
-    offered_from_above(&mut world, &(canary("w", "a").replace("WaitForSignal", "A/B") + block));
+    offered_by_parent(&mut world, &(canary("w", "a").replace("WaitForSignal", "A/B") + block));
     rolls_out(&mut world, &children[0]);
     assert_eq!(reported(&world), ["0 Completed"]);
     assert_eq!(world.poll(&children[1]), "", "its wave opens when the parent says so");
@@ -291,12 +292,12 @@ fn the_parent_opens_the_waves_and_each_is_reported_under_its_own_offer() {
 /// How an operator below is refused.
 fn refused(world: &mut World, command: &Command) -> String {
     let refusal = world.command(command).unwrap_err();
-    assert!(matches!(refusal, Refusal::HeldAbove { .. }), "{refusal}");
+    assert!(matches!(refusal, Refusal::HeldByParent { .. }), "{refusal}");
     refusal.to_string()
 }
 
 fn hold(world: &mut World, release: &str, hold: bool) {
-    world.command(&Command::Upstream(upstream::Command::Hold { release: release.to_owned(), hold })).unwrap();
+    world.command(&Command::Parent(parent::Command::Hold { release: release.to_owned(), hold })).unwrap();
 }
 
 #[test]
@@ -341,7 +342,7 @@ fn locations_below_are_promoted_as_far_as_the_barrier_that_the_parent_holds() {
     let mut world = World::new();
     let children = pair(&mut world);
     let block = "rollout: {order: location_sequential, start_at: [13.0, 52.0]}\n";
-    offered_from_above(&mut world, &(two_stage("l", "a") + block));
+    offered_by_parent(&mut world, &(two_stage("l", "a") + block));
     assert_eq!(world.poll(&children[1]), "", "its turn comes later");
     world.command(&Command::Rollout(rollout::Command::Promote { release: "l".into() })).unwrap();
     let offers = children.each_ref().map(|child| world.get_ready(child, "First"));
@@ -356,7 +357,7 @@ fn what_the_parent_plans_is_skipped_ended_and_extended_above_only() {
     let mut world = World::new();
     let children = pair(&mut world);
     let block = "rollout: {order: waves, waves: [1, 100%]}\nfrom_above: {waves: 1}\n";
-    offered_from_above(&mut world, &(two_stage("s", "a") + block));
+    offered_by_parent(&mut world, &(two_stage("s", "a") + block));
     world.get_ready(&children[0], "First");
     let said = [
         Command::Stages(stages::Command::Skip { release: "s".into(), stage: "Second".into() }),
@@ -371,7 +372,7 @@ fn what_the_parent_plans_is_skipped_ended_and_extended_above_only() {
     release s came from the manager above, which decides on who has a turn in which wave: do it there
     release s came from the manager above, which decides on stage Second: do it there
     ");
-    let skip = Command::Upstream(upstream::Command::Skip { release: "s".into(), stage: "Second".into() });
+    let skip = Command::Parent(parent::Command::Skip { release: "s".into(), stage: "Second".into() });
     world.command(&skip).unwrap();
     assert_eq!(world.release("s").skipped_names(), ["Second"]);
 }
@@ -448,7 +449,7 @@ fn a_part_that_the_parent_will_not_hear_of_is_taken_back() {
     world.submit(&canary("next", "a"));
     world.take(&children[0]);
     let why = "the manager above refuses to hear of it (409: no)".to_owned();
-    world.command(&Command::Upstream(upstream::Command::Disowned { release: "d".into(), why })).unwrap();
+    world.command(&Command::Parent(parent::Command::Disowned { release: "d".into(), why })).unwrap();
     let (offer, _) = world.take(&children[0]);
     world.report(&children[0], &offer, summary("choirmaster undo", StageStatus::Completed)).unwrap();
     assert!(world.ended().contains(&"RolledBack, 0 unconfirmed".to_owned()), "{:?}", world.ended());
@@ -474,7 +475,7 @@ fn what_only_a_parent_may_say_no_developer_can() {
     let found = language::check_submission(text.as_bytes());
     assert!(found.strategy.is_none());
     assert!(found.diagnostics.iter().any(|found| found.code == "unknown-key"), "{:#?}", found.diagnostics);
-    assert!(language::check_from_above(text.as_bytes()).strategy.is_some());
+    assert!(language::check_from_parent(text.as_bytes()).strategy.is_some());
 }
 
 /// What a child may report of one version.
