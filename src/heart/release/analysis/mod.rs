@@ -34,8 +34,8 @@ pub(super) use decide::decide;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assignment::ReleaseMs,
     change::Change as StateChange,
+    clock::ReleaseMs,
     ending::{Cause, Ending},
     gate::Gate,
     lifecycle::{self, roll_back},
