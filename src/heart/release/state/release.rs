@@ -172,10 +172,7 @@ impl Release {
 
     /// Whether it has begun and may yet end well.
     pub const fn is_under_way(&self) -> bool {
-        matches!(
-            self.state,
-            ReleaseState::Running | ReleaseState::Paused { .. } | ReleaseState::AwaitingApproval { .. }
-        )
+        self.state.is_under_way()
     }
 
     /// Whether it must stay in memory: it is not over, or somebody owes the proof of the base version.

@@ -108,6 +108,22 @@ impl ReleaseState {
         matches!(self, Self::Over { .. })
     }
 
+    /// Whether it goes forward: nothing holds it but its own gates and who must approve of them.
+    pub const fn is_going(&self) -> bool {
+        match self {
+            Self::Running | Self::AwaitingApproval { .. } => true,
+            Self::Planned | Self::Paused(_) | Self::RollingBack { .. } | Self::Over { .. } => false,
+        }
+    }
+
+    /// Whether it has begun and may yet end well: it goes forward, or somebody may let it go on.
+    pub const fn is_under_way(&self) -> bool {
+        match self {
+            Self::Running | Self::AwaitingApproval { .. } | Self::Paused(_) => true,
+            Self::Planned | Self::RollingBack { .. } | Self::Over { .. } => false,
+        }
+    }
+
     pub const fn pause(&self) -> Option<&Pause> {
         match self {
             Self::Paused(pause) => Some(pause),
