@@ -26,6 +26,7 @@ pub mod command;
 pub mod deadline;
 pub mod decide;
 pub mod ending;
+mod fault;
 mod fleet;
 pub mod gate;
 mod handed;

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::{
     clock::ReleaseMs,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState},
 };
 use crate::names::Names;
 use language::{LateJoiners, Strategy};
@@ -149,7 +149,7 @@ impl Schedule {
     }
 
     /// Takes note of how a release stands; `None`: it has left memory.
-    fn note(&mut self, key: ReleaseKey, release: Option<&Release>) {
+    pub fn note(&mut self, key: ReleaseKey, release: Option<&Release>) {
         let Some(release) = release else {
             if self.entries.contains_key(&key) {
                 self.set_due(key, None);
@@ -266,6 +266,44 @@ impl Schedule {
         keys.sort_unstable();
         keys
     }
+
+    /// Releases that are not over.
+    pub const fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// Releases under way that children may join.
+    pub fn open_to_all(&self) -> impl Iterator<Item = ReleaseKey> {
+        self.open_to_all.iter().inspect(|_| steps::take(1)).copied()
+    }
+
+    /// Whether a release that has not begun may begin now.
+    pub fn is_ready(&self, key: ReleaseKey) -> bool {
+        self.entries.get(&key).is_some_and(|entry| entry.ready.is_some())
+    }
+
+    /// Those that are not over and change one of the functions of `strategy`, in order of submission.
+    pub fn sharing(&self, strategy: &Strategy) -> Vec<ReleaseKey> {
+        self.keys(strategy, |lane| lane.under_way.iter().chain(&lane.planned))
+    }
+
+    /// Those of them that have not begun and were submitted before `key`.
+    pub fn planned_before(&self, strategy: &Strategy, key: ReleaseKey) -> Vec<ReleaseKey> {
+        self.keys(strategy, |lane| lane.planned.range(..key))
+    }
+
+    fn keys<'a, I: Iterator<Item = &'a ReleaseKey>>(
+        &'a self,
+        strategy: &Strategy,
+        of: impl Fn(&'a Lane) -> I,
+    ) -> Vec<ReleaseKey> {
+        let lane = |name: &str| self.lanes.get(&self.functions.get(name)?);
+        let lanes = strategy.functions.iter().filter_map(|function| lane(&function.name));
+        let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
 }
 
 /// Whether one that has not begun holds those up that were submitted later and change one of its functions.
@@ -286,50 +324,4 @@ fn due_at(release: &Release) -> Option<u64> {
     let stands_still = release.clock.paused_since.is_some() || release.is_paused();
     let has_deadline = release.next_deadline != ReleaseMs::MAX && !stands_still;
     has_deadline.then(|| release.next_deadline.saturating_add(release.clock.paused_ms))
-}
-
-impl State {
-    /// Takes note of what a change has made of a release.
-    pub(super) fn reschedule(&mut self, key: ReleaseKey) {
-        self.schedule.note(key, self.shared.releases.get(&key));
-    }
-
-    /// Releases that are not over.
-    pub(super) fn unfinished_releases(&self) -> usize {
-        self.schedule.unfinished
-    }
-
-    /// Releases under way that children may join.
-    pub(super) fn joinable(&self) -> impl Iterator<Item = &Release> {
-        let keys = self.schedule.open_to_all.iter().inspect(|_| steps::take(1));
-        keys.filter_map(|key| self.release(*key))
-    }
-
-    /// Whether a release that has not begun may begin now.
-    pub(super) fn is_its_turn(&self, key: ReleaseKey) -> bool {
-        self.schedule.entries.get(&key).is_some_and(|entry| entry.ready.is_some())
-    }
-
-    /// Those that are not over and change one of the functions of `strategy`, in order of submission.
-    pub(super) fn sharing(&self, strategy: &Strategy) -> Vec<ReleaseKey> {
-        self.keys(strategy, |lane| lane.under_way.iter().chain(&lane.planned))
-    }
-
-    /// Those of them that have not begun and were submitted before `key`.
-    pub(super) fn planned_before(&self, strategy: &Strategy, key: ReleaseKey) -> Vec<ReleaseKey> {
-        self.keys(strategy, |lane| lane.planned.range(..key))
-    }
-
-    fn keys<'a, I: Iterator<Item = &'a ReleaseKey>>(
-        &'a self,
-        strategy: &Strategy,
-        of: impl Fn(&'a Lane) -> I,
-    ) -> Vec<ReleaseKey> {
-        let lane = |name: &str| self.schedule.lanes.get(&self.schedule.functions.get(name)?);
-        let lanes = strategy.functions.iter().filter_map(|function| lane(&function.name));
-        let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
-    }
 }

@@ -7,7 +7,7 @@ use super::{
     assignment::Step,
     change::Change,
     command::Seen,
-    ending, lead, lifecycle,
+    fault, lead, lifecycle,
     lifecycle::membership,
     members, parent, precedent, replan, rollout, stages,
     stages::skip_again,
@@ -28,7 +28,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
         let key = changes.first().and_then(|change| change.release());
         let Some(release) = key.and_then(|key| state.release(key)) else { continue };
         follow.extend(precedent::note(release, changes, now));
-        follow.extend(ending::noted(state, release, changes));
+        follow.extend(fault::noted(state, release, changes));
         let mut judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);
@@ -89,7 +89,7 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
     };
     // Whoever was noted first may have succeeded since.
     let fault = (end == End::DoneWithFailures && release.ending.is_none())
-        .then(|| ending::noted_at_the_end(state, release))
+        .then(|| fault::noted_at_the_end(state, release))
         .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;
     fault

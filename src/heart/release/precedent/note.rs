@@ -1,43 +1,9 @@
-//! When the stages of a release were, for later releases that are compared with it (`PREVIOUS`).
-//!
-//! A stage is timed for each wave by itself, from the first child that begins it to the first that ends it well: in
-//! between all who are in it are in it. The release as a whole is timed step by step: by waves, or by levels where all
-//! children move together. Times are of the wall, for whoever is asked what was measured then knows no other.
-//!
-//! Invariant: they follow from changes alone, so that a restart finds them as they were. Not here: what is made of them
-//! (`judging`).
+//! What began or ended, and what there is to compare with.
 
-use serde::{Deserialize, Serialize};
-
-use super::{assignment::Step, change::Change, lifecycle, members, rollout, stages, state::Release};
+use super::{MAX_TIMES, Time, Timed};
+use crate::release::{assignment::Step, change::Change, lifecycle, members, rollout, stages, state::Release};
 use language::Order;
 use model::{ChildKey, Now, StageStatus};
-
-/// Most times of one release; later waves of a release with many are not timed.
-pub const MAX_TIMES: usize = 256;
-
-/// When a stage, or a step of the whole release, was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timed {
-    /// `None`: a step of the whole release.
-    pub stage: Option<u8>,
-    /// The wave; of the whole release the step, from 0.
-    pub number: u32,
-    /// In milliseconds since 1970, like the end.
-    pub began_ms: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_ms: Option<i64>,
-}
-
-/// The same as it is kept for later releases.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Time {
-    /// By its name, for later strategies may have others before it; `None`: a step of the whole release.
-    pub stage: Option<String>,
-    pub number: u32,
-    pub began_ms: i64,
-    pub ended_ms: i64,
-}
 
 impl Release {
     /// What there is to compare with of one of its functions, should it end now.
@@ -55,7 +21,7 @@ impl Release {
     }
 
     /// Which step the whole release is at.
-    pub(super) fn step(&self) -> u32 {
+    pub(in crate::release) fn step(&self) -> u32 {
         match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
             None => 0,
             Some(Order::GlobalIncremental) => u32::from(self.gates.front()),
@@ -75,7 +41,7 @@ impl Release {
     }
 
     /// Folds a time in.
-    pub(super) fn apply_time(&mut self, stage: Option<u8>, number: u32, ended: bool, now: Now) {
+    pub(in crate::release) fn apply_time(&mut self, stage: Option<u8>, number: u32, ended: bool, now: Now) {
         let at = self.times.iter_mut().find(|timed| (timed.stage, timed.number) == (stage, number));
         match at {
             Some(timed) if ended => timed.ended_ms = Some(now.wall_ms),
@@ -89,7 +55,7 @@ impl Release {
 }
 
 /// What began or ended with these changes, which are applied already.
-pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
+pub(in crate::release) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let mut found: Vec<(Option<u8>, u32, bool)> = Vec::new();
     let mut add = |of: (Option<u8>, u32, bool)| {
         if !found.contains(&of) {
