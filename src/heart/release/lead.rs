@@ -6,8 +6,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    assignment::{Assignment, ReleaseMs},
+    assignment::Assignment,
     change::Change,
+    clock::ReleaseMs,
     command::Seen,
     ending::{Cause, Ending, Fault},
     gate::{Gate, Reached},

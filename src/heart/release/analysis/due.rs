@@ -1,7 +1,7 @@
 //! When a run is looked at, when it ends, and what waits for it.
 
 use super::run::{Metered, Run, Standing, ms};
-use crate::release::{assignment::ReleaseMs, gate::Gate, state::Release};
+use crate::release::{clock::ReleaseMs, gate::Gate, state::Release};
 use language::{
     Order,
     analysis::{Analysis, Metric, Source},

@@ -39,5 +39,5 @@ pub use design::while_running;
 pub(super) use design::{alpha_of, design};
 pub use run::{Begun, Extended, Look, Metered, Part, Previous, Run, Standing};
 pub(super) use settle::{begin, judge};
-pub(super) use verdict::{REASON, brief};
+pub(super) use verdict::brief;
 pub use verdict::{is_passed_early, name};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::release::{assignment::ReleaseMs, strata::Key};
+use crate::release::{clock::ReleaseMs, strata::Key};
 use ::analysis::{Evidence, Judgement, Stratum, Verdict};
 use language::analysis::{Metric, Source};
 use model::ReleaseKey;

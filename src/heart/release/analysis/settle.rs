@@ -3,14 +3,14 @@
 use super::{
     change::Change,
     run::{Extended, Metered, Run, Standing, ms},
-    verdict::{REASON, WEIGHT_OF_ERROR, name, weight},
+    verdict::{WEIGHT_OF_ERROR, name, weight},
 };
 use crate::release::{
     change::Change as StateChange,
     ending::{Cause, Ending},
     lifecycle::{self, roll_back},
     members,
-    pause::{Pause, PausedBy},
+    pause::{OF_ANALYSIS, Pause, PausedBy},
     state::{End as ReleaseEnd, Release, State},
 };
 use ::analysis::Verdict;
@@ -118,7 +118,7 @@ fn act(
         (4.., OnLimit::Continue) => Standing::Accepted,
         _ => Standing::Paused,
     };
-    let reason = format!("{REASON}{}: {}: {}", release.block_name(run.block), name(verdict), run.why);
+    let reason = format!("{OF_ANALYSIS}{}: {}: {}", release.block_name(run.block), name(verdict), run.why);
     let mut changes = vec![StateChange::Analysis(Change::VerdictGiven {
         release: release.key,
         block: run.block,

@@ -1,11 +1,9 @@
 //! What verdicts weigh, how those of the metrics become one, and how it is said.
 
 use super::run::Metered;
+use crate::release::pause::OF_ANALYSIS;
 use ::analysis::Verdict;
 use language::analysis::{Analysis, Unclear};
-
-/// How the reason of a release begins that an analysis holds.
-pub(in crate::release) const REASON: &str = "analysis of ";
 
 /// A verdict as it is shown.
 pub const fn name(verdict: Verdict) -> &'static str {
@@ -22,7 +20,7 @@ pub const fn name(verdict: Verdict) -> &'static str {
 pub(in crate::release) fn brief(reason: &str) -> &str {
     const VERDICTS: [Verdict; 5] =
         [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive, Verdict::NoData, Verdict::Error];
-    if !reason.starts_with(REASON) {
+    if !reason.starts_with(OF_ANALYSIS) {
         return reason;
     }
     let end = |verdict: Verdict| {

@@ -7,8 +7,9 @@ use crate::{
     plan::KeptCover,
     release::{
         analysis::Run,
-        assignment::{Dated, ReleaseMs},
+        assignment::Dated,
         assignments::Assignments,
+        clock::ReleaseMs,
         ending::Ending,
         gate::{Gates, Turns},
         lifecycle::Submitted,
