@@ -34,9 +34,7 @@ use std::{sync::Arc, time::Duration};
 pub use area::{Bounds, area_of};
 pub use calls::{Behaviour, Latency, StageCalls, Tally, Traffic};
 pub use config::{Faults, FleetConfig, Kind, MAX_AGENTS, MAX_PACE, MIN_PACE};
-pub use offer::{
-    Condition, Minima, Offer, OfferError, Operator, Stage, Statistic, Then as NextAction, go_duration,
-};
+pub use offer::{Condition, Minima, Offer, OfferError, Operator, Stage, Statistic, Then as NextAction};
 pub use report::{AgentReport, Exit, FleetReport, Live, Progress};
 pub use sessions::MAX_SESSION_CALLS;
 pub use timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP};
