@@ -17,7 +17,7 @@ use crate::{Engine, stored};
 use analysis::{
     Assignment, Sample, Stratum,
     classes::is_worth_ranking,
-    effects::{Children, Told},
+    effects::{ChildEffects, EffectsTold},
 };
 use heart::release::{
     analysis::{Metered, Part},
@@ -46,7 +46,7 @@ pub(super) struct Merged {
     /// Somebody reports while a stage goes on.
     pub is_interim: bool,
     /// How children differ, stage by stage.
-    effects: BTreeMap<u8, Told>,
+    effects: BTreeMap<u8, EffectsTold>,
     /// Children are told apart by their classes, where these are known.
     pub is_classed: bool,
     /// Those whose calls were shared out furthest from what was ordered.
@@ -196,8 +196,8 @@ impl Merged {
     }
 
     /// How children differ in what is meant.
-    pub fn children(&self, of: ChildMetric) -> Children {
-        Children::of(self.effects.values().filter_map(|told| match of {
+    pub fn children(&self, of: ChildMetric) -> ChildEffects {
+        ChildEffects::of(self.effects.values().filter_map(|told| match of {
             ChildMetric::ErrorRate => told.errors,
             ChildMetric::ResponseTime => told.times,
         }))

@@ -8,7 +8,7 @@ use std::{
 
 use super::{Caller, PATIENCE, Trouble};
 use crate::{effect::Owed, stored};
-use analysis::{Values, effects::Told};
+use analysis::{Values, effects::EffectsTold};
 use heart::release::{
     assignment::Slot,
     classes::Begun,
@@ -21,7 +21,7 @@ use heart::release::{
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
 use store::{MAX_PAGE, StoreError, rows::StageResultRow};
-use wire::child::{Buckets, Histogram, ManagerTime, StageSummary, Stratum, Times, Why};
+use wire::child::{Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, Why};
 
 /// Stages remembered of which it is known what the parent was told last.
 const MAX_TOLD: usize = 1_000;
@@ -186,7 +186,7 @@ impl Caller {
 struct Below {
     summaries: Vec<Summary>,
     strata: Strata,
-    effects: Option<Told>,
+    effects: Option<EffectsTold>,
 }
 
 impl Below {
@@ -260,15 +260,15 @@ fn wire(
     }
 }
 
-fn times(times: summary::Times) -> Times {
-    Times { median: times.median, minimum: times.minimum, maximum: times.maximum }
+fn times(times: summary::Times) -> TimesForm {
+    TimesForm { median: times.median, minimum: times.minimum, maximum: times.maximum }
 }
 
-fn histogram(histogram: Reported) -> Histogram {
+fn histogram(histogram: Reported) -> HistogramForm {
     match histogram {
-        Reported::Sketch(sketch) => Histogram::Sketch(sketch),
+        Reported::Sketch(sketch) => HistogramForm::Sketch(sketch),
         Reported::Bounds(kept) => {
-            Histogram::Bounds(Buckets { bounds_ms: kept.bounds_ms, counts: kept.counts })
+            HistogramForm::Bounds(Buckets { bounds_ms: kept.bounds_ms, counts: kept.counts })
         }
     }
 }
@@ -278,18 +278,18 @@ fn forms(
     values: Option<Box<Values>>,
     reported: Option<Box<Reported>>,
     exactly: bool,
-) -> (Option<Box<Values>>, Option<Histogram>) {
+) -> (Option<Box<Values>>, Option<HistogramForm>) {
     match values {
         Some(values) if exactly => (Some(values), None),
-        Some(values) => (None, Some(Histogram::Sketch(values.to_histogram()))),
+        Some(values) => (None, Some(HistogramForm::Sketch(values.to_histogram()))),
         None => (None, reported.map(|reported| histogram(*reported))),
     }
 }
 
-fn stratum(kept: strata::Stratum, exactly: bool) -> Stratum {
+fn stratum(kept: strata::Stratum, exactly: bool) -> StratumForm {
     let (f1_values, f1_histogram) = forms(kept.f1_values, kept.f1_histogram, exactly);
     let (f2_values, f2_histogram) = forms(kept.f2_values, kept.f2_histogram, exactly);
-    Stratum {
+    StratumForm {
         split: kept.split,
         interval: kept.interval,
         assignment: kept.assignment,

@@ -23,7 +23,7 @@ use std::{
 use analysis::dist::binomial_sf;
 use engine::clock::Source;
 use serde_json::Value;
-use simulated::{FleetConfig, Kind, Latency};
+use simulated::{FleetConfig, FleetKind, Latency};
 use tokio::{
     runtime,
     task::{JoinHandle, spawn_blocking},
@@ -115,7 +115,7 @@ fn release(id: &str) -> String {
 }
 
 fn agents(config: &mut FleetConfig, story: Story, seed: u64) {
-    config.kind = Kind::Modern;
+    config.kind = FleetKind::Modern;
     config.seed = seed;
     config.pace = 1.0;
     config.traffic.calls_per_second = CALLS_PER_SECOND;
