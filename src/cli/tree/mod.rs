@@ -102,7 +102,7 @@ pub struct Member<'a> {
 
 /// What the agents below one manager did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Below {
+pub struct FleetBelow {
     /// Name of the manager.
     pub manager: String,
     #[serde(flatten)]
@@ -262,7 +262,7 @@ impl Tree {
     }
 
     /// Ends the agents, then the managers from the leaves up. Nothing is left behind.
-    pub async fn stop(self) -> Result<Vec<Below>, Failure> {
+    pub async fn stop(self) -> Result<Vec<FleetBelow>, Failure> {
         for agents in &self.agents {
             agents.stop.cancel();
         }
@@ -314,10 +314,10 @@ impl Agents {
         Self { manager, progress, stop, running }
     }
 
-    async fn end(self) -> Result<Below, Failure> {
+    async fn end(self) -> Result<FleetBelow, Failure> {
         let report =
             self.running.await.map_err(|error| Failure::ours(format!("the agents died: {error}")))?;
         let report = report.map_err(|error| Failure::user(error.to_string()))?;
-        Ok(Below { manager: self.manager, report })
+        Ok(FleetBelow { manager: self.manager, report })
     }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{MutexGuard, PoisonError},
 };
 
-use super::{Caller, PATIENCE, Trouble};
+use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{effect::Owed, stored};
 use analysis::{Values, effects::EffectsTold};
 use heart::release::{
@@ -26,7 +26,7 @@ use wire::child::{Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm
 /// Stages remembered of which it is known what the parent was told last.
 const MAX_TOLD: usize = 1_000;
 
-impl Caller {
+impl ParentCaller {
     /// Whether the parent said that it understands times as values.
     fn tells_values(&self) -> bool {
         self.parent.knows(FEATURE_VALUES)
@@ -37,14 +37,14 @@ impl Caller {
         Understood { groups: self.parent.knows(FEATURE_GROUPS) }
     }
 
-    pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), Trouble> {
+    pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), CallTrouble> {
         // What is said anew is the agents alone.
         let below = match owed.release.as_ref().filter(|_| owed.recount.is_none()) {
             Some(_) => {
                 let (of, begun) = (owed.release_key, owed.begun.clone());
                 self.below(of, owed.slot, owed.split, begun).await?
             }
-            None => Below::default(),
+            None => Subtree::default(),
         };
         let understood = self.understood();
         if below.strata.are_sticky() && !understood.groups {
@@ -72,7 +72,7 @@ impl Caller {
         release: &str,
         stage: u8,
         name: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CallTrouble> {
         let Some(told) = self.preliminary(StageStatus::InProgress, release, stage, name).await? else {
             return Ok(());
         };
@@ -108,7 +108,7 @@ impl Caller {
         release: &str,
         stage: u8,
         name: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CallTrouble> {
         let summary = self.preliminary(StageStatus::SuccessWaiting, release, stage, name).await?;
         if let Some(summary) = summary {
             self.parent.result(id, offer, summary).await?;
@@ -123,7 +123,7 @@ impl Caller {
         release: &str,
         stage: u8,
         name: &str,
-    ) -> Result<Option<StageSummary>, Trouble> {
+    ) -> Result<Option<StageSummary>, CallTrouble> {
         let release = release.to_owned();
         let found = self.engine.read(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
@@ -147,7 +147,7 @@ impl Caller {
         slot: u8,
         split: u8,
         begun: Option<Begun>,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Subtree, StoreError> {
         let below = self.read_below(release, slot, split, begun).await;
         below.inspect_err(|error| self.engine.unreadable().note(error))
     }
@@ -158,13 +158,13 @@ impl Caller {
         slot: u8,
         split: u8,
         begun: Option<Begun>,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Subtree, StoreError> {
         let classes = match begun {
             Some(begun) => Some(self.engine.classes(ReleaseKey(release), begun).await?),
             None => None,
         };
         let reader = self.engine.reader();
-        let (mut after, mut below) = (None, Below::default());
+        let (mut after, mut below) = (None, Subtree::default());
         loop {
             let rows = reader.assignments(release, after, MAX_PAGE).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
@@ -183,13 +183,13 @@ impl Caller {
 
 /// What children reported of a stage: of each, without its strata, which may be too much to be held at once; and these merged.
 #[derive(Debug, Default)]
-struct Below {
+struct Subtree {
     summaries: Vec<Summary>,
     strata: Strata,
     effects: Option<EffectsTold>,
 }
 
-impl Below {
+impl Subtree {
     fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, split: u8, is_classed: bool) {
         let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), split);
         self.strata.merge(&if is_classed { strata } else { strata.without_classes() });

@@ -21,7 +21,7 @@ use std::{
 };
 
 use analysis::dist::binomial_sf;
-use engine::clock::Source;
+use engine::clock::ClockSource;
 use serde_json::Value;
 use simulated::{FleetConfig, FleetKind, Latency};
 use tokio::{
@@ -174,7 +174,7 @@ async fn registered(world: &World) -> usize {
 async fn run(story: Story, seed: u64, hand: Option<&Hand>) -> Ended {
     let world = World::with(|options| {
         if hand.is_some() {
-            options.task.clock = Source::runtime(1_700_000_000_000);
+            options.task.clock = ClockSource::runtime(1_700_000_000_000);
         }
     })
     .await;

@@ -101,7 +101,7 @@ pub struct Metered {
     pub strata: Vec<Stratum>,
     /// Of what children reported: which part of it each of the strata is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<MeasuredPart>,
     /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_classed: bool,
@@ -127,7 +127,7 @@ pub struct Metered {
 
 /// Which part of what children report a stratum is: what came of it in one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Part {
+pub struct MeasuredPart {
     /// Index in the strategy.
     pub stage: u8,
     #[serde(flatten)]

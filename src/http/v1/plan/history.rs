@@ -24,12 +24,12 @@ const NONE: u32 = u32::MAX;
 
 /// What the store has of the earlier releases of a strategy's functions, unread. Of one of which something can't be read
 /// nothing is said, rather than what the rest comes to.
-pub struct History {
+pub struct PlanHistory {
     earlier: BTreeMap<usize, Earlier>,
     engine: Engine,
 }
 
-impl History {
+impl PlanHistory {
     /// Of some children of each earlier release.
     pub async fn read(engine: &Engine, strategy: &Strategy) -> Result<Self, StoreError> {
         let mut found = BTreeMap::new();
@@ -135,7 +135,7 @@ impl Earlier {
 /// What it takes to judge a strategy, as the API shows it. `waves`: the agents of each.
 pub fn takes(
     strategy: &Strategy,
-    history: &History,
+    history: &PlanHistory,
     waves: &[u64],
     reporting: Reporting,
 ) -> (Vec<PlannedMetric>, Vec<PlannedCondition>) {
