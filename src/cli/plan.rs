@@ -64,7 +64,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let source = Source::find(&args.file, &args.wanted)?;
     let archive = source.archive()?;
-    let asked = Asked { client: &client, source: &source, archive: archive.as_deref(), areas: false };
+    let asked = PlanRequest { client: &client, source: &source, archive: archive.as_deref(), areas: false };
     let wanted = if args.all { args.limit } else { 0 };
     let mut plan = asked.page(None, wanted.min(PAGE)).await.map_err(|error| refused(error, &source.file))?;
     while plan.children.len() < wanted
@@ -83,7 +83,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         write!(out, "{}", text_of(&plan, args.all))?;
     }
     if let Some(path) = &args.geojson {
-        let count = map(&Asked { areas: true, ..asked }, path).await?;
+        let count = map(&PlanRequest { areas: true, ..asked }, path).await?;
         let children = show::counted(count, "child", "children");
         writeln!(io::stderr(), "{children} and the target are in {}", path.display())?;
     }
@@ -92,7 +92,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 
 /// What is asked of the manager.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct PlanRequest<'a> {
     client: &'a Client,
     source: &'a Source,
     /// `None`: the manager has the functions.
@@ -100,7 +100,7 @@ struct Asked<'a> {
     areas: bool,
 }
 
-impl Asked<'_> {
+impl PlanRequest<'_> {
     /// The plan with a page of children, or with none.
     async fn page(&self, after: Option<&str>, limit: usize) -> Result<Plan, CallError> {
         let mut query = vec![("children", if limit == 0 { "none" } else { "all" }.to_owned())];
@@ -266,7 +266,7 @@ fn whole(km2: f64) -> String {
 }
 
 /// Writes the picture, page by page; answers how many children are in it.
-async fn map(asked: &Asked<'_>, path: &Path) -> Result<u64, Failure> {
+async fn map(asked: &PlanRequest<'_>, path: &Path) -> Result<u64, Failure> {
     let wrong = |error: io::Error| Failure::user(format!("{} can't be written: {error}", path.display()));
     let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
     let target = language::check_bytes(&asked.source.text)

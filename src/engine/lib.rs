@@ -44,6 +44,6 @@ pub mod view;
 pub mod waiters;
 
 pub use handle::{By, Engine, EngineError, Started, start};
-pub use past::Part;
+pub use past::ReleasePage;
 pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

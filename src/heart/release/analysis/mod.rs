@@ -50,7 +50,9 @@ use ::analysis::{
 };
 use language::{
     OnLimit, Order,
-    analysis::{self as spec, Analysis, ChildMetric, Comparison, Metric, Reference, Rule, Source, Unclear},
+    analysis::{
+        self as spec, Analysis, ChildMetric, Comparison, Metric, MetricSource, Reference, Rule, Unclear,
+    },
 };
 use model::{Now, ReleaseKey};
 
@@ -99,7 +101,7 @@ pub struct Metered {
     pub strata: Vec<Stratum>,
     /// Of what children reported: which part of it each of the strata is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<MeasuredPart>,
     /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_classed: bool,
@@ -125,7 +127,7 @@ pub struct Metered {
 
 /// Which part of what children report a stratum is: what came of it in one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Part {
+pub struct MeasuredPart {
     /// Index in the strategy.
     pub stage: u8,
     #[serde(flatten)]
@@ -245,7 +247,7 @@ impl Metered {
     fn end_early(&mut self, metric: &Metric) {
         self.verdict = Some(Verdict::Pass);
         // What providers said is what a later release may be compared with.
-        if matches!(metric.source, Source::Children(_)) {
+        if matches!(metric.source, MetricSource::Children(_)) {
             self.judgement = None;
             self.strata.clear();
             self.parts.clear();
@@ -341,10 +343,10 @@ impl Release {
         let next = (looked_ms / interval + 1).saturating_mul(interval);
         let end = duration.filter(|end| looked_ms < *end);
         let of = |metric: &Metric| match metric.source {
-            Source::Query(_) => Some(end.map_or(next, |end| next.min(end))),
+            MetricSource::Query(_) => Some(end.map_or(next, |end| next.min(end))),
             // In the background nobody is waited for.
-            Source::Children(_) if duration.is_none() => Some(next),
-            Source::Children(_) => {
+            MetricSource::Children(_) if duration.is_none() => Some(next),
+            MetricSource::Children(_) => {
                 let last = Some(end.unwrap_or(next)).filter(|_| self.is_gathered(run));
                 // Nor is anybody for a look at what has come so far.
                 let between = end.filter(|end| metric.is_judged_on_the_way() && next < *end).map(|_| next);
@@ -365,7 +367,7 @@ impl Release {
         let duration = ms(analysis.duration?);
         let until = self.end_of(run).unwrap_or(duration);
         let end = run.began.saturating_add(ms(analysis.initial_delay)).saturating_add(until);
-        let by_children = |metric: &Metric| matches!(metric.source, Source::Children(_));
+        let by_children = |metric: &Metric| matches!(metric.source, MetricSource::Children(_));
         let from = match self.gates.stand.reached {
             Some(reached) => end.max(reached.at),
             // Until they have come, each of them has a deadline of its own.
@@ -411,10 +413,10 @@ pub(super) fn alpha_of(strategy: &language::Strategy, stage: Option<usize>, metr
 }
 
 pub(super) fn design(metric: &Metric, compare: &Comparison, analysis: &Analysis, alpha: f64) -> Design {
-    let by_children = matches!(metric.source, Source::Children(_));
+    let by_children = matches!(metric.source, MetricSource::Children(_));
     let interval_ms = ms(analysis.interval_of(metric));
     let question = match (&metric.source, compare.quantile) {
-        (Source::Children(ChildMetric::ErrorRate), _) => Question::Rate { floor: compare.floor },
+        (MetricSource::Children(ChildMetric::ErrorRate), _) => Question::Rate { floor: compare.floor },
         (_, Some(quantile)) => Question::Quantile(quantile),
         (_, None) => Question::Location,
     };
