@@ -13,6 +13,7 @@
 //!
 //! Deliberately not here: what a command means ([`heart::release`]), how rows are stored ([`store`]).
 
+pub mod apart;
 pub mod audit;
 mod classes;
 pub mod clock;

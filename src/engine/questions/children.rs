@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Kind, PATIENCE, ask};
-use crate::{Engine, EngineError, view::Children};
+use crate::{Engine, EngineError, apart::giving_way, view::Children};
 use heart::{
     children::Child as Record,
     plan::{Bounds, Entry},
@@ -132,7 +132,7 @@ fn take(
 ) -> Page<Child> {
     let look = Look { state, seen, now, since: seen.listening_since() };
     let mut items = Vec::new();
-    let mut rest = state.children.after(after).peekable();
+    let mut rest = giving_way(state.children.after(after)).peekable();
     while let Some((key, record)) = rest.next() {
         if filter.wants(seen, now, key, record) {
             items.extend(admit(record, child(&look, key, record)));
