@@ -15,7 +15,7 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    assignment::ReleaseMs,
+    clock::ReleaseMs,
     state::{Release, ReleaseState, State},
 };
 use crate::names::Names;

@@ -14,7 +14,7 @@ use heart::release::{
     command::Command,
     ending::{Cause, Ending},
     manager::Agents,
-    members, strata, summary,
+    members, summary,
 };
 use model::StageStatus;
 use wire::{
@@ -128,8 +128,8 @@ fn histogram(sent: HistogramForm) -> summary::Reported {
     }
 }
 
-fn stratum(sent: StratumForm) -> strata::Stratum {
-    strata::Stratum {
+fn stratum(sent: StratumForm) -> summary::Stratum {
+    summary::Stratum {
         split: sent.split,
         interval: sent.interval,
         assignment: sent.assignment,

@@ -1,6 +1,11 @@
 //! A look is taken in; and an analysis goes on after an end that decided nothing, because somebody says so.
 
-use super::{Change as RunChange, Command, Extended, Look, Run, Standing, combined, is_led, is_passed_early};
+use super::{
+    change::Change as RunChange,
+    command::Command,
+    run::{Extended, Look, Run, Standing},
+    verdict::{combined, is_passed_early},
+};
 use crate::release::{
     change::Change,
     command::{Decision, Refusal, Reply},
@@ -23,11 +28,7 @@ fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) ->
     if release.parent.is_some() {
         return Err(held(release, "the analysis, which is judged where the release was planned".to_owned()));
     }
-    let is_open = matches!(
-        release.state,
-        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } | ReleaseState::Paused { .. }
-    );
-    let block = is_open.then(|| block(release)).flatten();
+    let block = release.is_under_way().then(|| block(release)).flatten();
     let Some((block, standing)) = block else {
         return Err(wrong(
             release,
@@ -52,7 +53,8 @@ fn block(release: &Release) -> Option<(u8, Standing)> {
 
 /// Takes a look in, if it is the one that is waited for.
 fn looked(state: &State, look: &Look) -> Result<Decision, Refusal> {
-    let release = state.release(look.release).filter(|release| is_led(release)).ok_or(Refusal::NoLook)?;
+    let release =
+        state.release(look.release).filter(|release| release.state.is_going()).ok_or(Refusal::NoLook)?;
     let (_, analysis) = release.block(look.block).ok_or(Refusal::NoLook)?;
     let run = release.run(look.block).filter(|run| run.is_open()).ok_or(Refusal::NoLook)?;
     let is_next = run.number == look.number && run.looks == look.after;

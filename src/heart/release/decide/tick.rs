@@ -10,8 +10,9 @@ use super::{
 use crate::{
     children::{self, Child, Forgetting, GHOST_AFTER, REPLACED_FOR, recheck::Recheck},
     release::{
-        assignment::{Assignment, ReleaseMs, Step},
+        assignment::{Assignment, Step},
         change::Change,
+        clock::ReleaseMs,
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
         members,

@@ -92,7 +92,7 @@ fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refus
     if said && may_end_well(release) {
         changes.push(Change::Parent(parent::Change::Held { release: release.key, held: hold }));
     }
-    let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
+    let is_going = release.state.is_going();
     if hold && is_going {
         another_fact(release)?;
         let pause = Pause::by_parent(false);

@@ -42,7 +42,7 @@ fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
 /// came from the parent is promoted as far as the next gate that only that one opens.
 fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     let release = find(state, id)?;
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Err(wrong(release, "only a release that runs can be promoted"));
     }
     another_fact(release)?;

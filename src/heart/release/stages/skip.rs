@@ -18,7 +18,7 @@ use crate::release::{
     lifecycle, members,
     offer::Piece,
     stages,
-    state::{Release, ReleaseState, State},
+    state::{Release, State},
 };
 use language::Action;
 use model::{ChildKey, Now};
@@ -35,7 +35,7 @@ pub(in crate::release) fn decide(
     if release.parent.is_some() && !from_parent {
         return Err(held(release, "which stages are skipped".to_owned()));
     }
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Err(wrong(release, "a stage can be skipped while the release runs"));
     }
     let index = stage_of(release, stage)?;
