@@ -12,7 +12,7 @@ use super::{
     audit::Actor,
     clock::{Clock, ClockSource, Sent},
     gather::Gathering,
-    handle::{Answer, By, Effects, EngineError, Envelope, NamedArchive},
+    handle::{By, Effects, EngineError, Envelope, Heard, NamedArchive},
     load::Loading,
     stats::Stats,
     touched::Touched,
@@ -23,7 +23,7 @@ use heart::children;
 use heart::release::{
     advance,
     change::Change,
-    command::{Command, Refusal, Reply},
+    command::{Command, NoReply, Refusal, Reply},
     lifecycle, members, rollout,
     state::{Release, Snapshot, State},
 };
@@ -115,7 +115,7 @@ struct PendingCommand {
     command: Arc<Command>,
     by: By,
     archive: Option<NamedArchive>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<Result<Heard, EngineError>>,
 }
 
 /// What one round of the task has gathered.
@@ -123,7 +123,7 @@ struct PendingCommand {
 struct Round {
     touched: Touched,
     changed: bool,
-    asked: Vec<(PendingCommand, Answer)>,
+    asked: Vec<(PendingCommand, Result<Heard, EngineError>)>,
     /// Who wants to see the state once this is committed.
     looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     archives: Vec<NamedArchive>,
@@ -220,7 +220,7 @@ impl Task {
 
     fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
-        if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
+        if matches!(reply, Ok(Heard::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
@@ -228,7 +228,13 @@ impl Task {
         round.asked.push((asked, reply));
     }
 
-    fn decide(&mut self, command: &Command, by: &By, now: Now, round: &mut Round) -> Answer {
+    fn decide(
+        &mut self,
+        command: &Command,
+        by: &By,
+        now: Now,
+        round: &mut Round,
+    ) -> Result<Heard, EngineError> {
         if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
             && self.state.next_release >= MAX_RELEASES
         {
@@ -252,7 +258,11 @@ impl Task {
         if let Command::Recalled { release, .. } = command {
             round.touched.releases.insert(release.key);
         }
-        answer.map_err(EngineError::from)
+        match answer {
+            Ok(reply) => Ok(Heard::Reply(reply)),
+            Err(NoReply::Missing(key)) => Ok(Heard::Missing(key)),
+            Err(NoReply::Refused(refusal)) => Err(refusal.into()),
+        }
     }
 
     fn tick(&mut self, now: Now, round: &mut Round) {

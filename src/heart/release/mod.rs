@@ -58,7 +58,7 @@ pub mod turnout;
 pub mod waits;
 
 use change::Change;
-use command::{Command, Refusal, Reply, Seen};
+use command::{Command, NoReply, Reply, Seen};
 use state::State;
 
 use model::Now;
@@ -78,7 +78,7 @@ pub fn advance(
     seen: &dyn Seen,
     command: &Command,
     now: Now,
-) -> (Vec<Change>, Result<Reply, Refusal>) {
+) -> (Vec<Change>, Result<Reply, NoReply>) {
     if let Command::Recalled { release, .. } = command
         && state.release(release.key).is_none()
         // It may have left the history since it was read.

@@ -7,7 +7,7 @@ use ::analysis::{
     Tolerance,
 };
 use language::analysis::{
-    self as spec, Analysis, ChildMetric, Comparison, Metric, Reference, MetricSource, Rule, Unclear,
+    self as spec, Analysis, ChildMetric, Comparison, Metric, MetricSource, Reference, Rule, Unclear,
 };
 
 impl Release {

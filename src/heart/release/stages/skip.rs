@@ -13,7 +13,7 @@ use super::decide::stage_of;
 use crate::release::{
     assignment::{Fact, Step},
     change::Change,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Reply},
     decide::checks::{another_fact, find, held, wrong},
     lifecycle, members,
     offer::Piece,
@@ -30,7 +30,7 @@ pub(in crate::release) fn decide(
     stage: &str,
     from_parent: bool,
     now: Now,
-) -> Result<Decision, Refusal> {
+) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if release.parent.is_some() && !from_parent {
         return Err(held(release, "which stages are skipped".to_owned()));

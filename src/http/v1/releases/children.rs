@@ -113,8 +113,7 @@ impl Slice {
     fn into_page(self, mut results: Results, unreadable: &Unreadable) -> Page<ReleaseChild> {
         let items = giving_way(self.children.into_iter()).map(|Found { key, child }| {
             let own = results.remove(&key.0).unwrap_or_default();
-            let results =
-                own.iter().map(|row| child_form::result(&self.strategy, row, unreadable)).collect();
+            let results = own.iter().map(|row| child_form::result(&self.strategy, row, unreadable)).collect();
             ReleaseChild { results, ..child }
         });
         Page { items: items.collect(), next: self.next.map(|key| key.0.to_string()) }

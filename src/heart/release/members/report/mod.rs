@@ -1,8 +1,8 @@
 //! `POST /result`: what a child reports of its stages, and what follows for it.
 //!
-//! A summary is read ([`read`]): which stage of which offer it is about. Then it ends the stage that the child has in hand
-//! ([`ended`]), says how far it is, is about an undo ([`undo`]), about the agents of a manager ([`below`]), or comes too late
-//! ([`late`]). What it proves of the version that runs is in [`shows`].
+//! A summary is read (`read`): which stage of which offer it is about. Then it ends the stage that the child has in hand
+//! (`ended`), says how far it is, is about an undo (`undo`), about the agents of a manager (`below`), or comes too late
+//! (`late`). What it proves of the version that runs is in `shows`.
 
 mod below;
 mod ended;
@@ -40,7 +40,7 @@ pub(in crate::release) fn decide(
 ) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
-        Err(refusal) => return Decision::refused(refusal),
+        Err(why) => return why.into(),
     };
     let Some(mut walk) = Walk::start(state, call.release, call.key, now) else {
         let (child, offer) = (child.to_owned(), offer.to_owned());
@@ -59,11 +59,11 @@ pub(in crate::release) fn decide(
             // All or none of what counts; what came too late is kept whatever else the call says.
             walk.changes.truncate(kept_even_if_refused);
             walk.changes.append(&mut late.changes);
-            return Decision { changes: walk.changes, answer: Err(refusal) };
+            return Decision { changes: walk.changes, answer: Err(refusal.into()) };
         }
     }
     let answer =
-        if late.is_late { Err(Refusal::Late { offer: offer.to_owned() }) } else { Ok(Reply::Stored) };
+        if late.is_late { Err(Refusal::Late { offer: offer.to_owned() }.into()) } else { Ok(Reply::Stored) };
     walk.changes.append(&mut late.changes);
     Decision { changes: walk.changes, answer }
 }
