@@ -1,23 +1,14 @@
 //! Whose turn is when: waves of agents, and locations from near to far.
 
 use super::{
-    Fleet, Plan, Point, Turnout,
-    edges::{Edges as _, Where},
+    Fleet, Plan, Turnout, Wave,
+    edges::{Edges as _, Point, Where},
     shape::Shape,
 };
 use language::{Amount, Round};
 
 /// Mean radius of the Earth in metres, for distances.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
-
-/// A wave, cumulative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wave {
-    /// As the strategy has it.
-    pub amount: Amount,
-    /// Agents that have had their turn after it.
-    pub agents: u32,
-}
 
 impl Plan {
     /// The wave (from 0) in which a member has its turn, and with it its first agents; `at` is its index in `members`.
