@@ -52,11 +52,11 @@ pub fn plan_of(
     excluded.insert(Why::NoArea, unknown);
     plan.excluded = excluded.into_iter().filter(|(_, tally)| tally.children > 0).collect();
     match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
-        Some(Order::LocationSequential { start_at }) => order::by_location(&mut plan, fleet, *start_at),
+        Some(Order::LocationSequential { start_at }) => order::order_by_location(&mut plan, fleet, *start_at),
         Some(Order::Waves(amounts)) => {
             // The parent counts the waves: one that can't be filled here keeps its number.
             let keeps_empty = strategy.from_parent.as_ref().is_some_and(|said| said.waves.is_some());
-            order::in_waves(&mut plan, amounts, keeps_empty);
+            order::cut_into_waves(&mut plan, amounts, keeps_empty);
         }
         Some(Order::Parallel | Order::GlobalIncremental) | None => {}
     }
@@ -110,7 +110,7 @@ pub fn why_not(
     child: ChildKey,
 ) -> Option<Result<(Part, Place), Why>> {
     let candidate = fleet.candidate(child)?;
-    judged(strategy, fleet, cover, child, &candidate)
+    judge(strategy, fleet, cover, child, &candidate)
 }
 
 /// What a child would do in a release that has begun, or what would keep it out, where neither that it is cordoned nor that
@@ -122,10 +122,10 @@ pub fn fit(
     child: ChildKey,
 ) -> Option<Result<Part, Why>> {
     let candidate = Candidate { cordon: Cordon::Open, is_busy: false, ..fleet.candidate(child)? };
-    Some(judged(strategy, fleet, cover, child, &candidate)?.map(|(part, _)| part))
+    Some(judge(strategy, fleet, cover, child, &candidate)?.map(|(part, _)| part))
 }
 
-fn judged(
+fn judge(
     strategy: &Strategy,
     fleet: &impl Fleet,
     cover: Option<&Cover>,
