@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{Engine, stored};
+use super::stored;
 use heart::release::classes::{Begun, Classes};
 use language::Strategy;
 use model::{ChildKey, ReleaseKey};
@@ -17,14 +17,14 @@ use store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow};
 const MAX_REMEMBERED: usize = 16;
 
 type Of = (ReleaseKey, Begun);
-type Found = Arc<OnceCell<Arc<Classes>>>;
+type Cell = Arc<OnceCell<Arc<Classes>>>;
 
 /// What was read last.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<VecDeque<(Of, Found)>>);
+pub(super) struct Remembered(Mutex<VecDeque<(Of, Cell)>>);
 
 impl Remembered {
-    fn of(&self, of: Of) -> Found {
+    fn of(&self, of: Of) -> Cell {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = all.iter().find(|(known, _)| *known == of) {
             return Arc::clone(found);
@@ -32,18 +32,20 @@ impl Remembered {
         if all.len() >= MAX_REMEMBERED {
             all.pop_front();
         }
-        let found = Found::default();
+        let found = Cell::default();
         all.push_back((of, Arc::clone(&found)));
         found
     }
-}
 
-impl Engine {
-    /// The classes of the children of a release: by what they reported in the last release of the function that ended well
-    /// before it.
-    pub async fn classes(&self, release: ReleaseKey, begun: Begun) -> Result<Arc<Classes>, StoreError> {
-        let found = self.remembered.of((release, begun.clone()));
-        found.get_or_try_init(|| read(self.reader().as_ref(), release, begun)).await.cloned()
+    /// The classes of the children of a release, read where they are not remembered.
+    pub async fn classes(
+        &self,
+        reader: &dyn Reader,
+        release: ReleaseKey,
+        begun: Begun,
+    ) -> Result<Arc<Classes>, StoreError> {
+        let found = self.of((release, begun.clone()));
+        found.get_or_try_init(|| read(reader, release, begun)).await.cloned()
     }
 }
 

@@ -84,7 +84,7 @@ struct Serving {
 
 /// What [`Clock::served_ms`] and [`Clock::is_serving`] say of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct ClockReading {
     pub served_ms: u64,
     pub is_serving: bool,
 }
@@ -124,9 +124,9 @@ impl Clock {
 
     /// Both at once: the clock is read once.
     #[inline]
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> ClockReading {
         let (now, until) = self.raw();
-        Look { served_ms: now.min(until), is_serving: now < until }
+        ClockReading { served_ms: now.min(until), is_serving: now < until }
     }
 
     /// For how long the lease is fresh yet.

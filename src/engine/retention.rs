@@ -11,13 +11,15 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Actor,
     effect::OWED,
-    handle::{By, Engine, EngineError},
+    handle::Engine,
+    mailbox::{By, EngineError},
     stored,
 };
 use heart::release::{command::Command, lifecycle};
@@ -37,12 +39,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const NONE: u32 = u32::MAX;
 
 /// Looks until `stop`, or until the engine is gone.
-pub async fn run(engine: Engine, retention: Duration, stop: CancellationToken) {
+pub fn run(engine: Engine, retention: Duration, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(remove_the_old(engine, retention, stop))
+}
+
+async fn remove_the_old(engine: Engine, retention: Duration, stop: CancellationToken) {
     let mut after = None;
     loop {
         match look(&engine, retention, after).await {
             Ok(reached) => after = reached,
-            Err(Trouble::Engine(EngineError::Stopped)) => return,
+            Err(RetentionError::Engine(EngineError::Stopped)) => return,
             Err(trouble) => tracing::warn!(%trouble, "old releases could not be removed; it is tried again"),
         }
         tokio::select! {
@@ -53,7 +59,7 @@ pub async fn run(engine: Engine, retention: Duration, stop: CancellationToken) {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum RetentionError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -61,7 +67,11 @@ enum Trouble {
 }
 
 /// Goes through the releases after the one with the number `after`; answers how far it has come, `None` at the end.
-async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Result<Option<u32>, Trouble> {
+async fn look(
+    engine: &Engine,
+    retention: Duration,
+    after: Option<u32>,
+) -> Result<Option<u32>, RetentionError> {
     let reader = engine.reader();
     if reader.awaits(OWED).await? {
         return Ok(after);

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{agenda::Due, threshold, unread};
+use super::{agenda::Due, threshold, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{Assignment, Sample, Stratum, Verdict};
 use heart::release::{
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What one child reported of one stage.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct StageReport {
     child: ChildKey,
     slot: Slot,
     summary: Summary,
@@ -60,12 +60,12 @@ pub(super) async fn rows(
     last: ChildKey,
 ) -> Result<Vec<StageResultRow>, String> {
     let rows = engine.reader().stage_results(release.0, first.0, last.0).await;
-    rows.map_err(|error| unread_reports(engine, release, &error))
+    rows.map_err(|error| explain_unread_reports(engine, release, &error))
 }
 
 /// What is said where a report can't be had.
-pub(super) fn unread_reports(engine: &Engine, release: ReleaseKey, error: &StoreError) -> String {
-    unread(engine, &release.0.to_string(), "what children reported", error)
+pub(super) fn explain_unread_reports(engine: &Engine, release: ReleaseKey, error: &StoreError) -> String {
+    explain_unread(engine, &release.0.to_string(), "what children reported", error)
 }
 
 /// The latest report of each child, of one stage or of all; or only those that became final in a time, in milliseconds since
@@ -74,7 +74,7 @@ pub(super) async fn read(
     engine: &Engine,
     due: &Due,
     final_in: Option<Range<i64>>,
-) -> Result<Vec<Report>, String> {
+) -> Result<Vec<StageReport>, String> {
     let (mut reports, mut after) = (Vec::new(), None);
     loop {
         let (members, more) = members(engine, due, after).await?;
@@ -90,7 +90,7 @@ async fn of_release(
     engine: &Engine,
     release: ReleaseKey,
     members: &[ChildKey],
-) -> Result<Vec<Report>, String> {
+) -> Result<Vec<StageReport>, String> {
     let mut reports = Vec::new();
     for some in members.chunks(SLICE) {
         reports.extend(of_some(engine, release, some, None, None).await?);
@@ -104,10 +104,10 @@ async fn of_some(
     members: &[ChildKey],
     slot: Option<Slot>,
     final_in: Option<&Range<i64>>,
-) -> Result<Vec<Report>, String> {
+) -> Result<Vec<StageReport>, String> {
     let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
     let rows = rows(engine, release, *first, *last).await?;
-    latest(&rows, members, slot, final_in).map_err(|error| unread_reports(engine, release, &error))
+    latest(&rows, members, slot, final_in).map_err(|error| explain_unread_reports(engine, release, &error))
 }
 
 /// The latest report of each child.
@@ -116,7 +116,7 @@ fn latest(
     members: &[ChildKey],
     slot: Option<Slot>,
     final_in: Option<&Range<i64>>,
-) -> Result<Vec<Report>, StoreError> {
+) -> Result<Vec<StageReport>, StoreError> {
     let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
     for row in rows {
         let (child, of) = (ChildKey(row.child_key), stored::slot(row)?);
@@ -132,7 +132,7 @@ fn latest(
             latest.insert((child, of), summary);
         }
     }
-    let report = |((child, slot), summary)| Report { child, slot, summary };
+    let report = |((child, slot), summary)| StageReport { child, slot, summary };
     Ok(latest.into_iter().map(report).collect())
 }
 
@@ -141,11 +141,11 @@ fn latest(
 pub(super) async fn strata_since(
     engine: &Engine,
     earlier: &str,
-    reports: &[Report],
+    reports: &[StageReport],
     of: ChildMetric,
     strategy: &Strategy,
 ) -> Result<Option<Vec<Stratum>>, String> {
-    let unread = |error: StoreError| unread(engine, earlier, "the earlier release", &error);
+    let unread = |error: StoreError| explain_unread(engine, earlier, "the earlier release", &error);
     let Some(row) = engine.reader().release(earlier).await.map_err(unread)? else { return Ok(None) };
     let key = row.release_key;
     let before = stored::strategy(key, &row.strategy).map_err(unread)?;
@@ -153,7 +153,7 @@ pub(super) async fn strata_since(
     members.sort_unstable();
     members.dedup();
     let earlier = of_release(engine, ReleaseKey(key), &members).await?;
-    let earlier: BTreeMap<(ChildKey, &str), &Report> = earlier
+    let earlier: BTreeMap<(ChildKey, &str), &StageReport> = earlier
         .iter()
         .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))
         .collect();
@@ -196,7 +196,12 @@ fn then_and_now(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> 
 }
 
 /// One measurement of the new version over all children.
-pub(super) fn measure(reports: &[Report], of: ChildMetric, metric: &Metric, mut found: Metered) -> Metered {
+pub(super) fn measure(
+    reports: &[StageReport],
+    of: ChildMetric,
+    metric: &Metric,
+    mut found: Metered,
+) -> Metered {
     let Rule::Threshold { min, max, quantile } = metric.rule else { return found };
     let called = |summary: &&Summary| summary.f2_times_summary.median >= 0.0 || summary.f2_err_rate > 0.0;
     let summaries: Vec<Summary> =
@@ -228,7 +233,7 @@ fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Optio
     }
 }
 
-impl Report {
+impl StageReport {
     pub fn summary(&self) -> &Summary {
         &self.summary
     }

@@ -12,7 +12,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{agenda::Due, children, off::Off, unread};
+use super::{agenda::Due, children, off::Off, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{
     Assignment, Sample, Stratum,
@@ -75,7 +75,7 @@ async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String
         };
         let begun = Begun { function: function.name.clone(), at_ms: due.started_ms };
         let found = engine.classes(due.release, begun).await;
-        all.push(found.map_err(|error| unread(engine, &due.id, "what children did before", &error))?);
+        all.push(found.map_err(|error| explain_unread(engine, &due.id, "what children did before", &error))?);
     }
     Ok(all)
 }
@@ -97,7 +97,7 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
                 tracing::error!(%error, release = due.id, "the reports of children could not be added up");
                 "the reports of children could not be added up; see the manager's log".to_owned()
             })?;
-            merged = added.map_err(|error| children::unread_reports(engine, due.release, &error))?;
+            merged = added.map_err(|error| children::explain_unread_reports(engine, due.release, &error))?;
         }
         match more {
             Some(_) => after = more,

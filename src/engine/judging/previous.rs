@@ -11,7 +11,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use futures_util::future::try_join_all;
 
-use super::{agenda::Due, ask::ask, unread};
+use super::{agenda::Due, ask::ask, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{RunVariation, Sample};
 use heart::release::{analysis::Previous, precedent::Time};
@@ -35,7 +35,7 @@ const LEAST_WEEKS_VALUES: usize = 5;
 pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, String>, String> {
     let function = due.function();
     let row = engine.reader().precedent(function, due.started_ms, due.release.0).await;
-    let unread = |error: StoreError| unread(engine, &due.id, "the times of earlier releases", &error);
+    let unread = |error: StoreError| explain_unread(engine, &due.id, "the times of earlier releases", &error);
     let row = row.map_err(unread)?;
     let Some(row) = row else {
         return Ok(Err(format!(
@@ -77,8 +77,9 @@ pub(super) async fn kept(
     interval: Duration,
     intervals: RangeInclusive<u64>,
 ) -> Result<Vec<f64>, String> {
-    let unread =
-        |error: StoreError| unread(engine, &previous.release, "what the earlier release measured", &error);
+    let unread = |error: StoreError| {
+        explain_unread(engine, &previous.release, "what the earlier release measured", &error)
+    };
     let row = engine.reader().release(&previous.release).await.map_err(unread)?;
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = row.release_key;

@@ -332,7 +332,11 @@ impl Driver {
         let (caller, below) = (Arc::clone(&self.caller), Arc::clone(&self.below));
         let owed = match &call {
             Call::Result { row, .. } => self.results.get(row).cloned(),
-            _ => None,
+            Call::Poll(_)
+            | Call::Take { .. }
+            | Call::Ready { .. }
+            | Call::Interim { .. }
+            | Call::EndStage { .. } => None,
         };
         let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, owed).await) });
         self.calls.insert(id, task);

@@ -11,12 +11,14 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
-    Refused,
     body::ChildBody,
-    check_token, expect_json, json, survey,
-    wait::{Wait, Waiting},
+    caller::{CallerAddress, check_token, expect_json},
+    refused::Refused,
+    reply::json,
+    survey,
+    wait::{Wait, WaitingCall},
 };
-use crate::{Context, address::Caller, context::PATIENCE};
+use crate::{Context, context::PATIENCE};
 use engine::{
     By, EngineError,
     open_questions::{Handed, Next},
@@ -65,7 +67,7 @@ const AGENT_FEATURES: [&str; 3] = [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROU
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Wait(wait): Wait,
-    Caller(address): Caller,
+    CallerAddress(address): CallerAddress,
     headers: HeaderMap,
     body: Result<ChildBody<MAX_POLL_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
@@ -86,7 +88,7 @@ pub(super) async fn handle(
         }
         check_token(&ctx, &headers, request.id())?;
     }
-    let manager = Manager::of(&request);
+    let manager = PollingManager::of(&request);
     let names_features = request.capabilities.as_ref().is_some_and(|has| !has.features.is_empty());
     if let Some(manager) = &manager {
         refuse_cycle(&ctx, manager)?;
@@ -142,7 +144,7 @@ async fn ask_and_check(
 
 /// A manager that calls as a child.
 #[derive(Debug)]
-struct Manager {
+struct PollingManager {
     id: String,
     /// Offers that it holds, in order.
     held: Vec<String>,
@@ -150,7 +152,7 @@ struct Manager {
     answers: bool,
 }
 
-impl Manager {
+impl PollingManager {
     /// Agents, and managers that say nothing of who they are, are `None`.
     fn of(request: &PollRequest<'_>) -> Option<Self> {
         let id = request.rm_ids.first()?.clone();
@@ -162,7 +164,7 @@ impl Manager {
 }
 
 /// A manager that is above this one can't be below it too: offers would go round for ever.
-fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
+fn refuse_cycle(ctx: &Context, manager: &PollingManager) -> Result<(), Refused> {
     let (own, lineage) = (ctx.view().lineage.own(), &ctx.view().lineage);
     if manager.id != own && !lineage.above().contains(&manager.id) {
         return Ok(());
@@ -194,7 +196,7 @@ fn for_agent(mut plain: Vec<u8>) -> Vec<u8> {
 }
 
 /// The plain answer, with what only managers understand.
-async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let answer = PollAnswer::parse(plain).map_err(|error| unwritten(&error))?;
     let (own, above) = (ctx.view().lineage.own(), ctx.view().lineage.above());
     let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
@@ -289,10 +291,10 @@ async fn ask(
 async fn until_offer(
     ctx: &Context,
     id: &str,
-    manager: Option<&Manager>,
+    manager: Option<&PollingManager>,
     wait: Duration,
 ) -> Result<Option<String>, Refused> {
-    let Some(mut waiting) = Waiting::begin(ctx, id, wait) else { return Ok(None) };
+    let Some(mut waiting) = WaitingCall::begin(ctx, id, wait) else { return Ok(None) };
     loop {
         if manager.is_some_and(|manager| manager.held != held(ctx, id)) {
             return Ok(None);

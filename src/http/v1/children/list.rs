@@ -12,7 +12,7 @@ use crate::{
     problem::Problem,
     v1::page::{self, path_below, unheard},
 };
-use engine::questions::children::{self, Filter, Wanted};
+use engine::questions::children::{self, ChildrenWanted, Filter};
 use heart::children::Child as Record;
 use model::ChildKey;
 use wire::api::{Child, Page};
@@ -93,7 +93,7 @@ pub(super) async fn handle(
             let detail = "`outside` is about this manager's own area; with `below` it says nothing";
             return Err(Problem::bad_request(detail));
         }
-        let wanted = Wanted { path, filter, after, limit };
+        let wanted = ChildrenWanted { path, filter, after, limit };
         let page = children::below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
         return page::answer(move || page).await;
     }

@@ -27,7 +27,7 @@ const MAX_NAMED: usize = 10;
 
 /// Which children are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Children {
+pub enum WhichChildren {
     None,
     Participants,
     All,
@@ -35,8 +35,8 @@ pub enum Children {
 
 /// What is asked beside the plan.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
-    pub children: Children,
+pub struct AskedListing {
+    pub children: WhichChildren,
     pub areas: bool,
     pub after: Option<ChildKey>,
     pub limit: usize,
@@ -78,7 +78,7 @@ pub fn plan(
     state: &Snapshot,
     seen: &dyn Seen,
     strategy: &Strategy,
-    asked: &Asked,
+    asked: &AskedListing,
     told: &(Turnouts, Vec<ChildKey>),
     now: Now,
 ) -> Planned {
@@ -91,8 +91,8 @@ pub fn plan(
         plan.partly.iter().filter_map(member).collect()
     });
     let (children, next) = match asked.children {
-        Children::None => (Vec::new(), None),
-        _ => Listing::new(state, strategy, &plan).page(asked),
+        WhichChildren::None => (Vec::new(), None),
+        WhichChildren::Participants | WhichChildren::All => Listing::new(state, strategy, &plan).page(asked),
     };
     let by_wave = plan.by_wave();
     let waves = plan.waves.iter().zip(by_wave).enumerate();
@@ -233,14 +233,14 @@ impl<'a> Listing<'a> {
         Self { state, strategy, plan, cover }
     }
 
-    fn page(&self, asked: &Asked) -> (Vec<PlannedChild>, Option<String>) {
+    fn page(&self, asked: &AskedListing) -> (Vec<PlannedChild>, Option<String>) {
         let keys: Vec<ChildKey> = match asked.children {
-            Children::None => Vec::new(),
-            Children::Participants => {
+            WhichChildren::None => Vec::new(),
+            WhichChildren::Participants => {
                 let from = self.plan.members.partition_point(|key| Some(*key) <= asked.after);
                 self.plan.members[from..].iter().copied().take(asked.limit + 1).collect()
             }
-            Children::All => {
+            WhichChildren::All => {
                 // An id whose place another has taken is nobody.
                 let rest = self.state.children.after(asked.after);
                 let rest = rest.filter(|(_, child)| child.replaced.is_none());

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{
-    form::{self, Asked, Children},
+    form::{self, AskedListing, WhichChildren},
     history::{self, History},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         },
     },
 };
-use engine::{EngineError, questions, questions::eligible::Wanted};
+use engine::{EngineError, questions, questions::eligible::EligibleWanted};
 use heart::{
     plan::Needs,
     release::{state, turnout::Turnouts},
@@ -68,11 +68,11 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Json<Plan>, Problem> {
-    let asked = Asked {
+    let asked = AskedListing {
         children: match parameters.children.as_deref() {
-            None | Some("none") => Children::None,
-            Some("participants") => Children::Participants,
-            Some("all") => Children::All,
+            None | Some("none") => WhichChildren::None,
+            Some("participants") => WhichChildren::Participants,
+            Some("all") => WhichChildren::All,
             Some(_) => return Err(Problem::bad_request("`children` is one of none, participants, all")),
         },
         areas: parameters.areas,
@@ -124,7 +124,8 @@ async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, 
     let planned = Arc::clone(strategy);
     let (able, unable) =
         ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
-    let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
+    let wanted =
+        EligibleWanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
     let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
     unheard.extend(unable);
     Ok((told, unheard))
