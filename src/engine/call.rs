@@ -6,14 +6,11 @@ use bytes::Bytes;
 
 use super::{
     handle::Engine,
-    mailbox::{Answer, By, EngineError, NamedArchive},
+    mailbox::{Answer, By, EngineError, Heard, NamedArchive},
     recall::{self, Recalled},
     stats::Stats,
 };
-use heart::release::{
-    command::{Command, Refusal},
-    lifecycle,
-};
+use heart::release::{command::Command, lifecycle};
 use model::ReleaseKey;
 
 impl Engine {
@@ -50,10 +47,9 @@ impl Engine {
     ) -> Answer {
         let command = Arc::new(command);
         match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
-            Err(EngineError::Refused(Refusal::NotInMemory(key))) => {
-                self.recall(key, command, by, patience).await
-            }
-            answer => answer,
+            Ok(Heard::Missing(key)) => self.recall(key, command, by, patience).await,
+            Ok(Heard::Reply(reply)) => Ok(reply),
+            Err(error) => Err(error),
         }
     }
 
@@ -67,14 +63,18 @@ impl Engine {
                 let id = part.id.clone();
                 let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
                 match self.send(recalled, by.clone(), None, patience).await {
-                    Err(EngineError::Refused(Refusal::NotInMemory(_))) => {
-                        Box::new(recall::whole(self, id.as_str()).await?)
-                    }
-                    answer => return answer,
+                    Ok(Heard::Missing(_)) => Box::new(recall::whole(self, id.as_str()).await?),
+                    Ok(Heard::Reply(reply)) => return Ok(reply),
+                    Err(error) => return Err(error),
                 }
             }
         };
         Stats::count(&self.view().stats.recalls);
-        self.send(Arc::new(Command::Recalled { release: whole, then: then() }), by, None, patience).await
+        let recalled = Arc::new(Command::Recalled { release: whole, then: then() });
+        match self.send(recalled, by, None, patience).await? {
+            Heard::Reply(reply) => Ok(reply),
+            // Its id has become that of another release meanwhile, and that has left memory, too.
+            Heard::Missing(_) => Err(EngineError::Busy),
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     classes::Remembered,
     clock::Clock,
     effect::Entry,
-    mailbox::{Answer, By, EngineError, Envelope, NamedArchive},
+    mailbox::{By, EngineError, Envelope, Heard, NamedArchive},
     unreadable::Unreadable,
     view::View,
 };
@@ -71,7 +71,7 @@ impl Engine {
         by: By,
         archive: Option<NamedArchive>,
         patience: Duration,
-    ) -> Answer {
+    ) -> Result<Heard, EngineError> {
         let (answer, answered) = oneshot::channel();
         let envelope = Envelope::Command { command, by, archive, answer };
         let call = async {

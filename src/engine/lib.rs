@@ -50,7 +50,7 @@ pub mod waiters;
 
 pub use handle::Engine;
 pub use mailbox::{By, EngineError};
-pub use past::PastPart;
+pub use past::ReleasePage;
 pub use start::{Started, start};
 pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

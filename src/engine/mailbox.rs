@@ -10,6 +10,7 @@ use heart::release::{
     command::{Command, Refusal, Reply},
     state::Snapshot,
 };
+use model::ReleaseKey;
 
 /// Commands that wait for the engine; more are refused until it has caught up.
 pub(super) const MAILBOX: usize = 16_384;
@@ -48,6 +49,14 @@ pub enum EngineError {
 
 pub(super) type Answer = Result<Reply, EngineError>;
 
+/// What the engine's task makes of a command.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Reply(Reply),
+    /// It is about a release that has left memory, and nothing is said before that is recalled.
+    Missing(ReleaseKey),
+}
+
 /// An archive and the digest that names it.
 pub(super) type NamedArchive = ([u8; 32], Bytes);
 
@@ -64,7 +73,7 @@ pub(super) enum Envelope {
         command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
-        answer: oneshot::Sender<Answer>,
+        answer: oneshot::Sender<Result<Heard, EngineError>>,
     },
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),

@@ -48,7 +48,7 @@ async fn remove_the_old(engine: Engine, retention: Duration, stop: CancellationT
     loop {
         match look(&engine, retention, after).await {
             Ok(reached) => after = reached,
-            Err(RetentionError::Engine(EngineError::Stopped)) => return,
+            Err(RemovalTrouble::Engine(EngineError::Stopped)) => return,
             Err(trouble) => tracing::warn!(%trouble, "old releases could not be removed; it is tried again"),
         }
         tokio::select! {
@@ -59,7 +59,7 @@ async fn remove_the_old(engine: Engine, retention: Duration, stop: CancellationT
 }
 
 #[derive(Debug, thiserror::Error)]
-enum RetentionError {
+enum RemovalTrouble {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -71,7 +71,7 @@ async fn look(
     engine: &Engine,
     retention: Duration,
     after: Option<u32>,
-) -> Result<Option<u32>, RetentionError> {
+) -> Result<Option<u32>, RemovalTrouble> {
     let reader = engine.reader();
     if reader.awaits(OWED).await? {
         return Ok(after);

@@ -6,7 +6,7 @@ use super::{
     metric_look::MetricLook,
     previous,
 };
-use analysis::{Design, Judgement, RunVariation, Verdict, effects::Children};
+use analysis::{Design, Judgement, RunVariation, Verdict, effects::ChildEffects};
 use heart::release::analysis::{Metered, while_running};
 use language::analysis::ChildMetric;
 
@@ -69,7 +69,7 @@ fn drop_unused_names(mut found: Metered) -> Metered {
 fn tell_children(
     judgement: Option<Judgement>,
     design: Design,
-    children: Children,
+    children: ChildEffects,
 ) -> Result<Judgement, String> {
     let judgement = judgement.map_or_else(|| Judgement::new(design), Ok);
     let mut judgement = judgement.map_err(|fault| fault.to_string())?;

@@ -11,7 +11,7 @@ use super::{
 };
 use analysis::{Assignment, Design, RunVariation, Sample, Stratum, Verdict, previous::LEAST_WINDOWS};
 use heart::release::analysis::{Metered, Previous};
-use language::analysis::{Asked, Rule};
+use language::analysis::{ProviderQuery, Rule};
 use ports::provider::Samples;
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
@@ -20,7 +20,7 @@ pub const MAX_VALUES: usize = 50_000;
 /// A look at a metric with an expected range.
 pub(super) async fn measure(
     look: &MetricLook<'_>,
-    asked: &Asked,
+    asked: &ProviderQuery,
     mut found: Metered,
 ) -> Result<Metered, String> {
     let MetricLook { registry, due, metric, .. } = *look;
@@ -36,7 +36,7 @@ pub(super) async fn measure(
 /// A look at two variants, or at one at two times.
 pub(super) async fn compare(
     look: &MetricLook<'_>,
-    asked: &Asked,
+    asked: &ProviderQuery,
     design: Design,
     found: Metered,
 ) -> Result<Metered, String> {
@@ -48,7 +48,7 @@ pub(super) async fn compare(
 
 async fn compare_samples(
     look: &MetricLook<'_>,
-    asked: &Asked,
+    asked: &ProviderQuery,
     design: Design,
     mut found: Metered,
 ) -> Result<Metered, String> {
@@ -100,7 +100,7 @@ async fn compare_samples(
 /// stays. `Ok(Err(_))` says why there is nothing to compare with.
 async fn complete_design(
     look: &MetricLook<'_>,
-    asked: &Asked,
+    asked: &ProviderQuery,
     mut design: Design,
     before: &Metered,
 ) -> Result<Result<(Design, Option<Previous>), String>, String> {
@@ -126,7 +126,7 @@ async fn complete_design(
 /// one may find that the provider has forgotten it.
 async fn keep_for_the_next(
     look: &MetricLook<'_>,
-    asked: &Asked,
+    asked: &ProviderQuery,
     nothing: String,
     mut found: Metered,
 ) -> Result<Metered, String> {

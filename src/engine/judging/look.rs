@@ -9,7 +9,7 @@ use super::{
 use crate::Engine;
 use analysis::Verdict;
 use heart::release::analysis::{Look, Metered, is_passed_early};
-use language::analysis::{Analysis, Metric, Rule, Source};
+use language::analysis::{Analysis, Metric, MetricSource, Rule};
 use ports::provider::Registry;
 
 /// Makes a look. Whatever goes wrong is part of what it found.
@@ -49,7 +49,7 @@ async fn close_early(
     let is_left = |(metric, found): &(&Metric, &Metered)| {
         !metric.dry_run && found.verdict.is_none() && !found.passes_early()
     };
-    let is_of_children = |metric: &Metric| matches!(metric.source, Source::Children(_));
+    let is_of_children = |metric: &Metric| matches!(metric.source, MetricSource::Children(_));
     let left = || analysis.metrics.iter().zip(&found).filter(is_left);
     let is_early = analysis.early_pass && due.has_gathered && !due.is_last;
     let can_be = left().all(|(metric, _)| is_of_children(metric) && !metric.is_beside());
@@ -82,24 +82,24 @@ async fn look_at(look: MetricLook<'_>, at: usize) -> Metered {
     let design = due.designs.get(at).cloned().flatten();
     let found = match (&metric.source, design) {
         (_, Some(Err(fault))) => Ok(ended(before.clone(), Verdict::Error, fault)),
-        (Source::Query(asked), Some(Ok(design))) => {
+        (MetricSource::Query(asked), Some(Ok(design))) => {
             compare::compare(&look, asked, design, before.clone()).await
         }
-        (Source::Query(asked), None) => compare::measure(&look, asked, before.clone()).await,
-        (Source::Children(of), Some(Ok(design))) if metric.is_judged_on_the_way() => {
+        (MetricSource::Query(asked), None) => compare::measure(&look, asked, before.clone()).await,
+        (MetricSource::Children(of), Some(Ok(design))) if metric.is_judged_on_the_way() => {
             beside::compare_versions(&look, *of, design, before.clone()).await
         }
-        (Source::Children(of), None)
+        (MetricSource::Children(of), None)
             if !due.is_last && analysis.duration.is_some() && metric.is_judged_on_the_way() =>
         {
             let merged = reports.merged(engine, due).await;
             merged.map(|merged| ranges::so_far(merged, *of, metric, &due.strategy, before.clone()))
         }
-        (Source::Children(_), _) if !due.is_gathered => Ok(before.clone()),
-        (Source::Children(of), _) if analysis.duration.is_none() => {
+        (MetricSource::Children(_), _) if !due.is_gathered => Ok(before.clone()),
+        (MetricSource::Children(of), _) if analysis.duration.is_none() => {
             background::look(engine, due, reports, *of, metric, before.clone()).await
         }
-        (Source::Children(of), design) => match (children::read(engine, due, None).await, design) {
+        (MetricSource::Children(of), design) => match (children::read(engine, due, None).await, design) {
             (Err(why), _) => Err(why),
             (Ok(reports), Some(Ok(design))) => {
                 beside::compare_with_previous(&look, *of, &reports, design, before.clone()).await

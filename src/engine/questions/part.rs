@@ -78,18 +78,18 @@ impl QuestionKind for PartOf {
         // Before the look: what is known by now is in it, unless it has left memory.
         let view = asked.engine.view();
         let ids = offered::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
-        match asked.look(move |state| FoundPart::at(state, ids, now)).await? {
-            FoundPart::Open { part, id, managers } => {
+        match asked.look(move |state| PartFound::at(state, ids, now)).await? {
+            PartFound::Open { part, id, managers } => {
                 let body = |child: &(ChildKey, String)| (child.0, PartWanted { release: id.clone() });
                 let answers = asked.below::<Self>(managers.iter().map(body).collect()).await;
                 Ok(with_below(*part, &managers, answers))
             }
-            FoundPart::Over { ids } => over(&asked.engine, ids).await,
+            PartFound::Over { ids } => over(&asked.engine, ids).await,
         }
     }
 }
 
-enum FoundPart {
+enum PartFound {
     Open {
         part: Box<PartStanding>,
         /// As it is called here.
@@ -100,7 +100,7 @@ enum FoundPart {
     Over { ids: Vec<String> },
 }
 
-impl FoundPart {
+impl PartFound {
     /// `ids`: those by which the release is known here.
     fn at(state: &Snapshot, ids: Vec<String>, now: model::Now) -> Self {
         // The latest attempt is what the parent has in mind.

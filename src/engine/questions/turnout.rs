@@ -35,7 +35,7 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A manager that is asked, its area, and the agents that it said it has.
-type Candidate = (ChildKey, Option<Arc<str>>, u32);
+type AskedManager = (ChildKey, Option<Arc<str>>, u32);
 
 /// Asks for every release that waits, until `stop` or until the engine is gone.
 pub fn run(engine: Engine, stop: CancellationToken) -> BoxFuture<'static, ()> {
@@ -102,7 +102,7 @@ fn wanted(release: &Release) -> EligibleWanted {
     EligibleWanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
 }
 
-fn candidates(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<Candidate> {
+fn candidates(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
     let one = |key: ChildKey| {
         let child = state.children.get(key)?;
         Some((key, child.area.clone(), child.counted_agents()))
@@ -134,7 +134,7 @@ pub async fn of_managers(
 async fn ask_able(
     engine: &Engine,
     wanted: &EligibleWanted,
-    managers: Vec<Candidate>,
+    managers: Vec<AskedManager>,
     time: Duration,
 ) -> (Turnouts, Vec<ChildKey>) {
     let said = eligible::of_managers(engine, wanted, managers, time).await;

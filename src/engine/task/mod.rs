@@ -17,14 +17,14 @@ use self::{
     chores::Chores,
     ledger::Ledger,
     publish::{publish, publish_all},
-    round::{Pending, Round},
+    round::{PendingCommand, Round},
 };
 use super::{
     audit::Actor,
-    clock::{Clock, Source},
+    clock::{Clock, ClockSource},
     gather::Gathering,
     load::Loading,
-    mailbox::{Answer, By, EngineError, Envelope},
+    mailbox::{By, EngineError, Envelope, Heard},
     outbox::Effects,
     stats::Stats,
     view::{MAX_RELEASES, View},
@@ -34,7 +34,7 @@ use heart::release::{
     advance,
     assignment::Step,
     change::Change,
-    command::{Command, Refusal, Reply},
+    command::{Command, NoReply, Refusal, Reply},
     lifecycle, members, rollout,
     state::{Snapshot, State},
 };
@@ -59,7 +59,7 @@ pub struct Settings {
     pub history_retention: Option<Duration>,
     /// Who wants to know of the end of a release; nobody: no effect is stored.
     pub webhooks: Vec<String>,
-    pub clock: Source,
+    pub clock: ClockSource,
 }
 
 impl Default for Settings {
@@ -68,7 +68,7 @@ impl Default for Settings {
             audit_retention: Duration::from_hours(90 * 24),
             history_retention: None,
             webhooks: Vec::new(),
-            clock: Source::Machine,
+            clock: ClockSource::Machine,
         }
     }
 }
@@ -129,7 +129,7 @@ impl Task {
             // Whoever asked has gone, and was told nothing: a stop waits for nobody.
             Envelope::Command { answer, .. } if self.view.is_draining() && answer.is_closed() => {}
             Envelope::Command { command, by, archive, answer } => {
-                self.ask(Pending { command, by, archive, answer }, now, round);
+                self.ask(PendingCommand { command, by, archive, answer }, now, round);
             }
             Envelope::Look(answer) => round.looks.push(answer),
             Envelope::EffectsDone(ids) => {
@@ -145,9 +145,9 @@ impl Task {
         }
     }
 
-    fn ask(&mut self, asked: Pending, now: Now, round: &mut Round) {
+    fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
-        if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
+        if matches!(reply, Ok(Heard::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
@@ -155,7 +155,13 @@ impl Task {
         round.asked.push((asked, reply));
     }
 
-    fn decide(&mut self, command: &Command, by: &By, now: Now, round: &mut Round) -> Answer {
+    fn decide(
+        &mut self,
+        command: &Command,
+        by: &By,
+        now: Now,
+        round: &mut Round,
+    ) -> Result<Heard, EngineError> {
         if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
             && self.state.next_release >= MAX_RELEASES
         {
@@ -179,7 +185,11 @@ impl Task {
         if let Command::Recalled { release, .. } = command {
             round.touched.releases.insert(release.key);
         }
-        answer.map_err(EngineError::from)
+        match answer {
+            Ok(reply) => Ok(Heard::Reply(reply)),
+            Err(NoReply::Missing(key)) => Ok(Heard::Missing(key)),
+            Err(NoReply::Refused(refusal)) => Err(refusal.into()),
+        }
     }
 
     fn tick(&mut self, now: Now, round: &mut Round) {

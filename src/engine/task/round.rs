@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::{
-    mailbox::{Answer, By, NamedArchive},
+    mailbox::{By, EngineError, Heard, NamedArchive},
     touched::Touched,
 };
 use heart::release::{command::Command, state::Snapshot};
 
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
-pub struct Pending {
+pub struct PendingCommand {
     pub command: Arc<Command>,
     pub by: By,
     pub archive: Option<NamedArchive>,
-    pub answer: oneshot::Sender<Answer>,
+    pub answer: oneshot::Sender<Result<Heard, EngineError>>,
 }
 
 /// What one round of the task has gathered.
@@ -23,7 +23,7 @@ pub struct Pending {
 pub struct Round {
     pub touched: Touched,
     pub changed: bool,
-    pub asked: Vec<(Pending, Answer)>,
+    pub asked: Vec<(PendingCommand, Result<Heard, EngineError>)>,
     /// Who wants to see the state once this is committed.
     pub looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     pub archives: Vec<NamedArchive>,

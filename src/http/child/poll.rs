@@ -38,7 +38,7 @@ use model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATU
 use wire::{
     PollRequest,
     child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
-    question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, Question},
+    question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, QuestionForm},
 };
 
 /// Another address of a child is noted at most once in this time.
@@ -219,9 +219,9 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
 }
 
 /// What a manager is asked with this answer.
-fn questions(ctx: &Context, key: ChildKey) -> Vec<Question> {
+fn questions(ctx: &Context, key: ChildKey) -> Vec<QuestionForm> {
     let handed = ctx.view().questions.hand_out(key, MAX_QUESTIONS, MAX_QUESTION_BYTES);
-    let question = |handed: Handed| Question {
+    let question = |handed: Handed| QuestionForm {
         id: handed.id,
         kind: handed.kind.to_owned(),
         within_ms: handed.within_ms,

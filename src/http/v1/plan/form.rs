@@ -27,7 +27,7 @@ const MAX_NAMED: usize = 10;
 
 /// Which children are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhichChildren {
+pub enum ShownChildren {
     None,
     Participants,
     All,
@@ -36,7 +36,7 @@ pub enum WhichChildren {
 /// What is asked beside the plan.
 #[derive(Debug, Clone, Copy)]
 pub struct AskedListing {
-    pub children: WhichChildren,
+    pub children: ShownChildren,
     pub areas: bool,
     pub after: Option<ChildKey>,
     pub limit: usize,
@@ -91,8 +91,8 @@ pub fn plan(
         plan.partly.iter().filter_map(member).collect()
     });
     let (children, next) = match asked.children {
-        WhichChildren::None => (Vec::new(), None),
-        WhichChildren::Participants | WhichChildren::All => Listing::new(state, strategy, &plan).page(asked),
+        ShownChildren::None => (Vec::new(), None),
+        ShownChildren::Participants | ShownChildren::All => Listing::new(state, strategy, &plan).page(asked),
     };
     let by_wave = plan.by_wave();
     let waves = plan.waves.iter().zip(by_wave).enumerate();
@@ -235,12 +235,12 @@ impl<'a> Listing<'a> {
 
     fn page(&self, asked: &AskedListing) -> (Vec<PlannedChild>, Option<String>) {
         let keys: Vec<ChildKey> = match asked.children {
-            WhichChildren::None => Vec::new(),
-            WhichChildren::Participants => {
+            ShownChildren::None => Vec::new(),
+            ShownChildren::Participants => {
                 let from = self.plan.members.partition_point(|key| Some(*key) <= asked.after);
                 self.plan.members[from..].iter().copied().take(asked.limit + 1).collect()
             }
-            WhichChildren::All => {
+            ShownChildren::All => {
                 // An id whose place another has taken is nobody.
                 let rest = self.state.children.after(asked.after);
                 let rest = rest.filter(|(_, child)| child.replaced.is_none());

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{
-    form::{self, AskedListing, WhichChildren},
-    history::{self, History},
+    form::{self, AskedListing, ShownChildren},
+    history::{self, PlanHistory},
 };
 use crate::{
     Context,
@@ -70,9 +70,9 @@ pub(super) async fn handle(
 ) -> Result<Json<Plan>, Problem> {
     let asked = AskedListing {
         children: match parameters.children.as_deref() {
-            None | Some("none") => WhichChildren::None,
-            Some("participants") => WhichChildren::Participants,
-            Some("all") => WhichChildren::All,
+            None | Some("none") => ShownChildren::None,
+            Some("participants") => ShownChildren::Participants,
+            Some("all") => ShownChildren::All,
             Some(_) => return Err(Problem::bad_request("`children` is one of none, participants, all")),
         },
         areas: parameters.areas,
@@ -94,7 +94,7 @@ pub(super) async fn handle(
     };
     // With the first page; those that follow only list children.
     let history = match &asked.after {
-        None => Some(History::read(&ctx.engine, &strategy).await?),
+        None => Some(PlanHistory::read(&ctx.engine, &strategy).await?),
         Some(_) => None,
     };
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
