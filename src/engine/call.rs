@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     handle::Engine,
-    mailbox::{Answer, By, EngineError, Heard, NamedArchive},
+    mailbox::{Answer, By, Decided, EngineError, NamedArchive},
     recall::{self, Recalled},
     stats::Stats,
 };
@@ -47,8 +47,8 @@ impl Engine {
     ) -> Answer {
         let command = Arc::new(command);
         match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
-            Ok(Heard::Missing(key)) => self.recall(key, command, by, patience).await,
-            Ok(Heard::Reply(reply)) => Ok(reply),
+            Ok(Decided::Missing(key)) => self.recall(key, command, by, patience).await,
+            Ok(Decided::Reply(reply)) => Ok(reply),
             Err(error) => Err(error),
         }
     }
@@ -63,8 +63,8 @@ impl Engine {
                 let id = part.id.clone();
                 let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
                 match self.send(recalled, by.clone(), None, patience).await {
-                    Ok(Heard::Missing(_)) => Box::new(recall::whole(self, id.as_str()).await?),
-                    Ok(Heard::Reply(reply)) => return Ok(reply),
+                    Ok(Decided::Missing(_)) => Box::new(recall::whole(self, id.as_str()).await?),
+                    Ok(Decided::Reply(reply)) => return Ok(reply),
                     Err(error) => return Err(error),
                 }
             }
@@ -72,9 +72,9 @@ impl Engine {
         Stats::count(&self.view().stats.recalls);
         let recalled = Arc::new(Command::Recalled { release: whole, then: then() });
         match self.send(recalled, by, None, patience).await? {
-            Heard::Reply(reply) => Ok(reply),
+            Decided::Reply(reply) => Ok(reply),
             // Its id has become that of another release meanwhile, and that has left memory, too.
-            Heard::Missing(_) => Err(EngineError::Busy),
+            Decided::Missing(_) => Err(EngineError::Busy),
         }
     }
 }

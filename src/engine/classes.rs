@@ -24,7 +24,7 @@ type ClassesCell = Arc<OnceCell<Arc<Classes>>>;
 pub(super) struct Remembered(Mutex<VecDeque<(Of, ClassesCell)>>);
 
 impl Remembered {
-    fn of(&self, of: Of) -> ClassesCell {
+    fn cell_of(&self, of: Of) -> ClassesCell {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = all.iter().find(|(known, _)| *known == of) {
             return Arc::clone(found);
@@ -44,7 +44,7 @@ impl Remembered {
         release: ReleaseKey,
         begun: Begun,
     ) -> Result<Arc<Classes>, StoreError> {
-        let found = self.of((release, begun.clone()));
+        let found = self.cell_of((release, begun.clone()));
         found.get_or_try_init(|| read(reader, release, begun)).await.cloned()
     }
 }

@@ -12,7 +12,7 @@ use super::{
     classes::Remembered,
     clock::Clock,
     effect::Entry,
-    mailbox::{By, EngineError, Envelope, Heard, NamedArchive},
+    mailbox::{By, Decided, EngineError, Envelope, NamedArchive},
     unreadable::Unreadable,
     view::View,
 };
@@ -71,7 +71,7 @@ impl Engine {
         by: By,
         archive: Option<NamedArchive>,
         patience: Duration,
-    ) -> Result<Heard, EngineError> {
+    ) -> Result<Decided, EngineError> {
         let (answer, answered) = oneshot::channel();
         let envelope = Envelope::Command { command, by, archive, answer };
         let call = async {
@@ -116,7 +116,8 @@ impl Engine {
         self.if_serving(Ok(read(&snapshot)))
     }
 
-    /// The same on a thread apart, for whoever walks over all children: other calls need not wait meanwhile.
+    /// Reads from a [`Self::snapshot`] on a thread apart, for whoever walks over all children: other calls need not wait
+    /// meanwhile.
     pub async fn read_apart<T: Send + 'static>(
         &self,
         patience: Duration,

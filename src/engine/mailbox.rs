@@ -51,7 +51,7 @@ pub(super) type Answer = Result<Reply, EngineError>;
 
 /// What the engine's task makes of a command.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Decided {
     Reply(Reply),
     /// It is about a release that has left memory, and nothing is said before that is recalled.
     Missing(ReleaseKey),
@@ -73,7 +73,7 @@ pub(super) enum Envelope {
         command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
-        answer: oneshot::Sender<Result<Heard, EngineError>>,
+        answer: oneshot::Sender<Result<Decided, EngineError>>,
     },
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),

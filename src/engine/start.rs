@@ -32,7 +32,7 @@ pub struct Started {
     pub task: JoinHandle<Result<(), StoreError>>,
     /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
     pub effects: mpsc::UnboundedReceiver<Due<Webhook>>,
-    /// Likewise those that concern the parent.
+    /// Effects that concern the parent, in the same order.
     pub to_parent: mpsc::UnboundedReceiver<Due<ToParent>>,
 }
 

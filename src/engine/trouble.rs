@@ -18,7 +18,7 @@ pub(super) struct StoreTrouble {
 
 impl StoreTrouble {
     /// An attempt to write failed just now and is made again.
-    pub fn met(&mut self, view: &View, error: &StoreError, now: Instant) {
+    pub fn note_met(&mut self, view: &View, error: &StoreError, now: Instant) {
         let full = matches!(error, StoreError::Full(_));
         view.set_store_full(full);
         if self.said.is_some_and(|said| now.duration_since(said) < SAID_EVERY) {
@@ -33,7 +33,7 @@ impl StoreTrouble {
     }
 
     /// The store takes what it is given.
-    pub fn over(&mut self, view: &View) {
+    pub fn note_over(&mut self, view: &View) {
         if self.said.take().is_some() {
             view.note_recovered();
             tracing::info!("the store takes commits again");
@@ -68,11 +68,11 @@ mod tests {
     async fn whoever_waits_is_told_once_the_store_takes_commits_again() {
         const FAR: Duration = Duration::from_hours(10_000);
         let (view, mut trouble) = (View::default(), StoreTrouble::default());
-        trouble.met(&view, &StoreError::Full("the disk is full".to_owned()), Instant::now());
+        trouble.note_met(&view, &StoreError::Full("the disk is full".to_owned()), Instant::now());
         assert!(view.is_store_full());
         let mut waiting = Box::pin(view.until_recovered(FAR));
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        trouble.over(&view);
+        trouble.note_over(&view);
         waiting.await;
         assert!(!view.is_store_full());
         view.until_recovered(Duration::ZERO).await;
@@ -88,7 +88,7 @@ mod tests {
         let (mut trouble, error) = (StoreTrouble::default(), StoreError::Full("the disk is full".to_owned()));
         tracing::subscriber::with_default(lines, || {
             for attempt in 0..6_000 {
-                trouble.met(&view, &error, began + Duration::from_millis(100) * attempt);
+                trouble.note_met(&view, &error, began + Duration::from_millis(100) * attempt);
             }
         });
         let said = log.0.lock().map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default();

@@ -86,11 +86,11 @@ impl Proxies {
     /// The address of whoever made a request.
     pub fn caller(&self, parts: &Parts) -> Option<IpAddr> {
         let Peer(peer) = *parts.extensions.get::<Peer>()?;
-        self.behind(peer, &parts.headers)
+        self.find_caller(peer, &parts.headers)
     }
 
     /// The address of whoever sent these headers over a connection from `peer`.
-    pub fn behind(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
+    pub fn find_caller(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
         let mut caller = peer.to_canonical();
         if !self.trust(caller) {
             return Some(caller);

@@ -39,7 +39,7 @@ pub(super) struct StageReport {
 }
 
 /// Some of those whose reports count, in order of key; and after whom to go on, if there may be more.
-pub(super) async fn members(
+pub(super) async fn find_members(
     engine: &Engine,
     due: &Due,
     after: Option<ChildKey>,
@@ -53,7 +53,7 @@ pub(super) async fn members(
 }
 
 /// What children between two of them reported, ordered by child, attempt and stage.
-pub(super) async fn rows(
+pub(super) async fn read_rows(
     engine: &Engine,
     release: ReleaseKey,
     first: ChildKey,
@@ -77,8 +77,8 @@ pub(super) async fn read(
 ) -> Result<Vec<StageReport>, String> {
     let (mut reports, mut after) = (Vec::new(), None);
     loop {
-        let (members, more) = members(engine, due, after).await?;
-        reports.extend(of_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
+        let (members, more) = find_members(engine, due, after).await?;
+        reports.extend(read_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
         match more {
             Some(_) => after = more,
             None => return Ok(reports),
@@ -86,19 +86,19 @@ pub(super) async fn read(
     }
 }
 
-async fn of_release(
+async fn read_release(
     engine: &Engine,
     release: ReleaseKey,
     members: &[ChildKey],
 ) -> Result<Vec<StageReport>, String> {
     let mut reports = Vec::new();
     for some in members.chunks(SLICE) {
-        reports.extend(of_some(engine, release, some, None, None).await?);
+        reports.extend(read_some(engine, release, some, None, None).await?);
     }
     Ok(reports)
 }
 
-async fn of_some(
+async fn read_some(
     engine: &Engine,
     release: ReleaseKey,
     members: &[ChildKey],
@@ -106,12 +106,13 @@ async fn of_some(
     final_in: Option<&Range<i64>>,
 ) -> Result<Vec<StageReport>, String> {
     let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
-    let rows = rows(engine, release, *first, *last).await?;
-    latest(&rows, members, slot, final_in).map_err(|error| explain_unread_reports(engine, release, &error))
+    let rows = read_rows(engine, release, *first, *last).await?;
+    keep_latest(&rows, members, slot, final_in)
+        .map_err(|error| explain_unread_reports(engine, release, &error))
 }
 
 /// The latest report of each child.
-fn latest(
+fn keep_latest(
     rows: &[StageResultRow],
     members: &[ChildKey],
     slot: Option<Slot>,
@@ -121,7 +122,7 @@ fn latest(
     for row in rows {
         let (child, of) = (ChildKey(row.child_key), stored::slot(row)?);
         let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
-        if !is_meant || members.binary_search(&child).is_err() || !counts(row, final_in)? {
+        if !is_meant || members.binary_search(&child).is_err() || !is_counted(row, final_in)? {
             continue;
         }
         let summary = stored::summary(row)?;
@@ -152,7 +153,7 @@ pub(super) async fn strata_since(
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
-    let earlier = of_release(engine, ReleaseKey(key), &members).await?;
+    let earlier = read_release(engine, ReleaseKey(key), &members).await?;
     let earlier: BTreeMap<(ChildKey, &str), &StageReport> = earlier
         .iter()
         .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))
@@ -164,8 +165,9 @@ pub(super) async fn strata_since(
         Some((format!("{}, child {}", stage.name, report.child.0), baseline, canary))
     });
     // All are looked at once: their order alone counts.
-    let strata =
-        (0..).zip(pairs).flat_map(|(at, (name, baseline, canary))| then_and_now(&name, at, baseline, canary));
+    let strata = (0..)
+        .zip(pairs)
+        .flat_map(|(at, (name, baseline, canary))| pair_releases(&name, at, baseline, canary));
     Ok(Some(strata.collect()))
 }
 
@@ -173,7 +175,7 @@ pub(super) async fn strata_since(
 type Apart = BTreeMap<(Assignment, Option<u8>), Sample>;
 
 /// Two releases side by side: group by group, where both tell them apart.
-fn then_and_now(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> Vec<Stratum> {
+fn pair_releases(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> Vec<Stratum> {
     let keys = || baseline.keys().chain(canary.keys());
     let sticky = keys().map(|(assignment, _)| *assignment).max().unwrap_or_default();
     let are_groups = keys().all(|(_, group)| group.is_some());
@@ -258,7 +260,7 @@ impl StageReport {
     }
 }
 
-fn counts(row: &StageResultRow, final_in: Option<&Range<i64>>) -> Result<bool, StoreError> {
+fn is_counted(row: &StageResultRow, final_in: Option<&Range<i64>>) -> Result<bool, StoreError> {
     let Some(time) = final_in else { return Ok(true) };
     Ok(stored::stage_status(row)?.is_over() && time.contains(&row.at_ms))
 }

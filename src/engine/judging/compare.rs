@@ -73,7 +73,7 @@ async fn compare_samples(
     if let Some(previous) = found.previous.as_ref().filter(|_| baseline.is_empty()) {
         let from = strata.last().map_or(0, |last| last.interval + 1);
         let every = analysis.interval_of(metric);
-        baseline = previous::kept(engine, due, previous, asked, every, from..=interval).await?;
+        baseline = previous::read_kept(engine, due, previous, asked, every, from..=interval).await?;
     }
     if !canary.is_empty() || !baseline.is_empty() {
         let mut stratum = Stratum::new(stage, interval, Sample::Values(baseline), Sample::Values(canary));

@@ -44,7 +44,7 @@ pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, 
     };
     let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage)).map(|stage| stage.name.as_str());
     let times = stored::times(&row).map_err(unread)?;
-    Ok(if let Some(time) = same(&times, stage, due.run.number) {
+    Ok(if let Some(time) = find_time(&times, stage, due.run.number) {
         Ok(Previous { release: row.id, began_ms: time.began_ms, ended_ms: time.ended_ms })
     } else {
         let what = stage.map_or("time of its own".to_owned(), |stage| format!("stage {stage:?}"));
@@ -53,7 +53,7 @@ pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, 
 }
 
 /// The same stage in the same wave, or in the last one before it.
-fn same<'t>(times: &'t [Time], stage: Option<&str>, number: u32) -> Option<&'t Time> {
+fn find_time<'t>(times: &'t [Time], stage: Option<&str>, number: u32) -> Option<&'t Time> {
     let of_stage = || times.iter().filter(|time| time.stage.as_deref() == stage);
     let before = of_stage().filter(|time| time.number <= number).max_by_key(|time| time.number);
     before.or_else(|| of_stage().min_by_key(|time| time.number))
@@ -69,7 +69,7 @@ pub(super) fn window(previous: &Previous, analysis: &Analysis, due: &Due, until:
 
 /// What the earlier release measured itself in some intervals, for where the provider has forgotten it: the values of its
 /// new version that were asked for in the same words, as often, in the same stage. Empty where there is none of it.
-pub(super) async fn kept(
+pub(super) async fn read_kept(
     engine: &Engine,
     due: &Due,
     previous: &Previous,

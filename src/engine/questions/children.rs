@@ -83,11 +83,11 @@ impl QuestionKind for ChildrenOf {
 }
 
 /// A page of the children below a manager below this one.
-pub async fn below(engine: &Engine, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
+pub async fn ask_below(engine: &Engine, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
     below_within(engine, wanted, PATIENCE).await
 }
 
-/// The same, within a time.
+/// A page of the children below a manager below this one, which is waited for so long.
 async fn below_within(
     engine: &Engine,
     wanted: ChildrenWanted,

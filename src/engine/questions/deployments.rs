@@ -70,11 +70,11 @@ pub enum PageError {
 }
 
 /// A page of what runs below a manager below this one.
-pub async fn below(engine: &Engine, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
+pub async fn ask_below(engine: &Engine, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
     below_within(engine, wanted, PATIENCE).await
 }
 
-/// The same, within a time.
+/// A page of the deployments below a manager below this one, which is waited for so long.
 async fn below_within(
     engine: &Engine,
     wanted: DeploymentsWanted,

@@ -92,7 +92,7 @@ impl QuestionKind for Eligible {
         let needs = wanted.needs.clone();
         let fits = asked.look(move |state| Fits::of(state, &needs)).await?;
         let own = fits.own(&asked.engine, wanted.silent_after_ms);
-        let below = asked.below::<Self>(fits.questions(&wanted)).await;
+        let below = asked.ask_below::<Self>(fits.questions(&wanted)).await;
         Ok(fits.sum(own, below))
     }
 }

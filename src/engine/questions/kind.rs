@@ -84,7 +84,7 @@ impl ToAnswer {
     }
 
     /// Asks managers below, all at once, within the time that is left; the answers come in the order of the questions.
-    pub async fn below<K: QuestionKind>(
+    pub async fn ask_below<K: QuestionKind>(
         &self,
         of: Vec<(ChildKey, K::Body)>,
     ) -> Vec<(ChildKey, Result<K::Answer, Unanswered>)> {

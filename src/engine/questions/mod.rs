@@ -21,7 +21,7 @@
 //!
 //! 1. A file beside [`eligible`] with the types of its body and its answer, and a `struct` that is [`QuestionKind`]: its name on
 //!    the wire, and one function that answers from the read side ([`ToAnswer`] has the engine, the time left, and
-//!    [`ToAnswer::below`] for managers below).
+//!    [`ToAnswer::ask_below`] for managers below).
 //! 2. A line in `answer` below.
 //! 3. Whoever asks calls [`ask`] or [`ask_all`].
 //!

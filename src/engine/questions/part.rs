@@ -81,10 +81,10 @@ impl QuestionKind for PartOf {
         match asked.look(move |state| PartFound::at(state, ids, now)).await? {
             PartFound::Open { part, id, managers } => {
                 let body = |child: &(ChildKey, String)| (child.0, PartWanted { release: id.clone() });
-                let answers = asked.below::<Self>(managers.iter().map(body).collect()).await;
+                let answers = asked.ask_below::<Self>(managers.iter().map(body).collect()).await;
                 Ok(with_below(*part, &managers, answers))
             }
-            PartFound::Over { ids } => over(&asked.engine, ids).await,
+            PartFound::Over { ids } => show_over(&asked.engine, ids).await,
         }
     }
 }
@@ -109,7 +109,7 @@ impl PartFound {
             return Self::Over { ids };
         };
         Self::Open {
-            part: Box::new(own(state, release, now)),
+            part: Box::new(show_own(state, release, now)),
             id: release.id.to_string(),
             managers: managers(state, release),
         }
@@ -122,7 +122,7 @@ pub fn managers(state: &Snapshot, release: &Release) -> Vec<(ChildKey, String)> 
     release.managers.keys().filter_map(id).collect()
 }
 
-fn own(state: &Snapshot, release: &Release, now: model::Now) -> PartStanding {
+fn show_own(state: &Snapshot, release: &Release, now: model::Now) -> PartStanding {
     let mut stages: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     for assignment in release.assignments.values().filter(|assignment| assignment.stepwise().is_some()) {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
@@ -151,7 +151,7 @@ fn reason(state: &ReleaseState) -> Option<String> {
 }
 
 /// One that has left memory.
-async fn over(engine: &Engine, ids: Vec<String>) -> Result<PartStanding, String> {
+async fn show_over(engine: &Engine, ids: Vec<String>) -> Result<PartStanding, String> {
     for id in ids.iter().rev() {
         let row = engine.reader().release(id).await.map_err(|error| error.to_string())?;
         let Some(row) = row else { continue };

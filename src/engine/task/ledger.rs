@@ -64,12 +64,12 @@ impl Ledger {
                 Ok(()) => {
                     self.view.stats.committed(began.elapsed());
                     self.renewed(sent);
-                    self.trouble.over(&self.view);
+                    self.trouble.note_over(&self.view);
                     return Ok(());
                 }
                 Err(error) if error.passes() => {
                     Stats::count(&self.view.stats.commit_retries);
-                    self.trouble.met(&self.view, &error, Instant::now());
+                    self.trouble.note_met(&self.view, &error, Instant::now());
                     sleep(COMMIT_RETRY).await;
                 }
                 Err(error) => {
@@ -107,10 +107,10 @@ impl Ledger {
         match self.writer.renew(self.clock.served_ms()).await {
             Ok(()) => {
                 self.renewed(sent);
-                self.trouble.over(&self.view);
+                self.trouble.note_over(&self.view);
             }
             Err(error) if error.passes() => {
-                self.trouble.met(&self.view, &error, Instant::now());
+                self.trouble.note_met(&self.view, &error, Instant::now());
                 sleep(COMMIT_RETRY).await;
             }
             Err(error) => return Err(error),

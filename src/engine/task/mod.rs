@@ -24,7 +24,7 @@ use super::{
     clock::{Clock, ClockSource},
     gather::Gathering,
     load::Loading,
-    mailbox::{By, EngineError, Envelope, Heard},
+    mailbox::{By, Decided, EngineError, Envelope},
     outbox::Effects,
     stats::Stats,
     view::{MAX_RELEASES, View},
@@ -147,7 +147,7 @@ impl Task {
 
     fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
-        if matches!(reply, Ok(Heard::Reply(Reply::Submitted { created: true, .. })))
+        if matches!(reply, Ok(Decided::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
@@ -161,7 +161,7 @@ impl Task {
         by: &By,
         now: Now,
         round: &mut Round,
-    ) -> Result<Heard, EngineError> {
+    ) -> Result<Decided, EngineError> {
         if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
             && self.state.next_release >= MAX_RELEASES
         {
@@ -186,8 +186,8 @@ impl Task {
             round.touched.releases.insert(release.key);
         }
         match answer {
-            Ok(reply) => Ok(Heard::Reply(reply)),
-            Err(NoReply::Missing(key)) => Ok(Heard::Missing(key)),
+            Ok(reply) => Ok(Decided::Reply(reply)),
+            Err(NoReply::Missing(key)) => Ok(Decided::Missing(key)),
             Err(NoReply::Refused(refusal)) => Err(refusal.into()),
         }
     }

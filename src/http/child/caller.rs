@@ -41,7 +41,7 @@ impl FromRequestParts<Context> for Credentials {
     }
 }
 
-/// The same of a call whose body is JSON; one that says that it is something else is refused.
+/// The headers by which the caller of a call with JSON is known; a body that says that it is something else is refused.
 #[derive(Debug)]
 pub(super) struct JsonCall(pub HeaderMap);
 

@@ -80,7 +80,7 @@ impl<'c> WaitingCall<'c> {
         self.again_or(pending()).await
     }
 
-    /// The same; it is worth it also when `other` ends.
+    /// Waits until another look is worth it, which it is also when `other` ends. False: there was the last one.
     pub async fn again_or(&mut self, other: impl Future<Output = ()>) -> Result<bool, Refused> {
         let (view, stopping) = (self.ctx.view(), &self.ctx.stopping);
         if Instant::now() >= self.until || stopping.is_cancelled() {

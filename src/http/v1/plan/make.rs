@@ -119,7 +119,7 @@ pub(super) async fn handle(
     Ok(Json(plan))
 }
 
-/// What managers below say of who can take part, and those of them that say nothing.
+/// What managers below say of who can take part, and the managers that say nothing.
 async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
     let planned = Arc::clone(strategy);
     let (able, unable) =
