@@ -24,7 +24,7 @@ use model::ChildKey;
 /// No delay is longer than this part of the time to fetch an offer.
 const LONGEST_DELAY: u64 = 4;
 
-/// See the module's text.
+/// How fast the offers of one release are handed out.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// Whether places are limited.

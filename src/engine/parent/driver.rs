@@ -205,7 +205,7 @@ impl Driver {
         }
         (self.is_below_stale, self.is_looking) = (false, true);
         let (engine, own) = (self.caller.engine.clone(), self.caller.settings.service_area.clone());
-        self.tasks.spawn(async move { Ended::Looked(below(&engine, own).await) });
+        self.tasks.spawn(async move { Ended::Looked(look_below(&engine, own).await) });
     }
 
     fn looked(&mut self, below: Result<Below, CallTrouble>) -> Result<(), Gone> {
@@ -332,7 +332,11 @@ impl Driver {
         let (caller, below) = (Arc::clone(&self.caller), Arc::clone(&self.below));
         let owed = match &call {
             Call::Result { row, .. } => self.results.get(row).cloned(),
-            _ => None,
+            Call::Poll(_)
+            | Call::Take { .. }
+            | Call::Ready { .. }
+            | Call::Interim { .. }
+            | Call::EndStage { .. } => None,
         };
         let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, owed).await) });
         self.calls.insert(id, task);
@@ -340,7 +344,7 @@ impl Driver {
 }
 
 /// Looks at all children.
-async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, CallTrouble> {
+async fn look_below(engine: &Engine, service_area: Option<String>) -> Result<Below, CallTrouble> {
     let look = |state: &Snapshot| Survey::of(&state.children);
     let seen = engine.read_apart(PATIENCE, look).await?;
     Ok(tokio::task::spawn_blocking(move || seen.finish(service_area.as_deref()))
