@@ -193,9 +193,9 @@ impl Schedule {
         self.starts.extend(standing.starts().map(|starts| (starts, key)));
         match standing {
             RunStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
-            RunStanding::UnderWay { open_to_all: false } | RunStanding::Planned { .. } | RunStanding::Over => {
-                self.open_to_all.remove(&key)
-            }
+            RunStanding::UnderWay { open_to_all: false }
+            | RunStanding::Planned { .. }
+            | RunStanding::Over => self.open_to_all.remove(&key),
         };
         self.unfinished -= usize::from(before != RunStanding::Over);
         self.unfinished += usize::from(standing != RunStanding::Over);
