@@ -10,7 +10,7 @@ use super::{
     manager::Agents,
     members,
     state::{Release, State},
-    summary::{Kept, Summary},
+    summary::Told,
 };
 use model::{ChildKey, Exclusion, Outcome, ReleaseKey};
 
@@ -56,7 +56,13 @@ impl Fault {
                 step: Step::Counted { agents, .. },
                 ..
             }) if *of == release.key && agents.bad() > 0 => Some((*child, below(*agents))),
-            _ => None,
+            Change::Members(_)
+            | Change::Children(_)
+            | Change::Lifecycle(_)
+            | Change::Rollout(_)
+            | Change::Stages(_)
+            | Change::Parent(_)
+            | Change::Analysis(_) => None,
         })?;
         Some(Self::of(state, release, child, verb, changes))
     }
@@ -78,8 +84,8 @@ impl Fault {
         let stage = assignment.and_then(|assignment| assignment.slot.stage_index());
         let stage = stage.and_then(|stage| Some(release.strategy.stages.get(stage)?.name.clone()));
         let reported = reported(release.key, child, changes);
-        let numbers = reported.and_then(|(kept, why)| why.clone().or_else(|| numbers(kept)));
-        let below = reported.and_then(|(kept, _)| serde_json::from_str::<Summary>(&kept.json).ok()?.why);
+        let numbers = reported.map(|(told, why)| why.clone().unwrap_or_else(|| numbers(told)));
+        let below = reported.and_then(|(told, _)| told.why.clone());
         Self { child, id, verb, stage, numbers, below }
     }
 
@@ -164,7 +170,7 @@ const fn verb(outcome: Outcome) -> &'static str {
         Outcome::Lost => "lost its result",
         Outcome::Unreachable => "never fetched its offer",
         Outcome::Untested => "was left untested",
-        _ => "failed",
+        Outcome::Failed | Outcome::Succeeded | Outcome::Undone | Outcome::Excluded(_) => "failed",
     }
 }
 
@@ -173,24 +179,20 @@ fn reported<'c>(
     release: ReleaseKey,
     child: ChildKey,
     changes: &[&'c Change],
-) -> Option<(&'c Kept, &'c Option<String>)> {
-    changes.iter().rev().find_map(|change| match change {
-        Change::Members(members::Change::Stepped {
-            release: of,
-            child: by,
-            step: Step::Reported { why, .. },
-            summary,
-            ..
-        }) if *of == release && *by == child => Some((summary.as_deref()?, why)),
-        _ => None,
+) -> Option<(&'c Told, &'c Option<String>)> {
+    changes.iter().rev().find_map(|change| {
+        let Change::Members(members::Change::Stepped { release: of, child: by, step, summary, .. }) = change
+        else {
+            return None;
+        };
+        let Step::Reported { why, .. } = step else { return None };
+        (*of == release && *by == child).then_some((&summary.as_deref()?.told, why))
     })
 }
 
 /// Of the new version.
-fn numbers(kept: &Kept) -> Option<String> {
-    let summary: serde_json::Value = serde_json::from_str(&kept.json).ok()?;
-    let errors = summary.get("f2_err_rate")?.as_f64()? * 100.0;
-    let median = summary.get("f2_times_summary")?.get("median")?.as_f64()?;
+fn numbers(told: &Told) -> String {
+    let (errors, median) = (told.errors * 100.0, told.median);
     let median = if median < 0.0 { "no call".to_owned() } else { format!("median {median:.1} ms") };
-    Some(format!("errors {errors:.1} %, {median}"))
+    format!("errors {errors:.1} %, {median}")
 }

@@ -36,7 +36,11 @@ impl Release {
 fn is_ahead(other: &Release, key: ReleaseKey, now: Now) -> bool {
     match other.state {
         ReleaseState::Planned => other.key < key && schedule::lets_no_other_pass(other, now.wall_ms),
-        _ => true,
+        ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => true,
     }
 }
 

@@ -54,7 +54,10 @@ impl RunStanding {
                 asked_until: release.asking,
             },
             ReleaseState::Over { .. } => Self::Over,
-            _ => {
+            ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::RollingBack { .. } => {
                 let rollout = release.strategy.rollout.as_ref();
                 let included = rollout.is_some_and(|rollout| rollout.late_joiners == LateJoiners::Include);
                 Self::UnderWay { open_to_all: included && release.is_under_way() }
@@ -66,7 +69,7 @@ impl RunStanding {
     const fn starts(self) -> Option<i64> {
         match self {
             Self::Planned { deferred: false, starts, .. } => starts,
-            _ => None,
+            Self::Planned { deferred: true, .. } | Self::UnderWay { .. } | Self::Over => None,
         }
     }
 
@@ -76,7 +79,7 @@ impl RunStanding {
             Self::Planned { deferred, starts, .. } => {
                 !deferred && starts.is_none_or(|starts| starts <= wall_ms)
             }
-            _ => false,
+            Self::UnderWay { .. } | Self::Over => false,
         }
     }
 
@@ -190,7 +193,9 @@ impl Schedule {
         self.starts.extend(standing.starts().map(|starts| (starts, key)));
         match standing {
             RunStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
-            _ => self.open_to_all.remove(&key),
+            RunStanding::UnderWay { open_to_all: false }
+            | RunStanding::Planned { .. }
+            | RunStanding::Over => self.open_to_all.remove(&key),
         };
         self.unfinished -= usize::from(before != RunStanding::Over);
         self.unfinished += usize::from(standing != RunStanding::Over);
@@ -226,7 +231,7 @@ impl Schedule {
             RunStanding::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
                 Some(asked_until.unwrap_or_default())
             }
-            _ => None,
+            RunStanding::Planned { .. } | RunStanding::UnderWay { .. } | RunStanding::Over => None,
         };
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut entry.ready, ready) {

@@ -66,7 +66,9 @@ fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, No
             Ok(paused())
         }
         ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(release, "only a running release can be paused")),
+        ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => {
+            Err(wrong(release, "only a running release can be paused"))
+        }
     }
 }
 
@@ -91,7 +93,7 @@ fn resume(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
             Ok(Decision::new(changes, Reply::Done))
         }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(
+        ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => Err(wrong(
             release,
             "only a release that is paused, or was submitted without being started, can be resumed",
         )),
@@ -145,7 +147,12 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         ReleaseState::Over { end: End::NoParticipants, .. } => {
             return Err(wrong(release, "nobody took part; submit it again once there are children for it"));
         }
-        _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
+        ReleaseState::Planned
+        | ReleaseState::Paused(_)
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => {
+            return Err(wrong(release, "only a release that runs or ended with failures can be retried"));
+        }
     }
     if release.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);

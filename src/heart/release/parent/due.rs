@@ -41,7 +41,11 @@ pub(in crate::release) fn due(release: &Release, now: Now) -> Vec<StateChange> {
                 .map(|stage| said((stage, StageStatus::Completed)))
                 .collect()
         }
-        _ => Vec::new(),
+        ReleaseState::Running
+        | ReleaseState::Planned
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::RollingBack { .. } => Vec::new(),
     }
 }
 

@@ -54,6 +54,52 @@ impl Release {
     }
 }
 
+/// What may have begun or ended with a change.
+enum Timing<'c> {
+    No,
+    /// A step of the whole release.
+    Step,
+    /// What a child is in.
+    Child(ChildKey, &'c Step),
+}
+
+impl<'c> Timing<'c> {
+    const fn of(change: &'c Change) -> Self {
+        match change {
+            Change::Lifecycle(change) => match change {
+                lifecycle::Change::Started { .. } => Self::Step,
+                lifecycle::Change::Submitted { .. }
+                | lifecycle::Change::Paused { .. }
+                | lifecycle::Change::Resumed { .. }
+                | lifecycle::Change::Aborted { .. }
+                | lifecycle::Change::FaultNoted { .. }
+                | lifecycle::Change::Retried { .. }
+                | lifecycle::Change::Replanned { .. }
+                | lifecycle::Change::Ended { .. }
+                | lifecycle::Change::Removed { .. } => Self::No,
+            },
+            Change::Rollout(change) => match change {
+                rollout::Change::WavesOpened { .. } | rollout::Change::LevelOpened { .. } => Self::Step,
+                rollout::Change::GateReached { .. }
+                | rollout::Change::GateLeft { .. }
+                | rollout::Change::ApprovalAsked { .. }
+                | rollout::Change::Approved { .. }
+                | rollout::Change::TurnoutAsked { .. }
+                | rollout::Change::WavesPlanned { .. } => Self::No,
+            },
+            Change::Members(change) => match change {
+                members::Change::Stepped { child, step, .. } => Self::Child(*child, step),
+                members::Change::Joined { .. }
+                | members::Change::DeadlinesSeen { .. }
+                | members::Change::Numbers { .. }
+                | members::Change::LateKept { .. }
+                | members::Change::Deployed { .. } => Self::No,
+            },
+            Change::Children(_) | Change::Stages(_) | Change::Parent(_) | Change::Analysis(_) => Self::No,
+        }
+    }
+}
+
 /// What began or ended with these changes, which are applied already.
 pub(in crate::release) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let mut found: Vec<(Option<u8>, u32, bool)> = Vec::new();
@@ -63,9 +109,9 @@ pub(in crate::release) fn note(release: &Release, changes: &[&Change], now: Now)
         }
     };
     for change in changes.iter().filter(|change| change.release() == Some(release.key)) {
-        match change {
-            Change::Lifecycle(lifecycle::Change::Started { .. })
-            | Change::Rollout(rollout::Change::WavesOpened { .. } | rollout::Change::LevelOpened { .. }) => {
+        match Timing::of(change) {
+            Timing::No => {}
+            Timing::Step => {
                 let step = release.step();
                 let last = release.times.iter().rev().find(|timed| timed.stage.is_none());
                 if last.is_none_or(|last| last.number < step) {
@@ -75,21 +121,20 @@ pub(in crate::release) fn note(release: &Release, changes: &[&Change], now: Now)
                     add((None, step, false));
                 }
             }
-            Change::Members(members::Change::Stepped { child, step, .. }) => {
+            Timing::Child(child, step) => {
                 if let Step::Reported { slot, status: StageStatus::Completed, .. } = step
                     && let Some(stage) = slot.stage_index().and_then(|stage| u8::try_from(stage).ok())
-                    && let Some(wave) = release.assignments.get(child).map(|found| found.wave)
+                    && let Some(wave) = release.assignments.get(&child).map(|found| found.wave)
                     && release.timed(Some(stage), wave).is_some_and(|timed| timed.ended_ms.is_none())
                 {
                     add((Some(stage), wave, true));
                 }
-                if let Some((stage, wave)) = release.at_work(*child)
+                if let Some((stage, wave)) = release.at_work(child)
                     && release.timed(Some(stage), wave).is_none()
                 {
                     add((Some(stage), wave, false));
                 }
             }
-            _ => {}
         }
     }
     if !release.state.is_going() {
