@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
-    task::{JoinHandle, spawn_blocking},
+    task::JoinHandle,
     time::timeout,
 };
 
 use super::{
+    apart,
     audit::Actor,
     classes::Remembered,
     clock::Clock,
@@ -342,11 +343,7 @@ impl Engine {
         read: impl FnOnce(&Snapshot) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let snapshot = self.snapshot(patience).await?;
-        let reading = spawn_blocking(move || read(&snapshot)).await;
-        self.if_serving(reading.map_err(|error| {
-            tracing::error!(%error, "a look at the state broke off");
-            EngineError::Failed
-        }))
+        self.if_serving(apart::run(move || read(&snapshot)).await)
     }
 
     /// Listens to the audit rows of each commit from now on.

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     audit::Actor,
-    clock::{Clock, Sent, Source},
+    clock::{Clock, ClockSource, Sent},
     gather::Gathering,
     handle::{By, Effects, EngineError, Envelope, Heard, NamedArchive},
     load::Loading,
@@ -75,7 +75,7 @@ pub struct Settings {
     pub history_retention: Option<Duration>,
     /// Who wants to know of the end of a release; nobody: no effect is stored.
     pub webhooks: Vec<String>,
-    pub clock: Source,
+    pub clock: ClockSource,
 }
 
 impl Default for Settings {
@@ -84,7 +84,7 @@ impl Default for Settings {
             audit_retention: Duration::from_hours(90 * 24),
             history_retention: None,
             webhooks: Vec::new(),
-            clock: Source::Machine,
+            clock: ClockSource::Machine,
         }
     }
 }
@@ -111,7 +111,7 @@ pub(super) struct Task {
 }
 
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
-struct Asked {
+struct PendingCommand {
     command: Arc<Command>,
     by: By,
     archive: Option<NamedArchive>,
@@ -123,7 +123,7 @@ struct Asked {
 struct Round {
     touched: Touched,
     changed: bool,
-    asked: Vec<(Asked, Result<Heard, EngineError>)>,
+    asked: Vec<(PendingCommand, Result<Heard, EngineError>)>,
     /// Who wants to see the state once this is committed.
     looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     archives: Vec<NamedArchive>,
@@ -202,7 +202,7 @@ impl Task {
             // Whoever asked has gone, and was told nothing: a stop waits for nobody.
             Envelope::Command { answer, .. } if self.view.is_draining() && answer.is_closed() => {}
             Envelope::Command { command, by, archive, answer } => {
-                self.ask(Asked { command, by, archive, answer }, now, round);
+                self.ask(PendingCommand { command, by, archive, answer }, now, round);
             }
             Envelope::Look(answer) => round.looks.push(answer),
             Envelope::EffectsDone(ids) => {
@@ -218,7 +218,7 @@ impl Task {
         }
     }
 
-    fn ask(&mut self, asked: Asked, now: Now, round: &mut Round) {
+    fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
         if matches!(reply, Ok(Heard::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))

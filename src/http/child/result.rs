@@ -18,7 +18,7 @@ use heart::release::{
 };
 use model::StageStatus;
 use wire::{
-    Histogram, ResultRequest, StageSummary, Stratum, Times,
+    HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm,
     child::{MAX_RESULT_BODY_BYTES, Why},
 };
 
@@ -115,20 +115,20 @@ fn agents(sent: &StageSummary) -> Option<Agents> {
     Some(Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed })
 }
 
-fn times(sent: Times) -> summary::Times {
+fn times(sent: TimesForm) -> summary::Times {
     summary::Times { median: sent.median, minimum: sent.minimum, maximum: sent.maximum }
 }
 
-fn histogram(sent: Histogram) -> summary::Reported {
+fn histogram(sent: HistogramForm) -> summary::Reported {
     match sent {
-        Histogram::Sketch(sketch) => summary::Reported::Sketch(sketch),
-        Histogram::Bounds(sent) => {
+        HistogramForm::Sketch(sketch) => summary::Reported::Sketch(sketch),
+        HistogramForm::Bounds(sent) => {
             summary::Reported::Bounds(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
         }
     }
 }
 
-fn stratum(sent: Stratum) -> summary::Stratum {
+fn stratum(sent: StratumForm) -> summary::Stratum {
     summary::Stratum {
         split: sent.split,
         interval: sent.interval,

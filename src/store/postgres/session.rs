@@ -13,7 +13,7 @@ use super::{error::store_error, schema};
 use crate::{
     StoreError,
     session::{Arg, Columns, EachRow, Session, Sessions},
-    tables::release_columns,
+    tables::columns,
 };
 
 /// Connections that read at the same time.
@@ -34,7 +34,7 @@ const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
-    release_columns!(),
+    columns!(ReleaseRow),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND (CAST($4 AS text) IS NULL OR jsonb_exists(functions::jsonb, $4))
       ORDER BY release_key DESC LIMIT $2"
@@ -75,7 +75,7 @@ impl Sessions for PgSessions {
         Box::pin(async {
             let mut transaction = self.pool.begin_with(BEGIN_SNAPSHOT).await.map_err(store_error)?;
             sqlx::raw_sql(NO_TIMEOUT).execute(&mut *transaction).await.map_err(store_error)?;
-            Ok(Box::new(Snapshot(transaction)) as Box<dyn Session>)
+            Ok(Box::new(PostgresSnapshot(transaction)) as Box<dyn Session>)
         })
     }
 
@@ -90,7 +90,7 @@ impl Sessions for PgSessions {
 
 struct One(PoolConnection<Postgres>);
 
-struct Snapshot(Transaction<'static, Postgres>);
+struct PostgresSnapshot(Transaction<'static, Postgres>);
 
 impl Session for One {
     fn rows<'a>(
@@ -103,7 +103,7 @@ impl Session for One {
     }
 }
 
-impl Session for Snapshot {
+impl Session for PostgresSnapshot {
     fn rows<'a>(
         &'a mut self,
         sql: &'static str,

@@ -9,11 +9,11 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteRow},
 };
 
-use super::{BUSY_TIMEOUT, error::store_error, schema};
+use super::{connect::BUSY_TIMEOUT, error::store_error, schema};
 use crate::{
     StoreError,
     session::{Arg, Columns, EachRow, Session, Sessions},
-    tables::release_columns,
+    tables::columns,
 };
 
 /// Connections that read at the same time.
@@ -27,7 +27,7 @@ const ROW_BUFFER: usize = 256;
 
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
-    release_columns!(),
+    columns!(ReleaseRow),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND ($4 IS NULL OR $4 IN (SELECT value FROM json_each(functions)))
       ORDER BY release_key DESC LIMIT $2"
@@ -70,7 +70,7 @@ impl Sessions for SqliteSessions {
     fn snapshot(&self) -> BoxFuture<'_, Result<Box<dyn Session>, StoreError>> {
         Box::pin(async {
             let transaction = self.pool.begin().await.map_err(store_error)?;
-            Ok(Box::new(Snapshot(transaction)) as Box<dyn Session>)
+            Ok(Box::new(SqliteSnapshot(transaction)) as Box<dyn Session>)
         })
     }
 
@@ -85,7 +85,7 @@ impl Sessions for SqliteSessions {
 
 struct One(PoolConnection<Sqlite>);
 
-struct Snapshot(Transaction<'static, Sqlite>);
+struct SqliteSnapshot(Transaction<'static, Sqlite>);
 
 impl Session for One {
     fn rows<'a>(
@@ -98,7 +98,7 @@ impl Session for One {
     }
 }
 
-impl Session for Snapshot {
+impl Session for SqliteSnapshot {
     fn rows<'a>(
         &'a mut self,
         sql: &'static str,

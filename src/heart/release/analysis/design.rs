@@ -7,7 +7,7 @@ use ::analysis::{
     Tolerance,
 };
 use language::analysis::{
-    self as spec, Analysis, ChildMetric, Comparison, Metric, Reference, Rule, Source, Unclear,
+    self as spec, Analysis, ChildMetric, Comparison, Metric, MetricSource, Reference, Rule, Unclear,
 };
 
 impl Release {
@@ -42,10 +42,10 @@ pub(in crate::release) fn design(
     analysis: &Analysis,
     alpha: f64,
 ) -> Design {
-    let by_children = matches!(metric.source, Source::Children(_));
+    let by_children = matches!(metric.source, MetricSource::Children(_));
     let interval_ms = ms(analysis.interval_of(metric));
     let question = match (&metric.source, compare.quantile) {
-        (Source::Children(ChildMetric::ErrorRate), _) => Question::Rate { floor: compare.floor },
+        (MetricSource::Children(ChildMetric::ErrorRate), _) => Question::Rate { floor: compare.floor },
         (_, Some(quantile)) => Question::Quantile(quantile),
         (_, None) => Question::Location,
     };

@@ -4,7 +4,7 @@ use super::run::{Metered, Run, Standing, ms};
 use crate::release::{clock::ReleaseMs, gate::Gate, state::Release};
 use language::{
     Order,
-    analysis::{Analysis, Metric, Source},
+    analysis::{Analysis, Metric, MetricSource},
 };
 
 /// How long a verdict may be late before the release is paused for want of it, in milliseconds of the release's
@@ -92,10 +92,10 @@ impl Release {
         let next = (looked_ms / interval + 1).saturating_mul(interval);
         let end = duration.filter(|end| looked_ms < *end);
         let of = |metric: &Metric| match metric.source {
-            Source::Query(_) => Some(end.map_or(next, |end| next.min(end))),
+            MetricSource::Query(_) => Some(end.map_or(next, |end| next.min(end))),
             // In the background nobody is waited for.
-            Source::Children(_) if duration.is_none() => Some(next),
-            Source::Children(_) => {
+            MetricSource::Children(_) if duration.is_none() => Some(next),
+            MetricSource::Children(_) => {
                 let last = Some(end.unwrap_or(next)).filter(|_| self.is_gathered(run));
                 // Nor is anybody for a look at what has come so far.
                 let between = end.filter(|end| metric.is_judged_on_the_way() && next < *end).map(|_| next);
@@ -116,7 +116,7 @@ impl Release {
         let duration = ms(analysis.duration?);
         let until = self.end_of(run).unwrap_or(duration);
         let end = run.began.saturating_add(ms(analysis.initial_delay)).saturating_add(until);
-        let by_children = |metric: &Metric| matches!(metric.source, Source::Children(_));
+        let by_children = |metric: &Metric| matches!(metric.source, MetricSource::Children(_));
         let from = match self.gates.stand.reached {
             Some(reached) => end.max(reached.at),
             // Until they have come, each of them has a deadline of its own.

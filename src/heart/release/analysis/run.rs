@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::release::{clock::ReleaseMs, strata::Key};
 use ::analysis::{Evidence, Judgement, Stratum, Verdict};
-use language::analysis::{Metric, Source};
+use language::analysis::{Metric, MetricSource};
 use model::ReleaseKey;
 
 /// Where a run stands.
@@ -45,7 +45,7 @@ pub struct Metered {
     pub strata: Vec<Stratum>,
     /// Of what children reported: which part of it each of the strata is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<MeasuredPart>,
     /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_classed: bool,
@@ -71,7 +71,7 @@ pub struct Metered {
 
 /// Which part of what children report a stratum is: what came of it in one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Part {
+pub struct MeasuredPart {
     /// Index in the strategy.
     pub stage: u8,
     #[serde(flatten)]
@@ -191,7 +191,7 @@ impl Metered {
     pub(in crate::release) fn end_early(&mut self, metric: &Metric) {
         self.verdict = Some(Verdict::Pass);
         // What providers said is what a later release may be compared with.
-        if matches!(metric.source, Source::Children(_)) {
+        if matches!(metric.source, MetricSource::Children(_)) {
             self.judgement = None;
             self.strata.clear();
             self.parts.clear();

@@ -44,7 +44,7 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
         .collect();
     let touched: BTreeSet<ChildKey> = forgotten.iter().map(|(key, _)| *key).collect();
     let decided = changes.iter().filter_map(Change::release).collect();
-    let mut look = Look { state, seen, now, touched, decided, missed: 0, changes };
+    let mut look = TickRound { state, seen, now, touched, decided, missed: 0, changes };
     for release in due(state, now) {
         let from = look.changes.len();
         look.overdue(release);
@@ -125,7 +125,7 @@ fn due(state: &State, now: Now) -> Vec<&Release> {
 }
 
 /// A look at what is due.
-struct Look<'a> {
+struct TickRound<'a> {
     state: &'a State,
     seen: &'a dyn Seen,
     now: Now,
@@ -138,7 +138,7 @@ struct Look<'a> {
     changes: Vec<Change>,
 }
 
-impl Look<'_> {
+impl TickRound<'_> {
     /// Looks through one release. What is not due tells when to look again.
     fn overdue(&mut self, release: &Release) {
         let Self { state, seen, now, .. } = *self;

@@ -55,7 +55,7 @@ pub struct Summary {
     pub strata: Vec<Stratum>,
     /// What a manager says of how its children differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effects: Option<analysis::effects::Told>,
+    pub effects: Option<analysis::effects::EffectsTold>,
     /// What a manager says of its agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Agents>,
