@@ -24,7 +24,7 @@ use model::{Now, ReleaseKey, steps};
 
 /// As far as whose turn it is goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RunStanding {
+enum QueueStanding {
     Over,
     UnderWay {
         /// Whether it takes children in that come later.
@@ -43,7 +43,7 @@ enum RunStanding {
     },
 }
 
-impl RunStanding {
+impl QueueStanding {
     fn of(release: &Release) -> Self {
         match release.state {
             ReleaseState::Planned => Self::Planned {
@@ -90,7 +90,7 @@ impl RunStanding {
 
 #[derive(Debug)]
 struct QueueEntry {
-    standing: RunStanding,
+    standing: QueueStanding,
     /// Its next deadline, in serving time; `None` while its clock stands still.
     due: Option<u64>,
     /// Where it is in [`Schedule::ready`].
@@ -126,7 +126,7 @@ pub(super) struct Schedule {
     wall_ms: i64,
     entries: HashMap<ReleaseKey, QueueEntry>,
     due: BTreeSet<(u64, ReleaseKey)>,
-    /// By [`RunStanding::starts`].
+    /// By [`QueueStanding::starts`].
     starts: BTreeSet<(i64, ReleaseKey)>,
     lanes: HashMap<u32, Lane>,
     /// Whose turn it is, by the serving time before which they don't begin: 0, or until managers have answered.
@@ -156,7 +156,7 @@ impl Schedule {
         let Some(release) = release else {
             if self.entries.contains_key(&key) {
                 self.set_due(key, None);
-                self.set_standing(key, RunStanding::Over);
+                self.set_standing(key, QueueStanding::Over);
                 self.entries.remove(&key);
             }
             return;
@@ -164,9 +164,9 @@ impl Schedule {
         let Self { entries, functions, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
             let numbers = release.strategy.functions.iter().map(|function| functions.intern(&function.name));
-            QueueEntry { standing: RunStanding::Over, due: None, ready: None, lanes: numbers.collect() }
+            QueueEntry { standing: QueueStanding::Over, due: None, ready: None, lanes: numbers.collect() }
         });
-        let (due, standing) = (due_at(release), RunStanding::of(release));
+        let (due, standing) = (due_at(release), QueueStanding::of(release));
         let (other_due, other_standing) = (entry.due != due, entry.standing != standing);
         if other_due {
             self.set_due(key, due);
@@ -184,7 +184,7 @@ impl Schedule {
         self.due.extend(due.map(|due| (due, key)));
     }
 
-    fn set_standing(&mut self, key: ReleaseKey, standing: RunStanding) {
+    fn set_standing(&mut self, key: ReleaseKey, standing: QueueStanding) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let before = std::mem::replace(&mut entry.standing, standing);
         if let Some(starts) = before.starts() {
@@ -192,26 +192,26 @@ impl Schedule {
         }
         self.starts.extend(standing.starts().map(|starts| (starts, key)));
         match standing {
-            RunStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
-            RunStanding::UnderWay { open_to_all: false }
-            | RunStanding::Planned { .. }
-            | RunStanding::Over => self.open_to_all.remove(&key),
+            QueueStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
+            QueueStanding::UnderWay { open_to_all: false }
+            | QueueStanding::Planned { .. }
+            | QueueStanding::Over => self.open_to_all.remove(&key),
         };
-        self.unfinished -= usize::from(before != RunStanding::Over);
-        self.unfinished += usize::from(standing != RunStanding::Over);
+        self.unfinished -= usize::from(before != QueueStanding::Over);
+        self.unfinished += usize::from(standing != QueueStanding::Over);
         self.place(key, standing);
     }
 
     /// Puts it where it belongs in its lanes, and looks whose turn that makes it.
-    fn place(&mut self, key: ReleaseKey, standing: RunStanding) {
+    fn place(&mut self, key: ReleaseKey, standing: QueueStanding) {
         let Some(lanes) = self.entries.get(&key).map(|entry| entry.lanes.clone()) else { return };
         let mut concerned: SmallVec<[ReleaseKey; 8]> = SmallVec::new();
         concerned.push(key);
         for number in lanes {
             let lane = self.lanes.entry(number).or_default();
             concerned.extend(lane.head());
-            put(&mut lane.under_way, key, matches!(standing, RunStanding::UnderWay { .. }));
-            put(&mut lane.planned, key, matches!(standing, RunStanding::Planned { .. }));
+            put(&mut lane.under_way, key, matches!(standing, QueueStanding::UnderWay { .. }));
+            put(&mut lane.planned, key, matches!(standing, QueueStanding::Planned { .. }));
             put(&mut lane.firm, key, standing.lets_no_other_pass(self.wall_ms));
             concerned.extend(lane.head());
             if lane.is_empty() {
@@ -228,10 +228,10 @@ impl Schedule {
         steps::take(1);
         let Some(entry) = self.entries.get(&key) else { return };
         let ready = match entry.standing {
-            RunStanding::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
+            QueueStanding::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
                 Some(asked_until.unwrap_or_default())
             }
-            RunStanding::Planned { .. } | RunStanding::UnderWay { .. } | RunStanding::Over => None,
+            QueueStanding::Planned { .. } | QueueStanding::UnderWay { .. } | QueueStanding::Over => None,
         };
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut entry.ready, ready) {
@@ -313,7 +313,7 @@ impl Schedule {
 
 /// Whether one that has not begun holds those up that were submitted later and change one of its functions.
 pub(super) fn lets_no_other_pass(release: &Release, wall_ms: i64) -> bool {
-    RunStanding::of(release).lets_no_other_pass(wall_ms)
+    QueueStanding::of(release).lets_no_other_pass(wall_ms)
 }
 
 fn put(set: &mut BTreeSet<ReleaseKey>, key: ReleaseKey, is_in: bool) {
