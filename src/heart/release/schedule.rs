@@ -193,9 +193,9 @@ impl Schedule {
         self.starts.extend(standing.starts().map(|starts| (starts, key)));
         match standing {
             QueueStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
-            QueueStanding::UnderWay { open_to_all: false } | QueueStanding::Planned { .. } | QueueStanding::Over => {
-                self.open_to_all.remove(&key)
-            }
+            QueueStanding::UnderWay { open_to_all: false }
+            | QueueStanding::Planned { .. }
+            | QueueStanding::Over => self.open_to_all.remove(&key),
         };
         self.unfinished -= usize::from(before != QueueStanding::Over);
         self.unfinished += usize::from(standing != QueueStanding::Over);

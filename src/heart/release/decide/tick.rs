@@ -17,7 +17,7 @@ use crate::{
         deadline::{self, Deadline, Missed},
         members,
         settings::{MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK, Member},
-        settle::start_next,
+        start::start_next,
         state::{Release, State},
         turn,
     },

@@ -1,6 +1,6 @@
 //! A developer submits a release.
 
-use super::{Change as CourseChange, Submitted, decide::roll_back, takes_part::excluded};
+use super::{Change as CourseChange, Submitted, roll_back::roll_back, takes_part::excluded};
 use crate::{
     plan,
     release::{

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::decide::Call;
+use super::call::Call;
 use crate::{
     plan,
     plan::Why,

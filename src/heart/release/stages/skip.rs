@@ -9,12 +9,11 @@
 //!
 //! A manager below is told which stages are skipped whenever it asks about a stage, and passes over them likewise.
 
-use super::decide::stage_of;
 use crate::release::{
     assignment::Step,
     change::Change,
     command::{Decision, NoReply, Reply},
-    decide::checks::{another_fact, find, held, wrong},
+    decide::checks::{another_fact, find, held, stage_of, wrong},
     lifecycle, members,
     offer::Piece,
     stages,

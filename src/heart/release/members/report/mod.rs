@@ -13,7 +13,7 @@ mod undo;
 
 pub(super) use read::find_slot;
 
-use super::decide::Call;
+use super::call::Call;
 use crate::release::{
     assignment::{Slot, Step},
     change::Change,
