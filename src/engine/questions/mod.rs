@@ -28,7 +28,7 @@
 //! A manager that doesn't know a kind says so by name, which counts as not answered; so kinds may come and go between
 //! versions. Fields of a body or an answer may be added if they have a default.
 //!
-//! Deliberately not here: how questions wait and are handed out ([`crate::questions`]).
+//! Deliberately not here: how questions wait and are handed out ([`crate::open_questions`]).
 
 pub mod children;
 pub mod deployments;
