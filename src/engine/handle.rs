@@ -14,6 +14,7 @@ use super::{
     classes::Remembered,
     clock::Clock,
     effect::{Due, Entry, ToParent, Webhook},
+    kept::Setting,
     load::Loading,
     recall::{self, Recalled},
     stats::Stats,
@@ -30,7 +31,7 @@ use heart::release::{
 use model::ReleaseKey;
 use store::{
     Reader, StoreError, Writer,
-    rows::{AuditRow, OutboxRow},
+    rows::{AuditRow, OutboxRow, PointerRow},
 };
 
 /// Commands that wait for the engine; more are refused until it has caught up.
@@ -87,8 +88,13 @@ pub(super) enum Envelope {
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),
     EffectsDone(Vec<u64>),
+    PointersGone(Vec<u64>),
     Effect {
         entry: Entry,
+        stored: oneshot::Sender<()>,
+    },
+    Keep {
+        setting: Setting,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),
@@ -134,9 +140,14 @@ impl Effects {
         match Entry::read(row) {
             Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
             Ok(Entry::Parent(what)) => drop(self.to_parent.send(Due { row: row.id, served_ms, what })),
-            Ok(Entry::Identity(id)) => self.view.lineage.name_self(id),
-            Ok(Entry::Forwarded(pointer)) => self.view.pointers.note(row.id, pointer),
-            Err(error) => self.view.stats.unreadable.note(&error),
+            Err(error) => self.view.stats.unreadable.note_effect(row.id, &error),
+        }
+    }
+
+    /// Shows where a strategy went; a pointer that can't be read is left in the store.
+    pub fn point(&self, row: &PointerRow) {
+        if let Err(error) = self.view.pointers.note(row) {
+            self.view.stats.unreadable.note(&error);
         }
     }
 }
@@ -151,15 +162,21 @@ pub async fn start(
     let mut loading = Loading::new(State::new(rules));
     writer.load(&mut loading).await?;
     let clock = Clock::start(settings.clock, writer.lease().served_ms);
-    let (state, outbox) = loading.finish(clock.served_ms());
+    let (state, beside) = loading.finish(clock.served_ms());
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (webhooks, to_do) = mpsc::unbounded_channel();
     let (parent_sender, to_parent) = mpsc::unbounded_channel();
     let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view) };
-    for row in &outbox {
+    for row in &beside.outbox {
         effects.send(row, clock.served_ms());
+    }
+    beside.pointers.iter().for_each(|row| effects.point(row));
+    for row in &beside.settings {
+        if let Err(error) = view.kept.load(row) {
+            view.stats.unreadable.note(&error);
+        }
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock, remembered: Arc::default() };
@@ -169,10 +186,12 @@ pub async fn start(
     if is_ready.await.is_err() {
         return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
     }
-    if engine.view.lineage.own().is_empty() && engine.effect(Entry::Identity(fresh_identity())).await.is_err()
-    {
-        let ended = task.await.unwrap_or(Ok(()));
-        return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
+    if engine.view.kept.identity().is_empty() {
+        let fresh = fresh_identity();
+        if engine.keep(Setting::Identity(fresh.clone())).await.is_err() {
+            return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
+        }
+        engine.view.kept.name_self(fresh);
     }
     Ok(Started { engine, task, effects: to_do, to_parent })
 }
@@ -346,6 +365,19 @@ impl Engine {
     /// Effects of the outbox that were carried out.
     pub async fn effects_done(&self, ids: Vec<u64>) -> Result<(), EngineError> {
         self.mailbox.send(Envelope::EffectsDone(ids)).await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Pointers that make way.
+    pub async fn pointers_gone(&self, keys: Vec<u64>) -> Result<(), EngineError> {
+        self.mailbox.send(Envelope::PointersGone(keys)).await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Keeps something of this manager itself; when this returns, it is stored.
+    pub async fn keep(&self, setting: Setting) -> Result<(), EngineError> {
+        let (stored, is_stored) = oneshot::channel();
+        let keep = Envelope::Keep { setting, stored };
+        self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
+        is_stored.await.map_err(|_| EngineError::Stopped)
     }
 
     /// Puts something to be done into the outbox; when this returns, it is stored and handed over.

@@ -21,6 +21,7 @@ pub mod effect;
 mod gather;
 mod handle;
 pub mod judging;
+pub mod kept;
 mod load;
 mod members;
 pub mod notify;

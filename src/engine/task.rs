@@ -128,6 +128,7 @@ struct Round {
     looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     archives: Vec<NamedArchive>,
     effects_done: Vec<u64>,
+    pointers_gone: Vec<u64>,
     /// Who waits for the commit alone.
     stored: Vec<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
@@ -208,6 +209,15 @@ impl Task {
             Envelope::EffectsDone(ids) => {
                 round.changed = true;
                 round.effects_done.extend(ids);
+            }
+            Envelope::PointersGone(keys) => {
+                round.changed |= !keys.is_empty();
+                round.pointers_gone.extend(keys);
+            }
+            Envelope::Keep { setting, stored } => {
+                round.changed = true;
+                round.touched.keep(&setting);
+                round.stored.push(stored);
             }
             Envelope::Effect { entry, stored } => {
                 round.changed = true;
@@ -306,7 +316,7 @@ impl Task {
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let removed = round.touched.removed.clone();
         let seen = self.seen_to_store(now);
-        let (mut effects, mut audit) = (Vec::new(), Vec::new());
+        let (mut effects, mut pointers, mut audit) = (Vec::new(), Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
             let mut writes = std::mem::take(&mut round.touched).writes(&self.state, self.seq, now)?;
             writes.archives.extend(
@@ -316,6 +326,7 @@ impl Task {
                     .map(|(digest, bytes)| ArchiveRow { digest: digest.to_vec(), bytes: bytes.clone() }),
             );
             writes.outbox_done = std::mem::take(&mut round.effects_done);
+            writes.pointers_gone = std::mem::take(&mut round.pointers_gone);
             writes.seen = seen;
             let epoch = self.writer.lease().epoch;
             let batch = Batch { epoch, seq: self.seq, served_ms: now.served_ms, writes };
@@ -323,7 +334,7 @@ impl Task {
             self.commit(&batch).await?;
             self.gathering.committed(round.asked.len(), began.elapsed());
             self.seq += 1;
-            (effects, audit) = (batch.writes.outbox, batch.writes.audit);
+            (effects, pointers, audit) = (batch.writes.outbox, batch.writes.pointers, batch.writes.audit);
         }
         if !round.is_silent() {
             self.hold_lease().await?;
@@ -331,6 +342,7 @@ impl Task {
         for row in &effects {
             self.effects.send(row, now.served_ms);
         }
+        pointers.iter().for_each(|row| self.effects.point(row));
         if !audit.is_empty() {
             let _ = self.events.send(Arc::new(audit));
         }

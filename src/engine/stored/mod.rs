@@ -11,6 +11,7 @@
 mod assignment;
 mod child;
 pub mod form;
+mod kept;
 mod parts;
 mod release;
 
@@ -21,19 +22,22 @@ pub use self::{
 };
 pub(crate) use self::{
     form::{Boxed, Maybe},
+    kept::{EnrolledForm, PointerForm},
     parts::AgentsForm,
     release::EndingForm,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::members;
+use crate::{kept::Enrolled, members, pointers::Pointer};
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, StageStatus};
 use store::{
     StoreError,
-    rows::{AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PrecedentRow, StageResultRow},
+    rows::{
+        AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, SettingRow, StageResultRow,
+    },
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
@@ -130,6 +134,16 @@ pub fn times(row: &PrecedentRow) -> Result<Vec<Time>, StoreError> {
 /// What one commit did, as it is told in the audit trail.
 pub fn events(row: &AuditRow) -> Result<Vec<serde_json::Value>, StoreError> {
     read("audit", format!("({}, {})", row.seq, row.idx), "events", &row.events)
+}
+
+/// Who this manager is at its parent.
+pub(crate) fn enrolled(row: &SettingRow) -> Result<Enrolled, StoreError> {
+    read("settings", &row.name, "value", &row.value).map(EnrolledForm::into)
+}
+
+/// Where a strategy went.
+pub(crate) fn pointer(row: &PointerRow) -> Result<Pointer, StoreError> {
+    read("pointers", row.pointer_key, "detail", &row.detail).map(PointerForm::into)
 }
 
 /// What an effect is about. The error tells the place and the kind of the fault alone.

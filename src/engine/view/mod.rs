@@ -27,7 +27,8 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats, waiters::Waiters,
+    kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats,
+    waiters::Waiters,
 };
 use heart::release::state::Snapshot;
 use model::ReleaseKey;
@@ -51,8 +52,10 @@ pub struct View {
     pub stats: Stats,
     /// What managers below are asked.
     pub questions: Questions,
-    /// This manager and those above it.
+    /// The managers above this one.
     pub lineage: Lineage,
+    /// What this manager keeps of itself.
+    pub kept: Kept,
     /// Releases that went up.
     pub pointers: Pointers,
     draining: AtomicBool,
@@ -78,6 +81,7 @@ impl Default for View {
             stats: Stats::default(),
             questions: Questions::default(),
             lineage: Lineage::default(),
+            kept: Kept::default(),
             pointers: Pointers::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),

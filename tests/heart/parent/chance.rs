@@ -108,8 +108,7 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
                 bench.link.taking(row, offer);
             }
             Act::Enroll(id) => {
-                let row = watch.row();
-                bench.link.enrolled(row, id);
+                bench.link.enrolled(id);
             }
             Act::Done(_)
             | Act::End { .. }
