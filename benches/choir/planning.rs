@@ -15,7 +15,7 @@ use heart::{
 };
 use language::{Strategy, Target, TargetArea};
 use model::{ChildId, ChildKey, Now};
-use simulated::{Bounds, area_of};
+use simulated::{BoundingBox, area_of};
 use tokio::time::Instant;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Where all children are.
-const BOX: Bounds = Bounds { west: -20.0, south: -40.0, east: 40.0, north: 20.0 };
+const BOX: BoundingBox = BoundingBox { west: -20.0, south: -40.0, east: 40.0, north: 20.0 };
 
 /// Corners of the target.
 const CORNERS: usize = 64;

@@ -12,7 +12,7 @@ use super::{
     data::{Counts, Stratum},
     exact::Distributions,
     group::{Group, Rule},
-    hypothesis::{Hypothesis, Inflation, Kind},
+    hypothesis::{Hypothesis, HypothesisKind, Inflation},
     rank::Map,
     spread::Step,
     sums::Sums,
@@ -137,7 +137,7 @@ fn measured(
     let left: Vec<Stratum> =
         strata.iter().filter(|stratum| without.is_none() || stratum.group != without).cloned().collect();
     let mut trial = hypothesis.blank();
-    if matches!(hypothesis.kind, Kind::Rate | Kind::NonZero) {
+    if matches!(hypothesis.kind, HypothesisKind::Rate | HypothesisKind::NonZero) {
         trial.take_counts(&[summed(hypothesis, &left)], map.scale);
     } else {
         let rule = Rule { least_total: 0, ..hypothesis.rule() };

@@ -21,7 +21,7 @@ use super::{
     evidence::Verdict,
     hypothesis::{Hypothesis, Inflation},
     judge::Judgement,
-    spending::Bounds,
+    spending::SpentBounds,
 };
 
 /// The part of alpha, on the side of a pass, that an early pass is given where one is wanted. Simulated with 10 and 60 looks, it
@@ -33,12 +33,12 @@ pub const EARLY_PART: f64 = 0.3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Passing {
-    bounds: Bounds,
+    bounds: SpentBounds,
     /// It was rejected at the last look that had something new.
     crosses: bool,
     /// The same of "its rate is the floor or more".
-    #[serde(default, skip_serializing_if = "Bounds::is_empty")]
-    bounds_of_floor: Bounds,
+    #[serde(default, skip_serializing_if = "SpentBounds::is_empty")]
+    bounds_of_floor: SpentBounds,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_below_floor: bool,
 }
@@ -80,7 +80,7 @@ impl Passing {
     }
 }
 
-fn level(bounds: &Bounds) -> Option<f64> {
+fn level(bounds: &SpentBounds) -> Option<f64> {
     let z = bounds.last().map(|_| bounds.clone().boundary()).filter(|z| z.is_finite());
     z.map(normal_sf)
 }

@@ -19,7 +19,7 @@ use super::{
     dist::normal_z,
     group::{Group, Rule},
     previous::BetweenRuns,
-    spread::{Side, Step},
+    spread::{SortedSide, Step},
 };
 
 /// Children from which on it is estimated how they differ.
@@ -65,14 +65,15 @@ impl From<Effects> for [f64; 5] {
 
 /// What a manager tells of its children, metric by metric.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+#[serde(rename = "Told")]
+pub struct EffectsTold {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Effects>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Effects>,
 }
 
-impl Told {
+impl EffectsTold {
     /// Adds other children.
     pub fn add(&mut self, other: &Self) {
         for (sum, more) in [(&mut self.times, &other.times), (&mut self.errors, &other.errors)] {
@@ -176,7 +177,7 @@ impl Effect {
     }
 
     /// The difference of the means of the logarithms of times.
-    fn of_times(baseline: &Side, canary: &Side) -> Option<Self> {
+    fn of_times(baseline: &SortedSide, canary: &SortedSide) -> Option<Self> {
         let (a, b) = (Moments::of(baseline)?, Moments::of(canary)?);
         if a.n < LEAST_VALUES || b.n < LEAST_VALUES {
             return None;
@@ -250,7 +251,7 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(side: &Side) -> Option<Self> {
+    fn of(side: &SortedSide) -> Option<Self> {
         let weighted: Vec<(f64, f64)> =
             side.to_cells().iter().map(|cell| (cell.at(0.5), cell.mass)).collect();
         let positive = weighted.iter().map(|(value, _)| *value).filter(|value| *value > 0.0);
@@ -307,9 +308,9 @@ impl Effects {
 /// What is known of the children of a judgement: sums over the same children, a stage each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Children(Vec<Effects>);
+pub struct ChildEffects(Vec<Effects>);
 
-impl Children {
+impl ChildEffects {
     pub fn of(stages: impl IntoIterator<Item = Effects>) -> Self {
         Self(stages.into_iter().filter(|stage| stage.children > 0.0 && stage.is_possible()).collect())
     }

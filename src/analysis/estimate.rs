@@ -12,10 +12,10 @@ use super::{
     dist::normal_z,
     exact::Distributions,
     group::Group,
-    hypothesis::{Hypothesis, Inflation, Kind},
+    hypothesis::{Hypothesis, HypothesisKind, Inflation},
     rank::{Map, rank_sum},
     root::falling,
-    spread::Side,
+    spread::SortedSide,
     sums::Tails,
 };
 
@@ -125,7 +125,9 @@ impl Search<'_> {
     /// Where the statistic crosses zero; the middle of the stretch, where it stays there for a while.
     fn middle(&self, places: &Places) -> Option<f64> {
         let statistic = |x: f64| match (&self.compared, self.hypothesis.kind) {
-            (Compared::Groups(groups), Kind::Rank | Kind::Rest) => self.rank_statistic(groups, x),
+            (Compared::Groups(groups), HypothesisKind::Rank | HypothesisKind::Rest) => {
+                self.rank_statistic(groups, x)
+            }
             _ => self.tails(x).z,
         };
         let down = places.falling(statistic, places.middle)?;
@@ -170,7 +172,7 @@ impl Search<'_> {
         };
         let width = if self.has_many() { WIDTH_AMONG_MANY * step } else { 0.0 };
         let rough = Places::about(start, step, limit, width);
-        let ranks = matches!(self.hypothesis.kind, Kind::Rank | Kind::Rest);
+        let ranks = matches!(self.hypothesis.kind, HypothesisKind::Rank | HypothesisKind::Rest);
         let better = if ranks && self.has_many() { self.thinned(groups, &rough, alpha) } else { None };
         Some(better.unwrap_or(rough))
     }
@@ -233,9 +235,9 @@ impl Places {
 
 /// Every so many values of each side, and what a pair of them counts for in the statistic.
 fn thin(group: &Group, every: usize) -> (Group, f64) {
-    let side = |side: &Side| match side {
-        Side::Points(values) if values.len() >= 2 * every => {
-            Side::Points(values.iter().skip(every / 2).step_by(every).copied().collect())
+    let side = |side: &SortedSide| match side {
+        SortedSide::Points(values) if values.len() >= 2 * every => {
+            SortedSide::Points(values.iter().skip(every / 2).step_by(every).copied().collect())
         }
         _ => side.clone(),
     };
@@ -251,23 +253,23 @@ fn weight(group: &Group) -> f64 {
 }
 
 /// Quartiles, least and largest value.
-fn quartiles(side: &Side) -> Option<[f64; 5]> {
+fn quartiles(side: &SortedSide) -> Option<[f64; 5]> {
     let all = [0.25, 0.5, 0.75, 0.0, 1.0].map(|q| quantile(side, q));
     let [a, b, c, d, e] = all;
     Some([a?, b?, c?, d?, e?])
 }
 
 /// A value below which the share `q` lies.
-pub fn quantile(side: &Side, q: f64) -> Option<f64> {
+pub fn quantile(side: &SortedSide, q: f64) -> Option<f64> {
     match side {
-        Side::Points(values) => {
+        SortedSide::Points(values) => {
             let last = values.len().checked_sub(1)?;
             // Linear between order statistics (Hyndman and Fan 1996, type 7).
             let at = q * last as f64;
             let below = values[at.floor() as usize];
             Some(below + (values[at.ceil() as usize] - below) * at.fract())
         }
-        Side::Cells(cells) => {
+        SortedSide::Cells(cells) => {
             let wanted = q * side.count();
             let mut before = 0.0;
             for cell in cells {

@@ -11,7 +11,7 @@ use super::{
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     exact::Distributions,
     group::{Group, Pooled},
-    hypothesis::{Hypothesis, Inflation, Kind},
+    hypothesis::{Hypothesis, HypothesisKind, Inflation},
     judge::{Decision, Judgement, Obstacle},
     root::falling,
     split::Split,
@@ -105,12 +105,13 @@ fn few_children(evidence: &Evidence) -> Option<String> {
 }
 
 fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Option<(Effect, Estimate)> {
-    let (at, hypothesis) = judgement.hypotheses.iter().enumerate().find(|(_, h)| h.kind != Kind::NonZero)?;
+    let (at, hypothesis) =
+        judgement.hypotheses.iter().enumerate().find(|(_, h)| h.kind != HypothesisKind::NonZero)?;
     let inflation = decision.inflations.get(at).copied().unwrap_or(Inflation::NONE);
     let relative = matches!(judgement.design.tolerance, Tolerance::Ratio(_));
     let at_hand = decision.groups.get(at).filter(|groups| !groups.is_empty());
     let groups = at_hand.map_or_else(|| judgement.groups(hypothesis, strata).into(), Cow::from);
-    let counted = matches!(hypothesis.kind, Kind::Rate);
+    let counted = matches!(hypothesis.kind, HypothesisKind::Rate);
     let compared = if counted { Compared::counts(hypothesis, strata) } else { Compared::Groups(&groups) };
     let once = judgement.design.end == End::Once;
     let exact = if once { Distributions::at_once() } else { Distributions::between_looks() };
@@ -144,11 +145,11 @@ fn test_evidence(
     let boundary = looked.then(|| hypothesis.bounds.boundary()).filter(|z| z.is_finite());
     let way = if hypothesis.high { "higher" } else { "lower" };
     let what = match hypothesis.kind {
-        Kind::Rank => "values".to_owned(),
-        Kind::Rest => "values other than 0".to_owned(),
-        Kind::NonZero => "share of values other than 0".to_owned(),
-        Kind::Tail { q } => format!("values beyond the {}", quantile_name(q)),
-        Kind::Rate => "rate".to_owned(),
+        HypothesisKind::Rank => "values".to_owned(),
+        HypothesisKind::Rest => "values other than 0".to_owned(),
+        HypothesisKind::NonZero => "share of values other than 0".to_owned(),
+        HypothesisKind::Tail { q } => format!("values beyond the {}", quantile_name(q)),
+        HypothesisKind::Rate => "rate".to_owned(),
     };
     TestEvidence {
         name: format!("{what} {way} by more than the tolerance"),
@@ -236,7 +237,8 @@ fn more_calls(judgement: &Judgement, evidence: &Evidence, estimate: Estimate) ->
     if judgement.design.run_variation.is_some() {
         return None;
     }
-    let hypothesis = judgement.hypotheses.iter().find(|hypothesis| hypothesis.kind != Kind::NonZero)?;
+    let hypothesis =
+        judgement.hypotheses.iter().find(|hypothesis| hypothesis.kind != HypothesisKind::NonZero)?;
     let tolerated = match (judgement.design.tolerance, hypothesis.high) {
         (Tolerance::Ratio(r), true) => r.ln_1p(),
         (Tolerance::Ratio(r), false) => (-r).ln_1p(),

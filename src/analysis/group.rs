@@ -9,7 +9,7 @@ use super::{
     estimate::quantile,
     grid,
     resolution::relative_error,
-    spread::{Side, Step},
+    spread::{SortedSide, Step},
     values::{Clock, Values},
 };
 
@@ -28,8 +28,8 @@ pub struct Rule {
 /// What is ranked together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    pub baseline: Side,
-    pub canary: Side,
+    pub baseline: SortedSide,
+    pub canary: SortedSide,
     /// The relative error with which a location is known.
     pub error: f64,
     /// How far off all values may lie, as a share of their location, because nobody knows how their clock rounds.
@@ -168,11 +168,11 @@ impl Pooled {
         self.measured.as_ref().and_then(Values::width)
     }
 
-    fn side(self, step: Option<f64>, clock: Clock) -> Side {
+    fn side(self, step: Option<f64>, clock: Clock) -> SortedSide {
         match (self.measured, self.histogram) {
-            (Some(measured), _) => Side::Cells(grid::cells(&measured, clock)),
-            (None, Some(histogram)) => Side::Cells(grid::histogram_cells(&histogram)),
-            (None, None) => Side::of_values(self.values, step),
+            (Some(measured), _) => SortedSide::Cells(grid::cells(&measured, clock)),
+            (None, Some(histogram)) => SortedSide::Cells(grid::histogram_cells(&histogram)),
+            (None, None) => SortedSide::of_values(self.values, step),
         }
     }
 
@@ -182,7 +182,7 @@ impl Pooled {
     }
 
     /// All of it as one side, as it was measured.
-    pub fn into_side(self) -> Side {
+    pub fn into_side(self) -> SortedSide {
         let clock = self.clock();
         self.side(None, clock)
     }

@@ -13,7 +13,7 @@ use super::{
     mixture::ln_mixture,
     rank::{Map, walk, weighted_rank_sums},
     rate::Rates,
-    spending::Bounds,
+    spending::SpentBounds,
     spread::Step,
     sums::{Sums, Tails},
     tail::tail_sums,
@@ -25,7 +25,7 @@ const LEAST_BEYOND: f64 = 5.0;
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum HypothesisKind {
     Rank,
     /// Ranks of the values that aren't 0.
     Rest,
@@ -41,7 +41,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hypothesis {
-    pub kind: Kind,
+    pub kind: HypothesisKind,
     /// Higher is worse.
     pub high: bool,
     pub tolerance: Tolerance,
@@ -63,7 +63,7 @@ pub struct Hypothesis {
     clusters: Clusters,
     /// Variance for which the mixture is made, fixed at the first look.
     rho: Option<f64>,
-    pub bounds: Bounds,
+    pub bounds: SpentBounds,
     pub crossed: bool,
     /// Looks at whether it is safe, where it may pass early.
     #[serde(default, skip_serializing_if = "Passing::is_empty")]
@@ -95,7 +95,7 @@ impl Inflation {
 }
 
 impl Hypothesis {
-    pub fn new(kind: Kind, high: bool, tolerance: Tolerance, alpha: f64) -> Self {
+    pub fn new(kind: HypothesisKind, high: bool, tolerance: Tolerance, alpha: f64) -> Self {
         Self {
             kind,
             high,
@@ -111,7 +111,7 @@ impl Hypothesis {
             rates: Rates::default(),
             clusters: Clusters::default(),
             rho: None,
-            bounds: Bounds::default(),
+            bounds: SpentBounds::default(),
             crossed: false,
             passing: Passing::default(),
             strict: None,
@@ -144,16 +144,16 @@ impl Hypothesis {
 
     pub fn rule(&self) -> Rule {
         let least_total = match self.kind {
-            Kind::Tail { q } => (LEAST_BEYOND / (1.0 - q).max(1e-9) - 1e-6).ceil() as u64,
+            HypothesisKind::Tail { q } => (LEAST_BEYOND / (1.0 - q).max(1e-9) - 1e-6).ceil() as u64,
             _ => 0,
         };
-        Rule { least_total, zero_free: self.kind == Kind::Rest }
+        Rule { least_total, zero_free: self.kind == HypothesisKind::Rest }
     }
 
     /// Takes in the strata that are complete; at the end whatever there is. Gives the groups back if they are all that
     /// there is to the hypothesis: an estimate needs them again.
     pub fn advance(&mut self, strata: &[Stratum], steps: &[Step; 2], end: bool, once: bool) -> Vec<Group> {
-        if matches!(self.kind, Kind::Rate | Kind::NonZero) {
+        if matches!(self.kind, HypothesisKind::Rate | HypothesisKind::NonZero) {
             let new = &strata[self.taken.min(strata.len())..];
             let pairs = self.pairs(new);
             self.note_intervals(new, steps);
@@ -267,7 +267,7 @@ impl Hypothesis {
     /// Adds a group, with the baseline mapped.
     pub fn take(&mut self, group: &Group, map: Map, exact: &mut Distributions) {
         let sums = match self.kind {
-            Kind::Tail { q } => {
+            HypothesisKind::Tail { q } => {
                 let (sums, beyond) = tail_sums(&group.baseline, &group.canary, map, q, &mut self.lattice);
                 self.beyond += beyond;
                 sums
@@ -281,7 +281,7 @@ impl Hypothesis {
         self.groups += 1;
         self.sums.add(&sums);
         self.ln_ways += libm::lgamma(m + n + 1.0) - libm::lgamma(m + 1.0) - libm::lgamma(n + 1.0);
-        let ranks = matches!(self.kind, Kind::Rank | Kind::Rest);
+        let ranks = matches!(self.kind, HypothesisKind::Rank | HypothesisKind::Rest);
         self.exact = None;
         if ranks && self.groups == 1 && exact.reaches(m + n) {
             let mut order = Vec::new();
@@ -299,9 +299,11 @@ impl Hypothesis {
     fn plain_tails(&self, inflation: Inflation) -> Tails {
         let plain = inflation == Inflation::NONE;
         let mut tails = match self.kind {
-            Kind::Rate | Kind::NonZero if plain => return self.rates.tails(),
-            Kind::Tail { .. } | Kind::Rate | Kind::NonZero => self.sums.tails(inflation.factor, 0.5),
-            Kind::Rank | Kind::Rest => self.sums.tails(inflation.factor, 0.0),
+            HypothesisKind::Rate | HypothesisKind::NonZero if plain => return self.rates.tails(),
+            HypothesisKind::Tail { .. } | HypothesisKind::Rate | HypothesisKind::NonZero => {
+                self.sums.tails(inflation.factor, 0.5)
+            }
+            HypothesisKind::Rank | HypothesisKind::Rest => self.sums.tails(inflation.factor, 0.0),
         };
         if self.sums.v <= 0.0 {
             return Tails::NOTHING;
@@ -311,7 +313,7 @@ impl Hypothesis {
             tails.lower = student_sf(-tails.z, inflation.freedom);
         }
         let exact = match self.kind {
-            Kind::Tail { .. } => self.lattice.tails(self.beyond),
+            HypothesisKind::Tail { .. } => self.lattice.tails(self.beyond),
             _ => self.exact,
         };
         if let (true, Some((upper, lower))) = (plain, exact) {

@@ -17,14 +17,14 @@ use super::{
     dependence::{LEAST_EFFECTIVE_POINTS, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
-    effects::Children,
+    effects::ChildEffects,
     evidence::{Evidence, Verdict},
     exact::Distributions,
     explain,
     extension::Extension,
     grid,
     group::{Group, next_group},
-    hypothesis::{Hypothesis, Inflation, Kind},
+    hypothesis::{Hypothesis, HypothesisKind, Inflation},
     previous::{BetweenRuns, between_runs},
     rank::Map,
     spending,
@@ -72,8 +72,8 @@ pub struct Judgement {
     /// Calls of both sides by ordered share, for the comparison with the split.
     pub(super) splits: Splits,
     /// How children differ, where that is known.
-    #[serde(default, skip_serializing_if = "Children::is_empty")]
-    pub(super) children: Children,
+    #[serde(default, skip_serializing_if = "ChildEffects::is_empty")]
+    pub(super) children: ChildEffects,
     /// Looks that counted, and the interval up to which the last of them went.
     pub(super) looks: u64,
     intervals: u64,
@@ -129,7 +129,7 @@ impl Judgement {
             steps: [Step::default(), Step::default()],
             seen: 0,
             splits: Splits::default(),
-            children: Children::default(),
+            children: ChildEffects::default(),
             looks: 0,
             intervals: 0,
             spent: 0.0,
@@ -149,7 +149,7 @@ impl Judgement {
     }
 
     /// What is known of how children differ, before a look at what they measured.
-    pub fn set_children(&mut self, children: Children) {
+    pub fn set_children(&mut self, children: ChildEffects) {
         self.children = children;
     }
 
@@ -321,7 +321,7 @@ impl Judgement {
             return 0.0;
         }
         let slope = match hypothesis.kind {
-            Kind::Rate | Kind::NonZero => sums.v,
+            HypothesisKind::Rate | HypothesisKind::NonZero => sums.v,
             _ => self.slope(hypothesis, strata),
         };
         runs.variance * slope * slope / sums.variance()
@@ -449,13 +449,13 @@ struct Moment {
 /// Which null hypotheses a metric is judged by; their parts of alpha add up to the metric's.
 fn hypotheses(design: &Design, mostly_zero: bool) -> Vec<Hypothesis> {
     let relative = matches!(design.tolerance, Tolerance::Ratio(_));
-    let kinds: &[Kind] = match design.question {
+    let kinds: &[HypothesisKind] = match design.question {
         Question::Location if mostly_zero && relative && design.sampling == Sampling::Calls => {
-            &[Kind::NonZero, Kind::Rest]
+            &[HypothesisKind::NonZero, HypothesisKind::Rest]
         }
-        Question::Location => &[Kind::Rank],
-        Question::Quantile(q) => &[Kind::Tail { q }],
-        Question::Rate { .. } => &[Kind::Rate],
+        Question::Location => &[HypothesisKind::Rank],
+        Question::Quantile(q) => &[HypothesisKind::Tail { q }],
+        Question::Rate { .. } => &[HypothesisKind::Rate],
     };
     let directions: &[bool] = match design.deviation {
         Deviation::High => &[true],

@@ -15,7 +15,7 @@ mod pairs;
 use super::{
     design::Tolerance,
     dist::normal_sf,
-    spread::{Cell, Side, TIE, tied},
+    spread::{Cell, SortedSide, TIE, tied},
     sums::Sums,
 };
 
@@ -63,8 +63,8 @@ pub struct Element {
 }
 
 /// Goes through the pooled order from low to high.
-pub fn walk(baseline: &Side, canary: &Side, map: Map, mut see: impl FnMut(Element)) {
-    if let (Side::Points(baseline), Side::Points(canary)) = (baseline, canary) {
+pub fn walk(baseline: &SortedSide, canary: &SortedSide, map: Map, mut see: impl FnMut(Element)) {
+    if let (SortedSide::Points(baseline), SortedSide::Points(canary)) = (baseline, canary) {
         return walk_points(baseline, canary, map, &mut see);
     }
     let mapped = |cell: &Cell| Cell { lo: map.of(cell.lo), hi: map.of(cell.hi), ..*cell };
@@ -145,7 +145,7 @@ fn take_stretch(cells: &[Cell], at: &mut usize, from: f64, to: f64) -> f64 {
 }
 
 /// The sums of one stratum, unweighted: U is `s` + mn/2.
-pub fn rank_sums(baseline: &Side, canary: &Side, map: Map) -> Sums {
+pub fn rank_sums(baseline: &SortedSide, canary: &SortedSide, map: Map) -> Sums {
     let (m, n) = (baseline.count(), canary.count());
     if m < 1.0 || n < 1.0 {
         return Sums { baseline: m, canary: n, ..Sums::default() };
@@ -156,7 +156,7 @@ pub fn rank_sums(baseline: &Side, canary: &Side, map: Map) -> Sums {
 }
 
 /// The same, weighted for a sum over strata.
-pub fn weighted_rank_sums(baseline: &Side, canary: &Side, map: Map) -> Sums {
+pub fn weighted_rank_sums(baseline: &SortedSide, canary: &SortedSide, map: Map) -> Sums {
     let sums = rank_sums(baseline, canary, map);
     let w = 1.0 / (sums.baseline + sums.canary + 1.0);
     Sums {
@@ -170,9 +170,9 @@ pub fn weighted_rank_sums(baseline: &Side, canary: &Side, map: Map) -> Sums {
 }
 
 /// S alone: what an estimate needs.
-pub fn rank_sum(baseline: &Side, canary: &Side, map: Map) -> f64 {
+pub fn rank_sum(baseline: &SortedSide, canary: &SortedSide, map: Map) -> f64 {
     match (baseline, canary) {
-        (Side::Points(baseline), Side::Points(canary)) => pairs::rank_sum(baseline, canary, map),
+        (SortedSide::Points(baseline), SortedSide::Points(canary)) => pairs::rank_sum(baseline, canary, map),
         _ => rank_sums(baseline, canary, map).s,
     }
 }

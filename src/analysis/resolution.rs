@@ -9,7 +9,7 @@
 
 use super::{
     estimate::quantile,
-    spread::{Axis, Cell, Side},
+    spread::{Axis, Cell, SortedSide},
 };
 
 /// Concentration, and the error of a location in widths of a cell.
@@ -35,8 +35,8 @@ const NEAR: f64 = 2.0;
 
 /// The relative error with which the location of a side is known. `width`: the ratio of the ends of the buckets that its
 /// values come from, where these were wider than its cells.
-pub fn relative_error(side: &Side, width: Option<f64>) -> f64 {
-    let Side::Cells(cells) = side else { return 0.0 };
+pub fn relative_error(side: &SortedSide, width: Option<f64>) -> f64 {
+    let SortedSide::Cells(cells) = side else { return 0.0 };
     let coarse = width.map(|width| blocks(cells, width.ln()));
     let cells = coarse.as_deref().unwrap_or(cells);
     let location = quantile(side, 0.5).map_or(0.0, f64::abs);

@@ -16,10 +16,10 @@ pub fn falling(f: impl Fn(f64) -> f64, start: f64, step: f64, limit: f64, width:
     Some(chandrupatla(&f, (a, fa), (b, fb), step, width))
 }
 
-type Point = (f64, f64);
+type XY = (f64, f64);
 
 /// Two places, `f` above 0 at the first and not at the second.
-fn bracket(f: &impl Fn(f64) -> f64, start: f64, step: f64, limit: f64) -> Option<(Point, Point)> {
+fn bracket(f: &impl Fn(f64) -> f64, start: f64, step: f64, limit: f64) -> Option<(XY, XY)> {
     let value = f(start);
     let up = value > 0.0;
     let mut known = (start, value);
@@ -41,7 +41,7 @@ fn bracket(f: &impl Fn(f64) -> f64, start: f64, step: f64, limit: f64) -> Option
 
 /// Chandrupatla 1997: inverse quadratic interpolation where it is trustworthy, else bisection. Ends beside the crossing
 /// also of functions that jump.
-fn chandrupatla(f: &impl Fn(f64) -> f64, above: Point, below: Point, scale: f64, least: f64) -> f64 {
+fn chandrupatla(f: &impl Fn(f64) -> f64, above: XY, below: XY, scale: f64, least: f64) -> f64 {
     let (mut a, mut b) = (above, below);
     let mut c;
     let mut t = 0.5;

@@ -63,14 +63,14 @@ pub struct Bound {
 /// All looks that counted, oldest first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Bounds {
+pub struct SpentBounds {
     looks: Vec<Bound>,
     /// What the last boundary was worked out with; it follows from the looks.
     #[serde(skip)]
     worked_out: Option<WorkedOut>,
 }
 
-impl PartialEq for Bounds {
+impl PartialEq for SpentBounds {
     fn eq(&self, other: &Self) -> bool {
         self.looks == other.looks
     }
@@ -89,7 +89,7 @@ struct WorkedOut {
     finest: f64,
 }
 
-impl Bounds {
+impl SpentBounds {
     pub fn iter(&self) -> impl Iterator<Item = &Bound> {
         self.looks.iter()
     }

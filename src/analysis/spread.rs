@@ -62,12 +62,12 @@ impl Cell {
 
 /// One side of a stratum in order: single values, or cells that don't overlap.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Side {
+pub enum SortedSide {
     Points(Vec<f64>),
     Cells(Vec<Cell>),
 }
 
-impl Side {
+impl SortedSide {
     /// Finite values, sorted, spread over `step` if there is one. Zeros stay zero.
     pub fn of_values(values: Vec<f64>, step: Option<f64>) -> Self {
         let values = order::sorted(values);

@@ -8,12 +8,18 @@ use super::{
     dist::{Lattice, hypergeometric_pmf},
     rank::{Element, Map, walk},
     rate::sub_gaussian,
-    spread::Side,
+    spread::SortedSide,
     sums::Sums,
 };
 
 /// The sums of one stratum; its exact distribution is added to `lattice`, which counts canary values beyond.
-pub fn tail_sums(baseline: &Side, canary: &Side, map: Map, q: f64, lattice: &mut Lattice) -> (Sums, u64) {
+pub fn tail_sums(
+    baseline: &SortedSide,
+    canary: &SortedSide,
+    map: Map,
+    q: f64,
+    lattice: &mut Lattice,
+) -> (Sums, u64) {
     let (m, n) = (baseline.count(), canary.count());
     let total = m + n;
     let mut order: Vec<Element> = Vec::new();

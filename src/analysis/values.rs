@@ -53,7 +53,7 @@ pub enum Rounding {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Values {
-    form: Form,
+    form: Storage,
     clock: Clock,
     /// The ratio of the ends of the buckets from which they were taken over, where these were wider than [`GAMMA`].
     width: Option<f64>,
@@ -69,7 +69,7 @@ pub struct Clock {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Form {
+enum Storage {
     /// Ascending, none twice, none with a count of 0.
     Exact(Vec<(f64, u64)>),
     Sketch {
@@ -134,13 +134,13 @@ impl Clock {
 impl Values {
     /// None yet. Refused if the step is none.
     pub fn new(clock: Clock) -> Result<Self, ValuesFault> {
-        Ok(Self { form: Form::Exact(Vec::new()), clock: clock.check()?, width: None })
+        Ok(Self { form: Storage::Exact(Vec::new()), clock: clock.check()?, width: None })
     }
 
     /// None, of the same clock.
     #[must_use]
     pub fn none(&self) -> Self {
-        Self { form: Form::Exact(Vec::new()), clock: self.clock, width: None }
+        Self { form: Storage::Exact(Vec::new()), clock: self.clock, width: None }
     }
 
     /// Values as a clock showed them, in milliseconds.
@@ -158,7 +158,7 @@ impl Values {
             return Err(ValuesFault::Width(width));
         }
         let width = width.filter(|width| *width > GAMMA);
-        Ok(Self { form: Form::Sketch { buckets, sum_ns: None }, clock: Clock::UNKNOWN, width })
+        Ok(Self { form: Storage::Sketch { buckets, sum_ns: None }, clock: Clock::UNKNOWN, width })
     }
 
     /// The same, read by a clock of which more is known now.
@@ -176,7 +176,7 @@ impl Values {
         }
         match &mut self.form {
             _ if count == 0 => Ok(()),
-            Form::Exact(pairs) => match pairs.binary_search_by(|(known, _)| known.total_cmp(&ms)) {
+            Storage::Exact(pairs) => match pairs.binary_search_by(|(known, _)| known.total_cmp(&ms)) {
                 Ok(at) => {
                     pairs[at].1 += count;
                     Ok(())
@@ -185,12 +185,12 @@ impl Values {
                     pairs.insert(at, (ms, count));
                     if pairs.len() > MAX_DISTINCT {
                         let sum_ns = Some(sum_ns(pairs)?);
-                        self.form = Form::Sketch { buckets: bucketed(pairs)?, sum_ns };
+                        self.form = Storage::Sketch { buckets: bucketed(pairs)?, sum_ns };
                     }
                     Ok(())
                 }
             },
-            Form::Sketch { buckets, sum_ns } => {
+            Storage::Sketch { buckets, sum_ns } => {
                 if let Some(sum) = sum_ns {
                     let more = u64::try_from((ms * NS).round() as u128 * u128::from(count));
                     let more = more.ok().and_then(|more| sum.checked_add(more));
@@ -222,15 +222,15 @@ impl Values {
     /// What came after `before`, which is part of these. `None` if it isn't: some count would be negative.
     pub fn since(&self, before: &Self) -> Option<Self> {
         let form = match (&self.form, &before.form) {
-            (Form::Exact(now), Form::Exact(before)) => Form::Exact(without(now, before)?),
-            (Form::Exact(_), Form::Sketch { .. }) => return None,
-            (Form::Sketch { buckets, sum_ns }, before) => {
+            (Storage::Exact(now), Storage::Exact(before)) => Storage::Exact(without(now, before)?),
+            (Storage::Exact(_), Storage::Sketch { .. }) => return None,
+            (Storage::Sketch { buckets, sum_ns }, before) => {
                 let (earlier, earlier_sum) = sketched(before).ok()?;
                 let sum_ns = match (sum_ns, earlier_sum) {
                     (Some(now), Some(earlier)) => Some(now.checked_sub(earlier)?),
                     _ => None,
                 };
-                Form::Sketch { buckets: buckets.since(&earlier)?, sum_ns }
+                Storage::Sketch { buckets: buckets.since(&earlier)?, sum_ns }
             }
         };
         Some(Self { form, ..*self })
@@ -238,8 +238,8 @@ impl Values {
 
     pub fn count(&self) -> u64 {
         match &self.form {
-            Form::Exact(pairs) => pairs.iter().map(|(_, count)| count).sum(),
-            Form::Sketch { buckets, .. } => buckets.count(),
+            Storage::Exact(pairs) => pairs.iter().map(|(_, count)| count).sum(),
+            Storage::Sketch { buckets, .. } => buckets.count(),
         }
     }
 
@@ -250,10 +250,10 @@ impl Values {
     /// How many are 0.
     pub fn zeros(&self) -> u64 {
         match &self.form {
-            Form::Exact(pairs) => {
+            Storage::Exact(pairs) => {
                 pairs.first().filter(|(value, _)| *value == 0.0).map_or(0, |(_, count)| *count)
             }
-            Form::Sketch { buckets, .. } => buckets.count() - buckets.zero_free(),
+            Storage::Sketch { buckets, .. } => buckets.count() - buckets.zero_free(),
         }
     }
 
@@ -261,11 +261,11 @@ impl Values {
     #[must_use]
     pub fn without_zeros(&self) -> Self {
         let form = match &self.form {
-            Form::Exact(pairs) => {
-                Form::Exact(pairs.iter().filter(|(value, _)| *value > 0.0).copied().collect())
+            Storage::Exact(pairs) => {
+                Storage::Exact(pairs.iter().filter(|(value, _)| *value > 0.0).copied().collect())
             }
-            Form::Sketch { buckets, sum_ns } => {
-                Form::Sketch { buckets: buckets.without_zeros(), sum_ns: *sum_ns }
+            Storage::Sketch { buckets, sum_ns } => {
+                Storage::Sketch { buckets: buckets.without_zeros(), sum_ns: *sum_ns }
             }
         };
         Self { form, ..*self }
@@ -283,16 +283,16 @@ impl Values {
     /// Each value with its count, ascending, while there are few.
     pub fn exact(&self) -> Option<&[(f64, u64)]> {
         match &self.form {
-            Form::Exact(pairs) => Some(pairs),
-            Form::Sketch { .. } => None,
+            Storage::Exact(pairs) => Some(pairs),
+            Storage::Sketch { .. } => None,
         }
     }
 
     /// The values in buckets, whatever they are kept as.
     pub fn to_histogram(&self) -> Histogram {
         match &self.form {
-            Form::Sketch { buckets, .. } => buckets.clone(),
-            Form::Exact(pairs) => bucketed(pairs).unwrap_or_else(|_| Histogram::of_one_form()),
+            Storage::Sketch { buckets, .. } => buckets.clone(),
+            Storage::Exact(pairs) => bucketed(pairs).unwrap_or_else(|_| Histogram::of_one_form()),
         }
     }
 
@@ -301,7 +301,7 @@ impl Values {
     pub fn in_buckets(self) -> Self {
         match sketched(&self.form) {
             Ok((buckets, sum_ns)) => {
-                let form = Form::Sketch { buckets: buckets.into_owned(), sum_ns };
+                let form = Storage::Sketch { buckets: buckets.into_owned(), sum_ns };
                 Self { form, ..self }
             }
             Err(_) => self,
@@ -311,8 +311,8 @@ impl Values {
     /// Their sum in milliseconds; `None`: it isn't known.
     pub fn sum_ms(&self) -> Option<f64> {
         match &self.form {
-            Form::Exact(pairs) => Some(pairs.iter().map(|(value, count)| value * *count as f64).sum()),
-            Form::Sketch { sum_ns, .. } => sum_ns.map(|sum| sum as f64 / NS),
+            Storage::Exact(pairs) => Some(pairs.iter().map(|(value, count)| value * *count as f64).sum()),
+            Storage::Sketch { sum_ns, .. } => sum_ns.map(|sum| sum as f64 / NS),
         }
     }
 
@@ -325,8 +325,8 @@ impl Values {
     /// kept in buckets.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let pairs = match &self.form {
-            Form::Sketch { buckets, .. } => return buckets.quantile(q),
-            Form::Exact(pairs) => pairs,
+            Storage::Sketch { buckets, .. } => return buckets.quantile(q),
+            Storage::Exact(pairs) => pairs,
         };
         let rank = (q.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -353,11 +353,11 @@ fn wider(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 /// Adds to a form in place. What is refused changes nothing: buckets of values always merge, and only sums may be too much.
-fn add(all: &mut Form, more: &Form) -> Result<(), ValuesFault> {
-    if let (Form::Exact(known), Form::Exact(more)) = (&*all, more) {
+fn add(all: &mut Storage, more: &Storage) -> Result<(), ValuesFault> {
+    if let (Storage::Exact(known), Storage::Exact(more)) = (&*all, more) {
         let union = union(known, more);
         if union.len() <= MAX_DISTINCT {
-            *all = Form::Exact(union);
+            *all = Storage::Exact(union);
             return Ok(());
         }
     }
@@ -367,15 +367,15 @@ fn add(all: &mut Form, more: &Form) -> Result<(), ValuesFault> {
         _ => Ok(None),
     };
     match all {
-        Form::Sketch { buckets, sum_ns } => {
+        Storage::Sketch { buckets, sum_ns } => {
             let total = total(*sum_ns)?;
             buckets.merge(&more)?;
             *sum_ns = total;
         }
-        Form::Exact(pairs) => {
+        Storage::Exact(pairs) => {
             let (mut buckets, sum_ns) = (bucketed(pairs)?, total(Some(sum_ns(pairs)?))?);
             buckets.merge(&more)?;
-            *all = Form::Sketch { buckets, sum_ns };
+            *all = Storage::Sketch { buckets, sum_ns };
         }
     }
     Ok(())
@@ -403,10 +403,10 @@ fn without(now: &[(f64, u64)], before: &[(f64, u64)]) -> Option<Vec<(f64, u64)>>
     Some(left)
 }
 
-fn sketched(form: &Form) -> Result<(Cow<'_, Histogram>, Option<u64>), ValuesFault> {
+fn sketched(form: &Storage) -> Result<(Cow<'_, Histogram>, Option<u64>), ValuesFault> {
     match form {
-        Form::Sketch { buckets, sum_ns } => Ok((Cow::Borrowed(buckets), *sum_ns)),
-        Form::Exact(pairs) => Ok((Cow::Owned(bucketed(pairs)?), Some(sum_ns(pairs)?))),
+        Storage::Sketch { buckets, sum_ns } => Ok((Cow::Borrowed(buckets), *sum_ns)),
+        Storage::Exact(pairs) => Ok((Cow::Owned(bucketed(pairs)?), Some(sum_ns(pairs)?))),
     }
 }
 
@@ -472,8 +472,8 @@ impl From<Values> for Wire {
     fn from(values: Values) -> Self {
         let Values { form, clock: Clock { step, rounding }, width } = values;
         let (exact, sketch, sum_ns) = match form {
-            Form::Exact(pairs) => (Some(pairs), None, None),
-            Form::Sketch { buckets, sum_ns } => (None, Some(buckets), sum_ns),
+            Storage::Exact(pairs) => (Some(pairs), None, None),
+            Storage::Sketch { buckets, sum_ns } => (None, Some(buckets), sum_ns),
         };
         Self { exact, sketch, sum_ns, step, rounding, width }
     }
@@ -496,7 +496,7 @@ impl TryFrom<Wire> for Values {
             }
             (None, Some(buckets)) => {
                 let mut values = Self::from_histogram(buckets, wire.width)?;
-                if let (Some(sum), Form::Sketch { buckets, sum_ns }) = (wire.sum_ns, &mut values.form) {
+                if let (Some(sum), Storage::Sketch { buckets, sum_ns }) = (wire.sum_ns, &mut values.form) {
                     check_sum(buckets, sum)?;
                     *sum_ns = Some(sum);
                 }

@@ -38,19 +38,19 @@ enum Command {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        target: Target,
+        target: ChildTarget,
     },
     /// Let a child take part in no further release; what it has in hand goes on
-    Cordon(Target),
+    Cordon(ChildTarget),
     /// Let a cordoned or drained child take part again
-    Uncordon(Target),
+    Uncordon(ChildTarget),
     /// Cordon a child and take out of the running releases what it has not begun
-    Drain(Target),
+    Drain(ChildTarget),
     /// Set labels (KEY=VALUE) or remove them (KEY-); they win over those that the child reports
     #[command(after_help = "Example: choirmaster children label 7cb606ee-fde1 tier=edge rack-")]
     Label {
         #[command(flatten)]
-        target: Target,
+        target: ChildTarget,
         #[arg(value_name = "KEY=VALUE|KEY-", required = true, value_parser = label)]
         labels: Vec<Label>,
     },
@@ -98,7 +98,7 @@ struct Common {
 }
 
 #[derive(Debug, clap::Args)]
-struct Target {
+struct ChildTarget {
     /// Id of the child, or as much of it as no other child's begins with
     #[arg(value_name = "CHILD")]
     id: String,
@@ -225,7 +225,7 @@ async fn one(id: &str, common: &Common, out: &mut impl Write) -> Result<u8, Fail
     Ok(0)
 }
 
-async fn forget(target: &Target, force: bool, out: &mut impl Write) -> Result<u8, Failure> {
+async fn forget(target: &ChildTarget, force: bool, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
     let id = client.child_id(&target.id).await?;
     let request = client.request(Method::DELETE, &["api", "v1", "children", &id]);
@@ -234,7 +234,7 @@ async fn forget(target: &Target, force: bool, out: &mut impl Write) -> Result<u8
     Ok(0)
 }
 
-async fn verb(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+async fn verb(target: &ChildTarget, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
     let id = client.child_id(&target.id).await?;
     client.act(Method::POST, &["api", "v1", "children", &id, verb], &target.noted.body()).await?;
@@ -242,7 +242,7 @@ async fn verb(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> 
     Ok(0)
 }
 
-async fn set_labels(target: &Target, labels: &[Label], out: &mut impl Write) -> Result<u8, Failure> {
+async fn set_labels(target: &ChildTarget, labels: &[Label], out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&target.connection)?;
     let id = client.child_id(&target.id).await?;
     for Label { key, value } in labels {

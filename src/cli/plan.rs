@@ -64,7 +64,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let source = Source::find(&args.file, &args.wanted)?;
     let archive = source.archive()?;
-    let asked = Asked { client: &client, source: &source, archive: archive.as_deref(), areas: false };
+    let asked = PlanRequest { client: &client, source: &source, archive: archive.as_deref(), areas: false };
     let wanted = if args.all { args.limit } else { 0 };
     let mut plan = asked.page(None, wanted.min(PAGE)).await.map_err(|error| refused(error, &source.file))?;
     while plan.children.len() < wanted
@@ -83,7 +83,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         write!(out, "{}", text_of(&plan, args.all))?;
     }
     if let Some(path) = &args.geojson {
-        let count = map(&Asked { areas: true, ..asked }, path).await?;
+        let count = map(&PlanRequest { areas: true, ..asked }, path).await?;
         let children = show::counted(count, "child", "children");
         writeln!(io::stderr(), "{children} and the target are in {}", path.display())?;
     }
@@ -92,7 +92,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 
 /// What is asked of the manager.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct PlanRequest<'a> {
     client: &'a Client,
     source: &'a Source,
     /// `None`: the manager has the functions.
@@ -100,7 +100,7 @@ struct Asked<'a> {
     areas: bool,
 }
 
-impl Asked<'_> {
+impl PlanRequest<'_> {
     /// The plan with a page of children, or with none.
     async fn page(&self, after: Option<&str>, limit: usize) -> Result<Plan, CallError> {
         let mut query = vec![("children", if limit == 0 { "none" } else { "all" }.to_owned())];
@@ -115,6 +115,27 @@ impl Asked<'_> {
 }
 
 fn text_of(plan: &Plan, all: bool) -> String {
+    let mut text = summary(plan);
+    text.push_str(&remarks(plan));
+    if !plan.waves.is_empty() {
+        text.extend(["\n".to_owned(), waves(plan)]);
+    }
+    if !plan.alpha.is_empty() {
+        text.extend(["\n".to_owned(), analyses(plan)]);
+    }
+    text.push_str(&takes::of(plan));
+    if !plan.excluded.is_empty() {
+        text.extend(["\n".to_owned(), excluded(plan)]);
+    }
+    if all {
+        let rest = show::rest(plan.next.is_some()).to_owned();
+        text.extend(["\n".to_owned(), list(plan), rest]);
+    }
+    text
+}
+
+/// Who takes part, and how much of the target that is.
+fn summary(plan: &Plan) -> String {
     let PlannedGroup { children, agents, km2 } = plan.participants;
     let who = show::counted(children.into(), "child takes part", "children take part");
     let agents = show::counted(agents, "agent", "agents");
@@ -136,6 +157,12 @@ fn text_of(plan: &Plan, all: bool) -> String {
     if let Some(order) = &plan.order {
         text.extend([format!("  order: {order}\n")]);
     }
+    text
+}
+
+/// What differs from a plan in which all can begin at once.
+fn remarks(plan: &Plan) -> String {
+    let mut text = String::new();
     if plan.partial > 0 {
         let some = show::counted(plan.partial.into(), "of them runs", "of them run");
         text.extend([format!("  {some} only some of the functions; --all says which\n")]);
@@ -167,35 +194,31 @@ fn text_of(plan: &Plan, all: bool) -> String {
             "  warning: {who} an area without any surface, which no target can meet: {names}{more}\n"
         )]);
     }
-    if !plan.waves.is_empty() {
-        let rows = plan.waves.iter().map(|wave| {
-            let numbers = [wave.children, wave.agents, wave.agents_so_far].map(|n| n.to_string());
-            [wave.wave.to_string(), wave.amount.clone()].into_iter().chain(numbers).collect()
-        });
-        let head = ["WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "AGENTS SO FAR"];
-        text.extend(["\n".to_owned(), show::table(&head, rows)]);
-    }
-    if !plan.alpha.is_empty() {
-        let rows = plan.alpha.iter().map(|share| {
-            let of = share.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
-            vec![of, share.metric.clone(), share.strategy.clone(), format!("{:.4}", share.alpha)]
-        });
-        text.extend(["\n".to_owned(), show::table(&["ANALYSIS OF", "METRIC", "STRATEGY", "ALPHA"], rows)]);
-    }
-    text.push_str(&takes::of(plan));
-    if !plan.excluded.is_empty() {
-        let rows = plan.excluded.iter().map(|excluded| {
-            let PlannedGroup { children, agents, km2 } = excluded.group;
-            vec![excluded.reason.clone(), children.to_string(), agents.to_string(), whole(km2)]
-        });
-        let head = ["TAKES NO PART", "CHILDREN", "AGENTS", "KM²"];
-        text.extend(["\n".to_owned(), show::table(&head, rows)]);
-    }
-    if all {
-        let rest = show::rest(plan.next.is_some()).to_owned();
-        text.extend(["\n".to_owned(), list(plan), rest]);
-    }
     text
+}
+
+fn waves(plan: &Plan) -> String {
+    let rows = plan.waves.iter().map(|wave| {
+        let numbers = [wave.children, wave.agents, wave.agents_so_far].map(|n| n.to_string());
+        [wave.wave.to_string(), wave.amount.clone()].into_iter().chain(numbers).collect()
+    });
+    show::table(&["WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "AGENTS SO FAR"], rows)
+}
+
+fn analyses(plan: &Plan) -> String {
+    let rows = plan.alpha.iter().map(|share| {
+        let of = share.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
+        vec![of, share.metric.clone(), share.strategy.clone(), format!("{:.4}", share.alpha)]
+    });
+    show::table(&["ANALYSIS OF", "METRIC", "STRATEGY", "ALPHA"], rows)
+}
+
+fn excluded(plan: &Plan) -> String {
+    let rows = plan.excluded.iter().map(|excluded| {
+        let PlannedGroup { children, agents, km2 } = excluded.group;
+        vec![excluded.reason.clone(), children.to_string(), agents.to_string(), whole(km2)]
+    });
+    show::table(&["TAKES NO PART", "CHILDREN", "AGENTS", "KM²"], rows)
 }
 
 fn list(plan: &Plan) -> String {
@@ -243,7 +266,7 @@ fn whole(km2: f64) -> String {
 }
 
 /// Writes the picture, page by page; answers how many children are in it.
-async fn map(asked: &Asked<'_>, path: &Path) -> Result<u64, Failure> {
+async fn map(asked: &PlanRequest<'_>, path: &Path) -> Result<u64, Failure> {
     let wrong = |error: io::Error| Failure::user(format!("{} can't be written: {error}", path.display()));
     let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
     let target = language::check_bytes(&asked.source.text)

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     app,
-    config::{Config, Fault, Flag, Log, LogFormat, Secret, Tls},
+    config::{Config, Fault, Flag, Log, LogFormat, Tls},
 };
 use engine::{
     TaskSettings,
@@ -28,6 +28,7 @@ use http::{
     auth::{self, ChildTokens, Token},
 };
 use language::Site;
+use model::Secret;
 use ports::provider::Registry;
 use store::options::OpenOptions;
 

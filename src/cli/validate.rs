@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct ValidationReport {
     file: String,
     /// No errors; warnings are possible.
     valid: bool,
@@ -50,7 +50,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-impl Report {
+impl ValidationReport {
     fn count(&self, severity: Severity) -> usize {
         self.diagnostics.iter().filter(|d| d.severity == severity).count()
     }
@@ -63,7 +63,8 @@ pub fn run(args: &Args, out: &mut impl Write) -> u8 {
 
 /// [`run`] with a standard input of the caller's choice.
 pub fn run_with(args: &Args, input: &mut impl Read, out: &mut impl Write) -> u8 {
-    let reports: Vec<Report> = args.files.iter().map(|file| report(file, &args.wanted, input)).collect();
+    let reports: Vec<ValidationReport> =
+        args.files.iter().map(|file| report(file, &args.wanted, input)).collect();
     let written = if args.json { json(&reports, out) } else { text(&reports, out) };
     if written.is_err() || reports.iter().any(|r| r.unreadable.is_some()) {
         2
@@ -72,8 +73,8 @@ pub fn run_with(args: &Args, input: &mut impl Read, out: &mut impl Write) -> u8 
     }
 }
 
-fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> Report {
-    let unreadable = |file: &str, error: String| Report {
+fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> ValidationReport {
+    let unreadable = |file: &str, error: String| ValidationReport {
         file: file.to_owned(),
         valid: false,
         unreadable: Some(error),
@@ -98,7 +99,7 @@ fn report(named: &str, wanted: &Wanted, input: &mut impl Read) -> Report {
     }
 }
 
-fn checked(source: &Source) -> Report {
+fn checked(source: &Source) -> ValidationReport {
     let mut checked = check_submission(&source.text);
     checked.compare_start(Timestamp::now().as_millisecond());
     if let Some(strategy) = checked.strategy.clone() {
@@ -107,7 +108,13 @@ fn checked(source: &Source) -> Report {
     }
     let valid = checked.strategy.is_some();
     let notes = checked.strategy.as_ref().map(notes).unwrap_or_default();
-    Report { file: source.file.clone(), valid, unreadable: None, diagnostics: checked.diagnostics, notes }
+    ValidationReport {
+        file: source.file.clone(),
+        valid,
+        unreadable: None,
+        diagnostics: checked.diagnostics,
+        notes,
+    }
 }
 
 fn notes(strategy: &Strategy) -> Vec<String> {
@@ -151,11 +158,11 @@ fn limited(source: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn json(reports: &[Report], out: &mut impl Write) -> io::Result<()> {
+fn json(reports: &[ValidationReport], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(reports)?)
 }
 
-fn text(reports: &[Report], out: &mut impl Write) -> io::Result<()> {
+fn text(reports: &[ValidationReport], out: &mut impl Write) -> io::Result<()> {
     for report in reports {
         for diagnostic in &report.diagnostics {
             writeln!(out, "{}\n", diagnostic.render(&report.file))?;

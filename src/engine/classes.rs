@@ -17,14 +17,14 @@ use store::{MAX_PAGE, Reader, StoreError, rows::StageResultRow};
 const MAX_REMEMBERED: usize = 16;
 
 type Of = (ReleaseKey, Begun);
-type Found = Arc<OnceCell<Arc<Classes>>>;
+type ClassesCell = Arc<OnceCell<Arc<Classes>>>;
 
 /// What was read last.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<VecDeque<(Of, Found)>>);
+pub(super) struct Remembered(Mutex<VecDeque<(Of, ClassesCell)>>);
 
 impl Remembered {
-    fn of(&self, of: Of) -> Found {
+    fn of(&self, of: Of) -> ClassesCell {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = all.iter().find(|(known, _)| *known == of) {
             return Arc::clone(found);
@@ -32,7 +32,7 @@ impl Remembered {
         if all.len() >= MAX_REMEMBERED {
             all.pop_front();
         }
-        let found = Found::default();
+        let found = ClassesCell::default();
         all.push_back((of, Arc::clone(&found)));
         found
     }

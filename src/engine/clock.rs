@@ -31,7 +31,7 @@ const SERVES_MS: u64 = LEASE_TTL.saturating_sub(LEASE_MARGIN).as_millis() as u64
 
 /// What a clock reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum ClockSource {
     /// The clocks of the machine.
     #[default]
     Machine,
@@ -39,7 +39,7 @@ pub enum Source {
     Runtime { wall_ms: i64, from: Instant },
 }
 
-impl Source {
+impl ClockSource {
     /// The runtime's clock, beginning at this wall time, in milliseconds since 1970.
     pub fn runtime(wall_ms: i64) -> Self {
         Self::Runtime { wall_ms, from: Instant::now() }
@@ -64,7 +64,7 @@ impl Source {
 /// The clocks, and until when the lease is fresh. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    source: Source,
+    source: ClockSource,
     /// What the source said when this life began to count, in milliseconds.
     began_ms: u64,
     served_before_ms: u64,
@@ -84,7 +84,7 @@ struct Serving {
 
 /// What [`Clock::served_ms`] and [`Clock::is_serving`] say of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct ServingTime {
     pub served_ms: u64,
     pub is_serving: bool,
 }
@@ -98,7 +98,7 @@ pub struct Sent {
 
 impl Clock {
     /// Starts to count at `served_before_ms`, without a lease.
-    pub fn start(source: Source, served_before_ms: u64) -> Self {
+    pub fn start(source: ClockSource, served_before_ms: u64) -> Self {
         let serving = Serving { until_ms: AtomicU64::new(served_before_ms), lost_ms: AtomicU64::new(0) };
         Self { source, began_ms: source.ms(), served_before_ms, serving: Arc::new(serving) }
     }
@@ -124,9 +124,9 @@ impl Clock {
 
     /// Both at once: the clock is read once.
     #[inline]
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> ServingTime {
         let (now, until) = self.raw();
-        Look { served_ms: now.min(until), is_serving: now < until }
+        ServingTime { served_ms: now.min(until), is_serving: now < until }
     }
 
     /// For how long the lease is fresh yet.
@@ -194,7 +194,7 @@ mod tests {
 
     /// A clock whose life began so long ago.
     fn clock(served_before_ms: u64, lived_ms: u64) -> Clock {
-        let clock = Clock::start(Source::Machine, served_before_ms);
+        let clock = Clock::start(ClockSource::Machine, served_before_ms);
         Clock { began_ms: clock.began_ms - lived_ms, ..clock }
     }
 

@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
-    task::{JoinHandle, spawn_blocking},
+    task::JoinHandle,
     time::timeout,
 };
 
 use super::{
+    apart,
     audit::Actor,
     classes::Remembered,
     clock::Clock,
@@ -74,6 +75,14 @@ pub enum EngineError {
 
 pub(super) type Answer = Result<Reply, EngineError>;
 
+/// What the engine's task makes of a command.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Reply(Reply),
+    /// It is about a release that has left memory, and nothing is said before that is recalled.
+    Missing(ReleaseKey),
+}
+
 /// An archive and the digest that names it.
 pub(super) type NamedArchive = ([u8; 32], Bytes);
 
@@ -83,7 +92,7 @@ pub(super) enum Envelope {
         command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
-        answer: oneshot::Sender<Answer>,
+        answer: oneshot::Sender<Result<Heard, EngineError>>,
     },
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),
@@ -264,10 +273,9 @@ impl Engine {
     ) -> Answer {
         let command = Arc::new(command);
         match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
-            Err(EngineError::Refused(Refusal::NotInMemory(key))) => {
-                self.recall(key, command, by, patience).await
-            }
-            answer => answer,
+            Ok(Heard::Missing(key)) => self.recall(key, command, by, patience).await,
+            Ok(Heard::Reply(reply)) => Ok(reply),
+            Err(error) => Err(error),
         }
     }
 
@@ -281,15 +289,19 @@ impl Engine {
                 let id = part.id.clone();
                 let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
                 match self.send(recalled, by.clone(), None, patience).await {
-                    Err(EngineError::Refused(Refusal::NotInMemory(_))) => {
-                        Box::new(recall::whole(self, id.as_str()).await?)
-                    }
-                    answer => return answer,
+                    Ok(Heard::Missing(_)) => Box::new(recall::whole(self, id.as_str()).await?),
+                    Ok(Heard::Reply(reply)) => return Ok(reply),
+                    Err(error) => return Err(error),
                 }
             }
         };
         Stats::count(&self.view().stats.recalls);
-        self.send(Arc::new(Command::Recalled { release: whole, then: then() }), by, None, patience).await
+        let recalled = Arc::new(Command::Recalled { release: whole, then: then() });
+        match self.send(recalled, by, None, patience).await? {
+            Heard::Reply(reply) => Ok(reply),
+            // Its id has become that of another release meanwhile, and that has left memory, too.
+            Heard::Missing(_) => Err(EngineError::Busy),
+        }
     }
 
     async fn send(
@@ -298,7 +310,7 @@ impl Engine {
         by: By,
         archive: Option<NamedArchive>,
         patience: Duration,
-    ) -> Answer {
+    ) -> Result<Heard, EngineError> {
         let (answer, answered) = oneshot::channel();
         let envelope = Envelope::Command { command, by, archive, answer };
         let call = async {
@@ -350,11 +362,7 @@ impl Engine {
         read: impl FnOnce(&Snapshot) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let snapshot = self.snapshot(patience).await?;
-        let reading = spawn_blocking(move || read(&snapshot)).await;
-        self.if_serving(reading.map_err(|error| {
-            tracing::error!(%error, "a look at the state broke off");
-            EngineError::Failed
-        }))
+        self.if_serving(apart::run(move || read(&snapshot)).await)
     }
 
     /// Listens to the audit rows of each commit from now on.

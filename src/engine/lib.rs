@@ -13,6 +13,7 @@
 //!
 //! Deliberately not here: what a command means ([`heart::release`]), how rows are stored ([`store`]).
 
+pub mod apart;
 pub mod audit;
 mod classes;
 pub mod clock;
@@ -45,6 +46,6 @@ pub mod view;
 pub mod waiters;
 
 pub use handle::{By, Engine, EngineError, Started, start};
-pub use past::Part;
+pub use past::ReleasePage;
 pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

@@ -37,7 +37,7 @@ pub const MAX_OPEN_PER_CHILD: usize = 64;
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// What a manager says: an answer, or why it has none.
-pub type Said = Result<Value, String>;
+pub type AnswerOrRefusal = Result<Value, String>;
 
 /// A question as it is handed out.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +67,7 @@ struct Open {
     size: usize,
     until: Instant,
     again_at: Option<Instant>,
-    answer: oneshot::Sender<Said>,
+    answer: oneshot::Sender<AnswerOrRefusal>,
 }
 
 impl Open {
@@ -126,7 +126,7 @@ impl Questions {
     }
 
     /// Takes an answer; false: this child was not asked that, or nobody waits for it any more.
-    pub fn answered(&self, child: ChildKey, id: &str, said: Said) -> bool {
+    pub fn answered(&self, child: ChildKey, id: &str, said: AnswerOrRefusal) -> bool {
         let open = self.remove(child, id);
         open.is_some_and(|open| open.answer.send(said).is_ok())
     }
@@ -170,7 +170,7 @@ pub struct Asking {
     child: ChildKey,
     id: String,
     until: Instant,
-    answer: oneshot::Receiver<Said>,
+    answer: oneshot::Receiver<AnswerOrRefusal>,
 }
 
 impl Asking {
@@ -196,7 +196,7 @@ impl Asking {
     }
 
     /// What it says; `None`: nothing in time.
-    pub async fn answered(mut self) -> Option<Said> {
+    pub async fn answered(mut self) -> Option<AnswerOrRefusal> {
         timeout_at(self.until, &mut self.answer).await.ok()?.ok()
     }
 }

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A part of a release.
 #[derive(Debug)]
-pub struct Part {
+pub struct ReleasePage {
     /// The release; of its children only those of the page.
     pub release: Release,
     /// The last child of the page, if there are more after it.
@@ -29,7 +29,7 @@ impl Engine {
         id: &str,
         after: Option<ChildKey>,
         limit: u32,
-    ) -> Result<Option<Part>, EngineError> {
+    ) -> Result<Option<ReleasePage>, EngineError> {
         let reader = self.reader();
         let Some(row) = reader.release(id).await.map_err(|e| failed(self, &e))? else { return Ok(None) };
         let mut building = Building::new(row).map_err(|e| failed(self, &e))?;
@@ -44,6 +44,6 @@ impl Engine {
         }
         let next = building.keep_page(after, limit as usize);
         let release = self.read(PATIENCE, move |state| building.finish(state)).await?;
-        Ok(Some(Part { release, next }))
+        Ok(Some(ReleasePage { release, next }))
     }
 }

@@ -13,7 +13,7 @@ use heart::children;
 use heart::release::{
     analysis,
     change::Change,
-    command::{Command, Decision, Refusal, Reply},
+    command::{Command, Decision, NoReply, Refusal, Reply},
     decide, lifecycle, members, parent, part, rollout, stages,
     state::{Release, State},
 };
@@ -54,7 +54,10 @@ pub(super) async fn about_one_child(
         About::Child { child, offer } => (Some(child), offer.to_owned()),
         About::Release(release) => (None, release.to_owned()),
         About::NothingLeft => return Ok(Recalled::Answered(Ok(Reply::Done))),
-        About::NoRelease => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
+        About::NoRelease => {
+            tracing::error!(?key, "a release is missing for a command that is about none");
+            return Err(EngineError::Failed);
+        }
     };
     let Some(id) = engine.view().releases.id_of(&offer) else {
         return Ok(Recalled::Answered(Err(Refusal::UnknownRelease(offer).into())));
@@ -178,7 +181,11 @@ async fn of_child(
     // a release back costs what its children cost.
     let of_release: Vec<Change> = changes.into_iter().filter(|change| change.release().is_some()).collect();
     if of_release.is_empty() {
-        return Ok(Some(Recalled::Answered(answer.map_err(EngineError::from))));
+        return match answer {
+            Ok(reply) => Ok(Some(Recalled::Answered(Ok(reply)))),
+            Err(NoReply::Refused(refusal)) => Ok(Some(Recalled::Answered(Err(refusal.into())))),
+            Err(NoReply::Missing(_)) => Ok(None),
+        };
     }
     let is_enough = has_acted && part::is_late_news(&of_release, key);
     Ok(is_enough.then(|| Recalled::Part { part: Box::new(part), as_of }))

@@ -42,7 +42,7 @@ pub async fn run(engine: Engine, retention: Duration, stop: CancellationToken) {
     loop {
         match look(&engine, retention, after).await {
             Ok(reached) => after = reached,
-            Err(Trouble::Engine(EngineError::Stopped)) => return,
+            Err(RemovalTrouble::Engine(EngineError::Stopped)) => return,
             Err(trouble) => tracing::warn!(%trouble, "old releases could not be removed; it is tried again"),
         }
         tokio::select! {
@@ -53,7 +53,7 @@ pub async fn run(engine: Engine, retention: Duration, stop: CancellationToken) {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum RemovalTrouble {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -61,7 +61,11 @@ enum Trouble {
 }
 
 /// Goes through the releases after the one with the number `after`; answers how far it has come, `None` at the end.
-async fn look(engine: &Engine, retention: Duration, after: Option<u32>) -> Result<Option<u32>, Trouble> {
+async fn look(
+    engine: &Engine,
+    retention: Duration,
+    after: Option<u32>,
+) -> Result<Option<u32>, RemovalTrouble> {
     let reader = engine.reader();
     if is_owed(engine).await? {
         return Ok(after);

@@ -10,9 +10,9 @@ use tokio::{
 
 use super::{
     audit::Actor,
-    clock::{Clock, Sent, Source},
+    clock::{Clock, ClockSource, Sent},
     gather::Gathering,
-    handle::{Answer, By, Effects, EngineError, Envelope, NamedArchive},
+    handle::{By, Effects, EngineError, Envelope, Heard, NamedArchive},
     load::Loading,
     stats::Stats,
     touched::Touched,
@@ -23,7 +23,7 @@ use heart::children;
 use heart::release::{
     advance,
     change::Change,
-    command::{Command, Refusal, Reply},
+    command::{Command, NoReply, Refusal, Reply},
     lifecycle, members, rollout,
     state::{Release, Snapshot, State},
 };
@@ -75,7 +75,7 @@ pub struct Settings {
     pub history_retention: Option<Duration>,
     /// Who wants to know of the end of a release; nobody: no effect is stored.
     pub webhooks: Vec<String>,
-    pub clock: Source,
+    pub clock: ClockSource,
 }
 
 impl Default for Settings {
@@ -84,7 +84,7 @@ impl Default for Settings {
             audit_retention: Duration::from_hours(90 * 24),
             history_retention: None,
             webhooks: Vec::new(),
-            clock: Source::Machine,
+            clock: ClockSource::Machine,
         }
     }
 }
@@ -111,11 +111,11 @@ pub(super) struct Task {
 }
 
 /// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
-struct Asked {
+struct PendingCommand {
     command: Arc<Command>,
     by: By,
     archive: Option<NamedArchive>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<Result<Heard, EngineError>>,
 }
 
 /// What one round of the task has gathered.
@@ -123,7 +123,7 @@ struct Asked {
 struct Round {
     touched: Touched,
     changed: bool,
-    asked: Vec<(Asked, Answer)>,
+    asked: Vec<(PendingCommand, Result<Heard, EngineError>)>,
     /// Who wants to see the state once this is committed.
     looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     archives: Vec<NamedArchive>,
@@ -203,7 +203,7 @@ impl Task {
             // Whoever asked has gone, and was told nothing: a stop waits for nobody.
             Envelope::Command { answer, .. } if self.view.is_draining() && answer.is_closed() => {}
             Envelope::Command { command, by, archive, answer } => {
-                self.ask(Asked { command, by, archive, answer }, now, round);
+                self.ask(PendingCommand { command, by, archive, answer }, now, round);
             }
             Envelope::Look(answer) => round.looks.push(answer),
             Envelope::EffectsDone(ids) => {
@@ -228,9 +228,9 @@ impl Task {
         }
     }
 
-    fn ask(&mut self, asked: Asked, now: Now, round: &mut Round) {
+    fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
-        if matches!(reply, Ok(Reply::Submitted { created: true, .. }))
+        if matches!(reply, Ok(Heard::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
@@ -238,7 +238,13 @@ impl Task {
         round.asked.push((asked, reply));
     }
 
-    fn decide(&mut self, command: &Command, by: &By, now: Now, round: &mut Round) -> Answer {
+    fn decide(
+        &mut self,
+        command: &Command,
+        by: &By,
+        now: Now,
+        round: &mut Round,
+    ) -> Result<Heard, EngineError> {
         if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
             && self.state.next_release >= MAX_RELEASES
         {
@@ -262,7 +268,11 @@ impl Task {
         if let Command::Recalled { release, .. } = command {
             round.touched.releases.insert(release.key);
         }
-        answer.map_err(EngineError::from)
+        match answer {
+            Ok(reply) => Ok(Heard::Reply(reply)),
+            Err(NoReply::Missing(key)) => Ok(Heard::Missing(key)),
+            Err(NoReply::Refused(refusal)) => Err(refusal.into()),
+        }
     }
 
     fn tick(&mut self, now: Now, round: &mut Round) {

@@ -23,7 +23,7 @@ use super::{
     Context,
     extract::Query,
     problem::Problem,
-    v1::audit::form::{self, Place},
+    v1::audit::form::{self, AuditPlace},
 };
 use engine::unreadable::Unreadable;
 use store::{AuditFilter, rows::AuditRow};
@@ -73,7 +73,7 @@ async fn handle(
     };
     let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?")).filter(|id| !id.is_empty());
     let asked = last.or(parameters.after.as_deref());
-    let after: Option<Place> = asked
+    let after: Option<AuditPlace> = asked
         .map(|text| text.parse().map_err(|_| Problem::bad_request("an event's id looks like 12-0")))
         .transpose()?;
     // Before the store is looked at, so that what comes between is not missed.
@@ -82,7 +82,7 @@ async fn handle(
         after
     } else {
         let end = ctx.engine.reader().audit_end().await?;
-        end.map(|(seq, idx)| Place::at(seq, idx)).unwrap_or_default()
+        end.map(|(seq, idx)| AuditPlace::at(seq, idx)).unwrap_or_default()
     };
     let trail = Trail { ctx, release, at, behind: after.is_some() };
     let stream = trail.stream(live);
@@ -94,7 +94,7 @@ struct Trail {
     ctx: Context,
     release: Option<u32>,
     /// The last entry sent, or looked at.
-    at: Place,
+    at: AuditPlace,
     /// Whether the store has entries that were not sent.
     behind: bool,
 }
@@ -114,13 +114,13 @@ impl Trail {
                     () = stopping.cancelled() => break,
                 };
                 let Some(rows) = rows else { break };
-                for row in rows.iter().filter(|row| Place::of(row) > self.at) {
+                for row in rows.iter().filter(|row| AuditPlace::of(row) > self.at) {
                     if self.release.is_none() || self.release == row.release_key {
                         yield Ok(event(row, self.ctx.engine.unreadable()));
                     }
                 }
                 if let Some(last) = rows.last() {
-                    self.at = self.at.max(Place::of(last));
+                    self.at = self.at.max(AuditPlace::of(last));
                 }
             }
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     diagnostic::quoted,
-    scalar::{Fault, fault},
+    scalar::{ScalarFault, fault},
 };
 
 /// 100 %, in millionths.
@@ -65,7 +65,7 @@ impl std::fmt::Display for Amount {
 }
 
 /// `3` or `12.5%`.
-pub(super) fn amount(text: &str) -> Result<Amount, Fault<Amount>> {
+pub(super) fn amount(text: &str) -> Result<Amount, ScalarFault<Amount>> {
     let wrong = || {
         fault(
             format!("{} is neither a count nor a percentage", quoted(text)),

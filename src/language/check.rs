@@ -3,7 +3,7 @@
 use super::{
     Strategy,
     analysis::{Templates, providers::Providers, templates},
-    diagnostic::{Diagnostic, Findings, Place, Severity},
+    diagnostic::{Diagnostic, Findings, Severity, TextPlace},
     parse::{self, Author},
     raw::{self, At},
     validate,
@@ -21,18 +21,18 @@ pub struct Checked {
     /// [`check`] reads the same strategy from it anywhere and at any time.
     pub frozen: Option<String>,
     /// Where stands what others look at, who know more.
-    pub places: Places,
+    pub places: TextPlaces,
     /// In the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Where in the text stands what is looked at again where more is known: the children, the time, the functions' files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct TextPlaces {
     /// The area of the target, if there is one.
-    pub area: Option<Place>,
+    pub area: Option<TextPlace>,
     /// The instant at which the release is to start, if it is given.
-    pub start: Option<Place>,
+    pub start: Option<TextPlace>,
     /// Of each function the base version and the new one.
     pub versions: Vec<[VersionPlace; 2]>,
 }
@@ -40,8 +40,8 @@ pub struct Places {
 /// Where a version of a function is written down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VersionPlace {
-    pub path: Place,
-    pub env: Place,
+    pub path: TextPlace,
+    pub env: TextPlace,
 }
 
 impl Checked {
@@ -156,7 +156,7 @@ fn check_with(text: &str, author: Author, site: Option<&Site>, is_stored: bool) 
 
 impl Checked {
     fn nothing(findings: Findings<'_>) -> Self {
-        Self { strategy: None, frozen: None, places: Places::default(), diagnostics: findings.finish() }
+        Self { strategy: None, frozen: None, places: TextPlaces::default(), diagnostics: findings.finish() }
     }
 }
 

@@ -57,13 +57,13 @@ pub struct Diagnostic {
 
 /// A place in a strategy's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPlace {
     line: u32,
     column: u32,
     source_line: String,
 }
 
-impl Place {
+impl TextPlace {
     /// Something that is found out about what stands here.
     pub fn fault(
         &self,
@@ -188,9 +188,9 @@ impl<'t> Findings<'t> {
     }
 
     /// The place, for those who find a fault of it later.
-    pub fn place(&self, at: At) -> Place {
+    pub fn place(&self, at: At) -> TextPlace {
         let source_line = self.line(at.line).map(shown).unwrap_or_default();
-        Place { line: at.line.max(1), column: at.column.max(1), source_line }
+        TextPlace { line: at.line.max(1), column: at.column.max(1), source_line }
     }
 
     /// The text of a line, counted from 1.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     diagnostic::{Findings, nearest, quoted},
-    raw::{At, Kind, Node},
+    raw::{At, Node, NodeKind},
 };
 
 /// A text and where it stands.
@@ -16,7 +16,7 @@ pub(super) struct Located<T> {
 
 /// What a key of a mapping holds.
 #[derive(Clone, Copy)]
-pub(super) struct Entry<'n> {
+pub(super) struct FieldEntry<'n> {
     pub key: &'n str,
     pub node: &'n Node,
     /// The value's place, or the key's where there is no value to point at.
@@ -32,7 +32,7 @@ pub(super) struct Fields<'n> {
     at: At,
     /// What it is, for messages: `stage "Canary"`.
     what: String,
-    entries: HashMap<&'n str, Entry<'n>>,
+    entries: HashMap<&'n str, FieldEntry<'n>>,
     places: HashMap<&'n str, At>,
 }
 
@@ -44,7 +44,7 @@ impl<'n> Fields<'n> {
         known: &[&'static str],
         findings: &mut Findings<'_>,
     ) -> Option<Self> {
-        let Kind::Mapping(pairs) = &node.kind else {
+        let NodeKind::Mapping(pairs) = &node.kind else {
             let found = findings.error(node.at, "wrong-type", format!("{what} is not a mapping"));
             found.fix(format!("write its keys one per line, as in {}: …", known[0]));
             return None;
@@ -58,7 +58,7 @@ impl<'n> Fields<'n> {
 
     fn take(&mut self, key: &'n Node, node: &'n Node, known: &[&'static str], findings: &mut Findings<'_>) {
         let what = &self.what;
-        let Kind::Scalar(name) = &key.kind else {
+        let NodeKind::Scalar(name) = &key.kind else {
             findings.error(key.at, "wrong-type", format!("a key of {what} is not a word"));
             return;
         };
@@ -81,9 +81,9 @@ impl<'n> Fields<'n> {
                 },
             }
         }
-        let at = if matches!(node.kind, Kind::Null) { key.at } else { node.at };
+        let at = if matches!(node.kind, NodeKind::Null) { key.at } else { node.at };
         self.places.insert(name, key.at);
-        self.entries.insert(name, Entry { key: name, node, at });
+        self.entries.insert(name, FieldEntry { key: name, node, at });
     }
 
     pub fn at(&self) -> At {
@@ -95,13 +95,13 @@ impl<'n> Fields<'n> {
     }
 
     /// The entry, if the key is there and has a value.
-    pub fn optional(&self, key: &str) -> Option<Entry<'n>> {
-        self.entries.get(key).filter(|e| !matches!(e.node.kind, Kind::Null)).copied()
+    pub fn optional(&self, key: &str) -> Option<FieldEntry<'n>> {
+        self.entries.get(key).filter(|e| !matches!(e.node.kind, NodeKind::Null)).copied()
     }
 
     /// The entry, if the key is there; reported where it has no value. For keys whose absence means more than their
     /// presence, so that nobody who began to write one gets that by accident.
-    pub fn filled(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<Entry<'n>> {
+    pub fn filled(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<FieldEntry<'n>> {
         self.entries.get(key).and_then(|_| self.required(key, example, findings))
     }
 
@@ -115,7 +115,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The entry; reported where there is none or it is empty.
-    pub fn required(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<Entry<'n>> {
+    pub fn required(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<FieldEntry<'n>> {
         let entry = self.optional(key);
         if entry.is_none() {
             let what = &self.what;
@@ -129,10 +129,10 @@ impl<'n> Fields<'n> {
     }
 }
 
-impl<'n> Entry<'n> {
+impl<'n> FieldEntry<'n> {
     /// The text of a scalar.
     pub fn text(&self, findings: &mut Findings<'_>) -> Option<Located<&'n str>> {
-        if let Kind::Scalar(text) = &self.node.kind {
+        if let NodeKind::Scalar(text) = &self.node.kind {
             return Some(Located { value: text, at: self.at });
         }
         findings
@@ -153,7 +153,7 @@ impl<'n> Entry<'n> {
     }
 
     fn at_most(&self, most: usize, kept: usize, findings: &mut Findings<'_>) -> &'n [Node] {
-        let Kind::Sequence(items) = &self.node.kind else {
+        let NodeKind::Sequence(items) = &self.node.kind else {
             findings
                 .error(self.at, "wrong-type", format!("{} is not a list", self.key))
                 .fix("start each item with a dash");

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Interim, MAX_STAGES,
     diagnostic::{Findings, quoted},
-    fields::{Entry, Fields},
+    fields::{FieldEntry, Fields},
     parse,
     rollout::MAX_WAVES,
-    scalar::{self, Fault, fault},
+    scalar::{self, ScalarFault, fault},
 };
 
 /// What a parent says of its offer. All of it may be absent.
@@ -35,7 +35,7 @@ pub struct FromParent {
     pub classes: bool,
 }
 
-pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<FromParent> {
+pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<FromParent> {
     let known = ["waves", "continues", "undoes", "retries", "interim", "classes"];
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
@@ -52,7 +52,7 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<From
     Some(FromParent { waves, continues, undoes, retries, interim, classes })
 }
 
-fn interim(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {
+fn interim(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {
     let one = |node, findings: &mut Findings<'_>| {
         let fields = Fields::open(node, "interim".to_owned(), &["stage", "every", "cut"], findings)?;
         let stage = fields.required("stage", "the name of a stage", findings);
@@ -69,7 +69,7 @@ fn interim(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interi
     entry.items(MAX_STAGES, findings).iter().filter_map(|node| one(node, findings)).collect()
 }
 
-fn waves_open(text: &str) -> Result<u32, Fault<u32>> {
+fn waves_open(text: &str) -> Result<u32, ScalarFault<u32>> {
     let open = text.parse().ok().filter(|open: &u32| (1..=MAX_WAVES as u32).contains(open));
     open.ok_or_else(|| fault(format!("{} is no number of waves", quoted(text)), "write 1 or more"))
 }

@@ -10,7 +10,7 @@ use super::{
     analysis::Templates,
     check,
     diagnostic::Findings,
-    raw::{self, Kind, Node},
+    raw::{self, Node, NodeKind},
 };
 
 /// Longest text, in bytes: 1 MiB.
@@ -76,7 +76,7 @@ stages:
 /// What came of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    pub parts: Vec<Part>,
+    pub parts: Vec<ImportedBlock>,
     /// What was left out, and why.
     pub dropped: Vec<String>,
     /// What is still to be done by hand.
@@ -85,7 +85,7 @@ pub struct Imported {
 
 /// A block that can be put somewhere.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ImportedBlock {
     /// Where it belongs.
     pub place: String,
     pub text: String,
@@ -182,21 +182,21 @@ impl Imported {
                 _ => self.drop(&what, key, "it has no counterpart"),
             }
         }
-        let skips = |metric: &Kept| metric.skips_no_data;
+        let skips = |metric: &KeptMetric| metric.skips_no_data;
         if !metrics.is_empty() && metrics.iter().all(skips) {
-            block.push(("noData".to_owned(), Value::Text("pass".to_owned())));
+            block.push(("noData".to_owned(), BlockValue::Text("pass".to_owned())));
         } else if metrics.iter().any(skips) {
             self.drop(&what, "skipOnNoData", "noData holds for all metrics of a block, and not all have it");
         }
         let metrics = metrics.into_iter().map(|metric| metric.value).collect();
-        block.push(("metrics".to_owned(), Value::List(metrics)));
-        let text = emit(&Value::Map(vec![("analysis".to_owned(), Value::Map(block))]));
+        block.push(("metrics".to_owned(), BlockValue::List(metrics)));
+        let text = emit(&BlockValue::Map(vec![("analysis".to_owned(), BlockValue::Map(block))]));
         let mut whole = AROUND.to_owned();
         for line in text.lines() {
             let _ = writeln!(whole, "    {line}");
         }
         self.check(&what, &check(&whole).diagnostics);
-        self.parts.push(Part { place: format!("{what}: into a stage, or under rollout"), text });
+        self.parts.push(ImportedBlock { place: format!("{what}: into a stage, or under rollout"), text });
     }
 
     fn template(&mut self, spec: &Node) {
@@ -215,13 +215,15 @@ impl Imported {
             }
             metrics.push((name.to_owned(), kept.value));
         }
-        let text = emit(&Value::Map(vec![("metrics".to_owned(), Value::Map(metrics))]));
+        let text = emit(&BlockValue::Map(vec![("metrics".to_owned(), BlockValue::Map(metrics))]));
         self.check(what, &Templates::default().read(&text));
-        self.parts
-            .push(Part { place: format!("{what}: into a file of the folder analysis.templates"), text });
+        self.parts.push(ImportedBlock {
+            place: format!("{what}: into a file of the folder analysis.templates"),
+            text,
+        });
     }
 
-    fn metric(&mut self, metric: &Node, what: &str) -> Kept {
+    fn metric(&mut self, metric: &Node, what: &str) -> KeptMetric {
         let mut skips_no_data = false;
         let mut kept = Vec::new();
         for (key, node) in pairs(metric) {
@@ -235,11 +237,11 @@ impl Imported {
                 _ => self.drop(what, key, "it has no counterpart"),
             }
         }
-        Kept { value: Value::Map(kept), skips_no_data }
+        KeptMetric { value: BlockValue::Map(kept), skips_no_data }
     }
 
     /// `template: {name, args}`.
-    fn used(&mut self, node: &Node, what: &str) -> Value {
+    fn used(&mut self, node: &Node, what: &str) -> BlockValue {
         let mut kept = Vec::new();
         for (key, node) in pairs(node) {
             match key {
@@ -248,7 +250,7 @@ impl Imported {
                 _ => self.drop(what, &format!("template.{key}"), "a template takes appArgs alone"),
             }
         }
-        Value::Map(kept)
+        BlockValue::Map(kept)
     }
 
     fn drop(&mut self, what: &str, key: &str, why: &str) {
@@ -265,20 +267,20 @@ impl Imported {
     }
 }
 
-struct Kept {
-    value: Value,
+struct KeptMetric {
+    value: BlockValue,
     skips_no_data: bool,
 }
 
-enum Value {
+enum BlockValue {
     Text(String),
-    List(Vec<Value>),
-    Map(Vec<(String, Value)>),
+    List(Vec<BlockValue>),
+    Map(Vec<(String, BlockValue)>),
 }
 
 fn pairs(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     let pairs = match &node.kind {
-        Kind::Mapping(pairs) => pairs.as_slice(),
+        NodeKind::Mapping(pairs) => pairs.as_slice(),
         _ => &[],
     };
     pairs.iter().filter_map(|(key, value)| Some((text(key)?, value)))
@@ -290,31 +292,31 @@ fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
 
 fn items(node: &Node) -> &[Node] {
     match &node.kind {
-        Kind::Sequence(items) => items,
+        NodeKind::Sequence(items) => items,
         _ => &[],
     }
 }
 
 fn text(node: &Node) -> Option<&str> {
     match &node.kind {
-        Kind::Scalar(text) => Some(text),
+        NodeKind::Scalar(text) => Some(text),
         _ => None,
     }
 }
 
-fn plain(node: &Node) -> Value {
+fn plain(node: &Node) -> BlockValue {
     match &node.kind {
-        Kind::Null => Value::Text(String::new()),
-        Kind::Scalar(text) => Value::Text(text.clone()),
-        Kind::Sequence(items) => Value::List(items.iter().map(plain).collect()),
-        Kind::Mapping(_) => {
-            Value::Map(pairs(node).map(|(key, value)| (key.to_owned(), plain(value))).collect())
+        NodeKind::Null => BlockValue::Text(String::new()),
+        NodeKind::Scalar(text) => BlockValue::Text(text.clone()),
+        NodeKind::Sequence(items) => BlockValue::List(items.iter().map(plain).collect()),
+        NodeKind::Mapping(_) => {
+            BlockValue::Map(pairs(node).map(|(key, value)| (key.to_owned(), plain(value))).collect())
         }
     }
 }
 
 /// With today's names of variables.
-fn query(node: &Node) -> Value {
+fn query(node: &Node) -> BlockValue {
     let Some(text) = text(node) else { return plain(node) };
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
@@ -329,42 +331,42 @@ fn query(node: &Node) -> Value {
         rest = behind;
     }
     out.push_str(rest);
-    Value::Text(out)
+    BlockValue::Text(out)
 }
 
 /// YAML. Every scalar of the language is a text, so that quotes never change what is meant.
-fn emit(value: &Value) -> String {
+fn emit(value: &BlockValue) -> String {
     let mut text = String::new();
     put(value, 0, &mut text);
     text
 }
 
-fn put(value: &Value, by: usize, out: &mut String) {
+fn put(value: &BlockValue, by: usize, out: &mut String) {
     match value {
-        Value::Text(text) => out.push_str(&scalar(text)),
-        Value::List(items) => {
+        BlockValue::Text(text) => out.push_str(&scalar(text)),
+        BlockValue::List(items) => {
             for item in items {
                 let mut inner = String::new();
                 put(item, by + 2, &mut inner);
                 let _ = writeln!(out, "{:by$}- {}", "", inner.trim());
             }
         }
-        Value::Map(pairs) => {
+        BlockValue::Map(pairs) => {
             for (key, value) in pairs {
                 let _ = write!(out, "{:by$}{}:", "", scalar(key));
                 match value {
-                    Value::Text(text) if text.trim_end_matches('\n').contains('\n') => {
+                    BlockValue::Text(text) if text.trim_end_matches('\n').contains('\n') => {
                         out.push_str(if text.ends_with('\n') { " |\n" } else { " |-\n" });
                         for line in text.trim_end_matches('\n').lines() {
                             let indent = if line.is_empty() { 0 } else { by + 2 };
                             let _ = writeln!(out, "{:indent$}{line}", "");
                         }
                     }
-                    Value::Text(text) => {
+                    BlockValue::Text(text) => {
                         let _ = writeln!(out, " {}", scalar(text));
                     }
-                    Value::List(items) if items.is_empty() => out.push_str(" []\n"),
-                    Value::Map(pairs) if pairs.is_empty() => out.push_str(" {}\n"),
+                    BlockValue::List(items) if items.is_empty() => out.push_str(" []\n"),
+                    BlockValue::Map(pairs) if pairs.is_empty() => out.push_str(" {}\n"),
                     _ => {
                         out.push('\n');
                         put(value, by + 2, out);

@@ -34,10 +34,10 @@ use std::{fmt, time::Duration};
 
 pub use amount::{Amount, Round};
 pub use check::{
-    Checked, MAX_STRATEGY_BYTES, Places, Site, VersionPlace, check, check_at, check_bytes, check_from_parent,
-    check_stored, check_submission, check_submission_at,
+    Checked, MAX_STRATEGY_BYTES, Site, TextPlaces, VersionPlace, check, check_at, check_bytes,
+    check_from_parent, check_stored, check_submission, check_submission_at,
 };
-pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Place, Severity, nearest};
+pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity, TextPlace, nearest};
 pub use from_parent::FromParent;
 pub use interim::{Interim, MAX_CUTS};
 pub use parse::{MAX_CONDITIONS, MAX_NAME_BYTES};
@@ -66,7 +66,7 @@ pub struct Strategy {
     /// 1 to [`MAX_STAGES`], in the order of the file; the first is where every child starts.
     pub stages: Vec<Stage>,
     pub on_conflict: OnConflict,
-    pub deadlines: Deadlines,
+    pub deadlines: ReleaseDeadlines,
     /// Who takes part; `None`: every eligible child. A strategy without it has the digest it had before there were
     /// targets, and so for `rollout`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -240,7 +240,7 @@ pub enum OnConflict {
 
 /// Deadlines of this release; `None` takes the manager's configured value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Deadlines {
+pub struct ReleaseDeadlines {
     pub offer: Option<Duration>,
     pub setup_grace: Option<Duration>,
     pub stage: Option<Duration>,

@@ -1,4 +1,4 @@
-//! From the tree of [`super::raw`] to a [`Draft`]: every value read, names not yet looked up.
+//! From the tree of [`super::raw`] to a [`StrategyDraft`]: every value read, names not yet looked up.
 //!
 //! A value that can't be read is reported and left out of the draft, and reading goes on.
 
@@ -7,15 +7,15 @@ use std::time::Duration;
 use model::ReleaseId;
 
 use super::{
-    Condition, Deadlines, FromParent, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, Places,
-    StageKind, Statistic, Version, VersionPlace,
-    analysis::{self, Place},
+    Condition, FromParent, MAX_FUNCTIONS, MAX_STAGES, Metric, OnConflict, Operator, ReleaseDeadlines,
+    StageKind, Statistic, TextPlaces, Version, VersionPlace,
+    analysis::{self, AnalysisPlace},
     diagnostic::{Findings, nearest, quoted},
-    fields::{Entry, Fields, Located},
+    fields::{FieldEntry, Fields, Located},
     from_parent,
-    raw::{At, Kind, Node},
+    raw::{At, Node, NodeKind},
     rollout, runtime,
-    scalar::{self, Fault},
+    scalar::{self, ScalarFault},
     sticky::{self, Sticky},
     target::{self, Target},
 };
@@ -64,20 +64,20 @@ pub(super) enum Author {
 }
 
 /// A strategy as far as it could be read.
-pub(super) struct Draft {
+pub(super) struct StrategyDraft {
     pub id: Option<ReleaseId>,
     pub name: Option<String>,
     pub kind: String,
     pub functions: Vec<DraftFunction>,
     pub stages: Vec<DraftStage>,
     pub on_conflict: OnConflict,
-    pub deadlines: Deadlines,
+    pub deadlines: ReleaseDeadlines,
     pub stage_deadline_at: At,
     pub target: Option<Target>,
-    pub rollout: Option<rollout::Draft>,
+    pub rollout: Option<rollout::RolloutDraft>,
     pub forward_up: bool,
     pub from_parent: Option<FromParent>,
-    pub places: Places,
+    pub places: TextPlaces,
 }
 
 pub(super) struct DraftFunction {
@@ -101,11 +101,11 @@ pub(super) struct DraftStage {
     pub on_success: Option<Located<String>>,
     /// Absent: `rollback`, the one that is always safe.
     pub on_failure: Option<Located<String>>,
-    pub analysis: Option<analysis::Draft>,
+    pub analysis: Option<analysis::AnalysisDraft>,
 }
 
-pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) -> Option<Draft> {
-    if matches!(root.kind, Kind::Null) {
+pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) -> Option<StrategyDraft> {
+    if matches!(root.kind, NodeKind::Null) {
         findings.error(At::START, "empty", "there is no strategy here").fix("start with id: and name:");
         return None;
     }
@@ -129,12 +129,12 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
     let rollout = rollout.and_then(|e| rollout::read(e, findings));
     let from_parent = fields.optional("from_above").filter(|_| author == Author::Parent);
     one_alpha(&stages, rollout.as_ref(), findings);
-    let places = Places {
+    let places = TextPlaces {
         area: fields.optional("target").and_then(|e| inner(e, "area")).map(|at| findings.place(at)),
         start: fields.optional("rollout").and_then(|e| inner(e, "start")).map(|at| findings.place(at)),
         versions: functions.iter().map(|function| function.places.clone()).collect(),
     };
-    Some(Draft {
+    Some(StrategyDraft {
         id,
         name: name.map(|n| n.value),
         kind,
@@ -144,7 +144,7 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
             .optional("on_conflict")
             .and_then(|e| on_conflict(e, findings))
             .unwrap_or_default(),
-        deadlines: Deadlines {
+        deadlines: ReleaseDeadlines {
             offer: deadline("offer_deadline", findings),
             setup_grace: deadline("setup_grace", findings),
             stage: deadline("stage_deadline", findings),
@@ -159,23 +159,23 @@ pub(super) fn draft(root: &Node, author: Author, findings: &mut Findings<'_>) ->
 }
 
 /// Where the value of a key of a mapping stands.
-fn inner(entry: Entry<'_>, key: &str) -> Option<At> {
-    let Kind::Mapping(pairs) = &entry.node.kind else { return None };
-    let named = |name: &Node| matches!(&name.kind, Kind::Scalar(name) if name == key);
+fn inner(entry: FieldEntry<'_>, key: &str) -> Option<At> {
+    let NodeKind::Mapping(pairs) = &entry.node.kind else { return None };
+    let named = |name: &Node| matches!(&name.kind, NodeKind::Scalar(name) if name == key);
     pairs.iter().find(|(name, _)| named(name)).map(|(_, value)| value.at)
 }
 
 /// Every block of analysis.
 pub(super) fn analyses<'d>(
     stages: &'d [DraftStage],
-    rollout: Option<&'d rollout::Draft>,
-) -> impl Iterator<Item = &'d analysis::Draft> {
+    rollout: Option<&'d rollout::RolloutDraft>,
+) -> impl Iterator<Item = &'d analysis::AnalysisDraft> {
     let whole = rollout.and_then(|rollout| rollout.analysis.as_ref());
     whole.into_iter().chain(stages.iter().filter_map(|stage| stage.analysis.as_ref()))
 }
 
 /// Alpha is shared over all blocks, so that only one can say how much it is.
-fn one_alpha(stages: &[DraftStage], rollout: Option<&rollout::Draft>, findings: &mut Findings<'_>) {
+fn one_alpha(stages: &[DraftStage], rollout: Option<&rollout::RolloutDraft>, findings: &mut Findings<'_>) {
     let mut given: Vec<At> = analyses(stages, rollout).filter_map(|block| block.alpha).collect();
     given.sort_unstable();
     let Some((first, others)) = given.split_first() else { return };
@@ -195,7 +195,7 @@ fn list<T>(
     findings: &mut Findings<'_>,
 ) -> Vec<T> {
     let Some(entry) = fields.required(key, "and a list below it", findings) else { return Vec::new() };
-    if matches!(&entry.node.kind, Kind::Sequence(items) if items.is_empty()) {
+    if matches!(&entry.node.kind, NodeKind::Sequence(items) if items.is_empty()) {
         findings.error(entry.at, "missing-value", format!("{key} is empty")).fix("name at least one");
     }
     let items = entry.members(most, findings);
@@ -203,9 +203,9 @@ fn list<T>(
 }
 
 pub(super) fn read<T>(
-    entry: Entry<'_>,
+    entry: FieldEntry<'_>,
     code: &'static str,
-    parse: fn(&str) -> Result<T, Fault<T>>,
+    parse: fn(&str) -> Result<T, ScalarFault<T>>,
     findings: &mut Findings<'_>,
 ) -> Option<T> {
     let text = entry.text(findings)?;
@@ -225,7 +225,7 @@ pub(super) fn read<T>(
 
 /// One of a few words.
 pub(super) fn word<T: Copy>(
-    entry: Entry<'_>,
+    entry: FieldEntry<'_>,
     what: &str,
     known: &[(&'static str, T)],
     findings: &mut Findings<'_>,
@@ -244,7 +244,7 @@ pub(super) fn word<T: Copy>(
     None
 }
 
-fn release_id(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<ReleaseId> {
+fn release_id(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<ReleaseId> {
     let text = entry.text(findings)?;
     match ReleaseId::parse(text.value) {
         Ok(id) => Some(id),
@@ -257,7 +257,7 @@ fn release_id(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<ReleaseId
     }
 }
 
-pub(super) fn name(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Located<String>> {
+pub(super) fn name(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Located<String>> {
     let text = entry.text(findings)?;
     let fault = if text.value.trim().is_empty() {
         format!("{} is empty", entry.key)
@@ -273,21 +273,21 @@ pub(super) fn name(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Loca
 }
 
 /// Free text: like a name, but it may be empty.
-fn name_text(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<String> {
+fn name_text(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<String> {
     match &entry.node.kind {
-        Kind::Scalar(text) if text.is_empty() => Some(String::new()),
+        NodeKind::Scalar(text) if text.is_empty() => Some(String::new()),
         _ => name(entry, findings).map(|n| n.value),
     }
 }
 
-fn on_conflict(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<OnConflict> {
+fn on_conflict(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<OnConflict> {
     let known =
         [("queue", OnConflict::Queue), ("refuse", OnConflict::Refuse), ("supersede", OnConflict::Supersede)];
     word(entry, "on_conflict", &known, findings)
 }
 
 /// YAML 1.2 knows no other spellings.
-pub(super) fn truth(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
+pub(super) fn truth(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<bool> {
     let text = entry.text(findings)?;
     let truth = text.value.parse().ok();
     if truth.is_none() {
@@ -317,9 +317,9 @@ fn rollback(fields: &Fields<'_>, findings: &mut Findings<'_>) {
 
 /// `stage "Canary"`, or `stage 2` where it has no name to call it by.
 pub(super) fn title(noun: &str, node: &Node, index: usize) -> String {
-    if let Kind::Mapping(entries) = &node.kind {
+    if let NodeKind::Mapping(entries) = &node.kind {
         for (key, value) in entries {
-            if let (Kind::Scalar(key), Kind::Scalar(name)) = (&key.kind, &value.kind)
+            if let (NodeKind::Scalar(key), NodeKind::Scalar(name)) = (&key.kind, &value.kind)
                 && key == "name"
             {
                 return format!("{noun} {}", quoted(name));
@@ -394,7 +394,7 @@ fn stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Draft
         min_calls,
         on_success,
         on_failure,
-        analysis: analysis.and_then(|e| analysis::read(e, Place::Stage { new_traffic }, findings)),
+        analysis: analysis.and_then(|e| analysis::read(e, AnalysisPlace::Stage { new_traffic }, findings)),
     })
 }
 
@@ -515,7 +515,7 @@ fn in_range(
     }
 }
 
-fn statistic(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Statistic> {
+fn statistic(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Statistic> {
     let text = entry.text(findings)?;
     let statistic = scalar::statistic(text.value);
     if statistic.is_none() {

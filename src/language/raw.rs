@@ -56,11 +56,11 @@ impl From<Location> for At {
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub at: At,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Null,
     Scalar(String),
     Sequence(Vec<Node>),
@@ -71,7 +71,7 @@ pub(super) enum Kind {
 /// Reads the tree; what is no YAML is reported, and then there is none.
 pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Option<Node> {
     let times = if findings.is_stored() { STORED } else { 1 };
-    match serde_saphyr::from_str_with_options::<Form>(text, options(times)) {
+    match serde_saphyr::from_str_with_options::<SpannedForm>(text, options(times)) {
         Ok(form) => Some(form.into_node(text)),
         Err(error) => {
             report(&error, findings);
@@ -134,31 +134,31 @@ fn report(error: &serde_saphyr::Error, findings: &mut Findings<'_>) {
     }
 }
 
-type Form = Spanned<FormKind>;
+type SpannedForm = Spanned<FormKind>;
 
 /// The same tree while serde builds it: numbers and truth values wait for their spelling.
 enum FormKind {
     Null,
     Text(String),
     Plain,
-    Sequence(Vec<Form>),
-    Mapping(Vec<(Form, Form)>),
+    Sequence(Vec<SpannedForm>),
+    Mapping(Vec<(SpannedForm, SpannedForm)>),
 }
 
 trait IntoNode {
     fn into_node(self, text: &str) -> Node;
 }
 
-impl IntoNode for Form {
+impl IntoNode for SpannedForm {
     fn into_node(self, text: &str) -> Node {
         let kind = match self.value {
-            FormKind::Null => Kind::Null,
-            FormKind::Text(scalar) => Kind::Scalar(scalar),
-            FormKind::Plain => Kind::Scalar(spelling(text, self.defined).to_owned()),
+            FormKind::Null => NodeKind::Null,
+            FormKind::Text(scalar) => NodeKind::Scalar(scalar),
+            FormKind::Plain => NodeKind::Scalar(spelling(text, self.defined).to_owned()),
             FormKind::Sequence(items) => {
-                Kind::Sequence(items.into_iter().map(|item| item.into_node(text)).collect())
+                NodeKind::Sequence(items.into_iter().map(|item| item.into_node(text)).collect())
             }
-            FormKind::Mapping(entries) => Kind::Mapping(
+            FormKind::Mapping(entries) => NodeKind::Mapping(
                 entries
                     .into_iter()
                     .map(|(key, value)| (key.into_node(text), value.into_node(text)))

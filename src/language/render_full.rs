@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    Action, Amount, Approval, ApprovalOf, Deadlines, FromParent, Interim, LateJoiners, Metric, NoCalls,
-    OnConflict, OnLimit, Order, Partial, Rollout, Stage, StageKind, Statistic, Strategy, Target, TargetArea,
-    Untested,
+    Action, Amount, Approval, ApprovalOf, FromParent, Interim, LateJoiners, Metric, NoCalls, OnConflict,
+    OnLimit, Order, Partial, ReleaseDeadlines, Rollout, Stage, StageKind, Statistic, Strategy, Target,
+    TargetArea, Untested,
     render::{self, TAIL, head, millis, push_function, quoted},
     scalar::{go_duration, sign},
 };
@@ -58,8 +58,8 @@ fn push_conflict(text: &mut String, strategy: &Strategy) {
     let _ = writeln!(text, "on_conflict: {word}");
 }
 
-fn push_deadlines(text: &mut String, deadlines: &Deadlines) {
-    let Deadlines { offer, setup_grace, stage } = deadlines;
+fn push_deadlines(text: &mut String, deadlines: &ReleaseDeadlines) {
+    let ReleaseDeadlines { offer, setup_grace, stage } = deadlines;
     let all = [("offer_deadline", offer), ("setup_grace", setup_grace), ("stage_deadline", stage)];
     for (key, deadline) in all {
         if let Some(deadline) = deadline {

@@ -9,10 +9,10 @@ use super::{
     amount::{Amount, Round, amount},
     analysis::{self, Analysis},
     diagnostic::{Findings, quoted},
-    fields::{Entry, Fields, Located},
+    fields::{FieldEntry, Fields, Located},
     parse,
-    raw::{At, Kind},
-    scalar::{self, Fault, fault},
+    raw::{At, NodeKind},
+    scalar::{self, ScalarFault, fault},
     target,
 };
 
@@ -204,11 +204,11 @@ pub enum ApprovalOf {
 }
 
 /// A block whose stages are not looked up yet.
-pub(super) struct Draft {
+pub(super) struct RolloutDraft {
     pub rollout: Rollout,
     /// Where approval is asked for before stages: their names.
     pub approved_stages: Option<Vec<Located<String>>>,
-    pub analysis: Option<analysis::Draft>,
+    pub analysis: Option<analysis::AnalysisDraft>,
 }
 
 const KEYS: [&str; 19] = [
@@ -241,7 +241,7 @@ enum Named {
     Waves,
 }
 
-pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draft> {
+pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<RolloutDraft> {
     let fields = Fields::open(entry.node, "rollout".to_owned(), &KEYS, findings)?;
     let mut rollout = Rollout::default();
     let (named, order) = order(&fields, findings);
@@ -284,8 +284,8 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Draf
         rollout.start_ms = parse::read(entry, "bad-time", instant, findings);
     }
     let block = fields.filled("analysis", "and below it interval: and metrics:", findings);
-    let analysis = block.and_then(|e| analysis::read(e, analysis::Place::Rollout, findings));
-    Some(Draft { rollout, approved_stages, analysis })
+    let analysis = block.and_then(|e| analysis::read(e, analysis::AnalysisPlace::Rollout, findings));
+    Some(RolloutDraft { rollout, approved_stages, analysis })
 }
 
 /// The order, and how it is named if that could be read; what belongs to another order is reported.
@@ -302,7 +302,7 @@ fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<Named>, Op
     };
     let start_at = fields.filled("start_at", "[13.40, 52.52]", findings);
     let waves = fields.filled("waves", "[1, 10%, 100%]", findings);
-    let foreign = |entry: Option<Entry<'_>>, of: Named, name: &str, findings: &mut Findings<'_>| {
+    let foreign = |entry: Option<FieldEntry<'_>>, of: Named, name: &str, findings: &mut Findings<'_>| {
         if let (Some(entry), Some(named)) = (entry, named)
             && named != of
         {
@@ -336,13 +336,13 @@ fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<Named>, Op
     (named, order)
 }
 
-fn read_waves(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<Amount> {
+fn read_waves(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<Amount> {
     let mut waves: Vec<Amount> = Vec::new();
     let (mut count, mut share) = (0, 0);
     let mut unread = false;
     let items = entry.items(MAX_WAVES, findings);
     for node in items {
-        let item = Entry { key: "a wave", node, at: node.at };
+        let item = FieldEntry { key: "a wave", node, at: node.at };
         let Some(wave) = parse::read(item, "bad-amount", amount, findings) else {
             unread = true;
             continue;
@@ -362,7 +362,7 @@ fn read_waves(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<Amount> {
         }
         waves.push(wave);
     }
-    let is_list = matches!(entry.node.kind, Kind::Sequence(_));
+    let is_list = matches!(entry.node.kind, NodeKind::Sequence(_));
     if is_list
         && !unread
         && (items.len() <= MAX_WAVES || findings.is_stored())
@@ -437,7 +437,7 @@ fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'
             timeout
         });
     let Some(entry) = entry else { return (None, None) };
-    if matches!(entry.node.kind, Kind::Mapping(_)) {
+    if matches!(entry.node.kind, NodeKind::Mapping(_)) {
         let stages = approved_stages(entry, findings);
         return (Some(Approval { of: ApprovalOf::Stages(Vec::new()), timeout }), Some(stages));
     }
@@ -454,31 +454,31 @@ fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'
     (Some(Approval { of, timeout }), None)
 }
 
-fn approved_stages(entry: Entry<'_>, findings: &mut Findings<'_>) -> Vec<Located<String>> {
+fn approved_stages(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<Located<String>> {
     let Some(fields) = Fields::open(entry.node, "approval".to_owned(), &["stages"], findings) else {
         return Vec::new();
     };
     let Some(list) = fields.required("stages", "[Canary 5 Percent]", findings) else { return Vec::new() };
     let items = list.items(super::MAX_STAGES, findings);
-    if items.is_empty() && matches!(list.node.kind, Kind::Sequence(_)) {
+    if items.is_empty() && matches!(list.node.kind, NodeKind::Sequence(_)) {
         findings
             .error(list.at, "missing-value", "stages of approval is empty")
             .fix("name at least one stage");
     }
     let name = |node| {
         let node: &super::raw::Node = node;
-        Entry { key: "a stage of approval", node, at: node.at }
+        FieldEntry { key: "a stage of approval", node, at: node.at }
     };
     items.iter().filter_map(|node| parse::name(name(node), findings)).collect()
 }
 
 /// Where to report what is found wrong with the names of stages later.
 pub(super) fn resolve(
-    draft: Draft,
+    draft: RolloutDraft,
     stage_of: impl Fn(&Located<String>, &mut Findings<'_>) -> Option<usize>,
     findings: &mut Findings<'_>,
 ) -> Rollout {
-    let Draft { mut rollout, approved_stages, analysis } = draft;
+    let RolloutDraft { mut rollout, approved_stages, analysis } = draft;
     rollout.analysis = analysis.and_then(|draft| draft.analysis);
     let Some(names) = approved_stages else { return rollout };
     let mut stages: Vec<usize> = Vec::new();
@@ -502,7 +502,7 @@ fn duplicate(name: &Located<String>, at: At, findings: &mut Findings<'_>) {
     findings.error(at, "duplicate-name", message).fix("keep one of the two");
 }
 
-fn at_once(text: &str) -> Result<u32, Fault<u32>> {
+fn at_once(text: &str) -> Result<u32, ScalarFault<u32>> {
     match amount(text) {
         Ok(Amount::Count(count)) if count > 0 => Ok(count),
         _ => Err(fault(
@@ -512,7 +512,7 @@ fn at_once(text: &str) -> Result<u32, Fault<u32>> {
     }
 }
 
-fn no_calls(text: &str) -> Result<NoCalls, Fault<NoCalls>> {
+fn no_calls(text: &str) -> Result<NoCalls, ScalarFault<NoCalls>> {
     let wrong = || {
         fault(
             format!("{} does not say when a stage without calls ends", quoted(text)),
@@ -528,7 +528,7 @@ fn no_calls(text: &str) -> Result<NoCalls, Fault<NoCalls>> {
     }
 }
 
-fn instant(text: &str) -> Result<i64, Fault<i64>> {
+fn instant(text: &str) -> Result<i64, ScalarFault<i64>> {
     text.trim().parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|_| {
         fault(
             format!("{} is no instant", quoted(text)),

@@ -17,26 +17,26 @@ pub const MAX_RESPONSE_TIME_MS: f64 = 1e9;
 pub const MAX_PATH_BYTES: usize = 200;
 
 /// Why a scalar is refused, and what to write.
-pub(super) struct Fault<T> {
+pub(super) struct ScalarFault<T> {
     pub message: String,
     pub fix: String,
     /// What it says nevertheless: it is only more, or less, than is allowed.
     pub value: Option<T>,
 }
 
-pub(super) fn fault<T>(message: impl Into<String>, fix: impl Into<String>) -> Fault<T> {
-    Fault { message: message.into(), fix: fix.into(), value: None }
+pub(super) fn fault<T>(message: impl Into<String>, fix: impl Into<String>) -> ScalarFault<T> {
+    ScalarFault { message: message.into(), fix: fix.into(), value: None }
 }
 
-impl<T> Fault<T> {
+impl<T> ScalarFault<T> {
     /// Of a value that is understood and beyond a limit.
     pub fn beyond(self, value: T) -> Self {
         Self { value: Some(value), ..self }
     }
 
     /// The fault of what a value is a part of.
-    pub fn map<U>(self, whole: impl FnOnce(T) -> U) -> Fault<U> {
-        Fault { message: self.message, fix: self.fix, value: self.value.map(whole) }
+    pub fn map<U>(self, whole: impl FnOnce(T) -> U) -> ScalarFault<U> {
+        ScalarFault { message: self.message, fix: self.fix, value: self.value.map(whole) }
     }
 }
 
@@ -44,7 +44,7 @@ const UNITS: [(&str, u64); 5] =
     [("d", 24 * 3_600_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
 /// `10s`, `1m30s`, `500ms`, `2h`, `1.5h`, `1d`: whole milliseconds.
-pub(super) fn duration(text: &str) -> Result<Duration, Fault<Duration>> {
+pub(super) fn duration(text: &str) -> Result<Duration, ScalarFault<Duration>> {
     let trimmed = text.trim();
     if !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit()) {
         if trimmed.bytes().all(|b| b == b'0') {
@@ -127,7 +127,7 @@ const OPERATORS: [(&str, Operator); 6] = [
 ];
 
 /// An operator and a number: `<0.02`, `<= 250`.
-pub(super) fn threshold(text: &str) -> Result<(Operator, f64), Fault<(Operator, f64)>> {
+pub(super) fn threshold(text: &str) -> Result<(Operator, f64), ScalarFault<(Operator, f64)>> {
     let trimmed = text.trim();
     let Some((operator, number)) =
         OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, trimmed.strip_prefix(sign)?.trim())))
@@ -176,7 +176,7 @@ pub(super) fn sign(operator: Operator) -> &'static str {
 }
 
 /// A bare count of calls.
-pub(super) fn calls(text: &str) -> Result<u64, Fault<u64>> {
+pub(super) fn calls(text: &str) -> Result<u64, ScalarFault<u64>> {
     let wrong = || {
         fault(
             format!("{} is not a number of calls", quoted(text)),
@@ -190,7 +190,7 @@ pub(super) fn calls(text: &str) -> Result<u64, Fault<u64>> {
 }
 
 /// A whole percentage.
-pub(super) fn percentage(text: &str) -> Result<u8, Fault<u8>> {
+pub(super) fn percentage(text: &str) -> Result<u8, ScalarFault<u8>> {
     let wrong = || {
         fault(
             format!("{} is not a percentage", quoted(text)),
@@ -225,7 +225,7 @@ pub(super) fn statistic(text: &str) -> Option<Statistic> {
 }
 
 /// The relative path of a version's folder, without `./` in front and `/` behind.
-pub(super) fn folder(text: &str) -> Result<String, Fault<String>> {
+pub(super) fn folder(text: &str) -> Result<String, ScalarFault<String>> {
     let path = text.strip_prefix("./").unwrap_or(text);
     let path = path.strip_suffix('/').unwrap_or(path);
     let wrong = |why: &str| {

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Strategy,
     diagnostic::{Findings, quoted},
-    fields::{Entry, Fields},
+    fields::{FieldEntry, Fields},
     parse,
-    raw::Kind,
-    scalar::{Fault, fault},
+    raw::NodeKind,
+    scalar::{ScalarFault, fault},
 };
 
 /// Longest name of a cookie or header, in bytes.
@@ -41,8 +41,8 @@ impl Strategy {
 }
 
 /// `{cookie: NAME}`, `{header: NAME}` or `address`.
-pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Sticky> {
-    if matches!(entry.node.kind, Kind::Scalar(_)) {
+pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Sticky> {
+    if matches!(entry.node.kind, NodeKind::Scalar(_)) {
         let what = "way for calls to stay with a version";
         return parse::word(entry, what, &[("address", ())], findings).map(|()| Sticky::Address);
     }
@@ -69,7 +69,7 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Stic
 }
 
 /// A token of RFC 9110, as names of headers and of cookies are.
-fn name(text: &str) -> Result<String, Fault<String>> {
+fn name(text: &str) -> Result<String, ScalarFault<String>> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token) {
         let message = format!("no cookie or header is called {}", quoted(text));

@@ -19,7 +19,7 @@ pub(super) struct Slip {
 
 /// Explains a complaint about a text, given by lines.
 pub(super) fn explain(complaint: &str, at: At, lines: &[&str]) -> Slip {
-    let text = Text { lines, at };
+    let text = ComplaintText { lines, at };
     let known = || match complaint {
         c if c.contains("tab") && c.contains("indent") => Some(text.tab()),
         c if c.contains("bracket") => text.bracket(c),
@@ -50,12 +50,12 @@ pub(super) fn explain(complaint: &str, at: At, lines: &[&str]) -> Slip {
     slip.unwrap_or_else(|| Slip { at, message: complaint.to_owned(), fix: None })
 }
 
-struct Text<'t> {
+struct ComplaintText<'t> {
     lines: &'t [&'t str],
     at: At,
 }
 
-impl<'t> Text<'t> {
+impl<'t> ComplaintText<'t> {
     fn line(&self) -> &'t str {
         self.lines.get(self.at.line as usize - 1).copied().unwrap_or_default()
     }

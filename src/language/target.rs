@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     diagnostic::{Findings, nearest, quoted},
-    fields::{Entry, Fields},
+    fields::{FieldEntry, Fields},
     parse,
-    raw::{At, Kind, Node},
+    raw::{At, Node, NodeKind},
 };
 use model::area::{self, AreaError};
 
@@ -76,7 +76,7 @@ impl From<&MultiPolygon> for TargetArea {
 }
 
 /// Reads the block. What is empty is refused: it would mean every child, which is hardly what was meant.
-pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Target> {
+pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Target> {
     let fields = Fields::open(entry.node, "target".to_owned(), &["area", "labels", "partial"], findings)?;
     let mut target = Target::default();
     if let Some(entry) = fields.filled("area", "and below it a GeoJSON Polygon", findings) {
@@ -100,8 +100,8 @@ pub(super) fn read(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Targ
     Some(target)
 }
 
-fn labels(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
-    let Kind::Mapping(pairs) = &entry.node.kind else {
+fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<String, String>> {
+    let NodeKind::Mapping(pairs) = &entry.node.kind else {
         findings.error(entry.at, "wrong-type", "labels is not a mapping").fix("write labels: {tier: edge}");
         return None;
     };
@@ -118,11 +118,11 @@ fn labels(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<Stri
     let most = if findings.is_stored() { usize::MAX } else { MAX_TARGET_LABELS };
     let mut labels: BTreeMap<String, (String, u32)> = BTreeMap::new();
     for (key, value) in pairs.iter().take(most) {
-        let Kind::Scalar(name) = &key.kind else {
+        let NodeKind::Scalar(name) = &key.kind else {
             findings.error(key.at, "wrong-type", "a label's key is not a word").fix("write tier: edge");
             continue;
         };
-        if matches!(value.kind, Kind::Null) {
+        if matches!(value.kind, NodeKind::Null) {
             let message = format!("the label {} has no value", quoted(name));
             findings.error(key.at, "missing-value", message).fix(format!("write {name}: value"));
             continue;
@@ -131,7 +131,7 @@ fn labels(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap<Stri
             findings.error(key.at, "bad-name", "a label has no name").fix("write tier: edge");
             continue;
         }
-        let entry = Entry { key: name, node: value, at: value.at };
+        let entry = FieldEntry { key: name, node: value, at: value.at };
         let Some(value) = parse::name(entry, findings) else { continue };
         if let Some((_, line)) = labels.get(name.as_str()) {
             let message = format!("labels has the key {} twice, first in line {line}", quoted(name));
@@ -176,7 +176,7 @@ impl Reader {
         at: At,
         findings: &mut Findings<'_>,
     ) -> Option<&'n Node> {
-        let named = |name: &Node| matches!(&name.kind, Kind::Scalar(name) if name == key);
+        let named = |name: &Node| matches!(&name.kind, NodeKind::Scalar(name) if name == key);
         let mut found = pairs.iter().filter(|(name, _)| named(name));
         let first = found.next();
         if let (Some((name, _)), Some((again, _))) = (first, found.next()) {
@@ -187,7 +187,7 @@ impl Reader {
             let near = nearest(
                 key,
                 pairs.iter().filter_map(|(name, _)| match &name.kind {
-                    Kind::Scalar(name) => Some(name.as_str()),
+                    NodeKind::Scalar(name) => Some(name.as_str()),
                     _ => None,
                 }),
             );
@@ -203,13 +203,13 @@ impl Reader {
     }
 
     fn object(&mut self, node: &Node, at: At, findings: &mut Findings<'_>) {
-        let Kind::Mapping(pairs) = &node.kind else {
+        let NodeKind::Mapping(pairs) = &node.kind else {
             let fix = "write area: {type: Polygon, coordinates: [...]}";
             return self.fault(findings, at, "the area is no GeoJSON object", fix);
         };
         let Some(kind) = self.member(pairs, "the area", "type", at, findings) else { return };
         let word = match &kind.kind {
-            Kind::Scalar(word) => word.as_str(),
+            NodeKind::Scalar(word) => word.as_str(),
             _ => "",
         };
         match word {
@@ -253,8 +253,8 @@ impl Reader {
 
     fn list<'n>(&mut self, node: &'n Node, what: &str, findings: &mut Findings<'_>) -> &'n [Node] {
         match &node.kind {
-            Kind::Sequence(items) if !items.is_empty() => items,
-            Kind::Sequence(_) => {
+            NodeKind::Sequence(items) if !items.is_empty() => items,
+            NodeKind::Sequence(_) => {
                 self.fault(
                     findings,
                     node.at,
@@ -312,7 +312,7 @@ impl Reader {
 
     fn position(&mut self, node: &Node, findings: &mut Findings<'_>) -> Option<Coord> {
         let numbers: Option<Vec<f64>> = match &node.kind {
-            Kind::Sequence(items) => items.iter().map(number).collect(),
+            NodeKind::Sequence(items) => items.iter().map(number).collect(),
             _ => None,
         };
         let Some(numbers) = numbers else {
@@ -354,7 +354,7 @@ impl Reader {
 /// How many lists lie within each other where a number is first come to; 0 where there is none. A ring of positions has 2.
 fn depth(node: &Node) -> usize {
     let (mut node, mut depth) = (node, 0);
-    while let Kind::Sequence(items) = &node.kind {
+    while let NodeKind::Sequence(items) = &node.kind {
         let Some(first) = items.first() else { return 0 };
         (node, depth) = (first, depth + 1);
     }
@@ -363,14 +363,14 @@ fn depth(node: &Node) -> usize {
 
 /// Read as the areas of children are read, so that equal spellings are equal numbers.
 fn number(node: &Node) -> Option<f64> {
-    let Kind::Scalar(text) = &node.kind else { return None };
+    let NodeKind::Scalar(text) = &node.kind else { return None };
     let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
     let number = serde_json::from_str::<f64>(text).ok().or_else(|| text.parse().ok())?;
     (plain && number.is_finite()).then_some(number)
 }
 
 /// A position outside of any ring.
-pub(super) fn lone_position(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<[f64; 2]> {
+pub(super) fn lone_position(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<[f64; 2]> {
     let mut reader = Reader { polygons: Vec::new(), positions: 0, faults: false };
     reader.position(entry.node, findings).map(|coord| [coord.x, coord.y])
 }

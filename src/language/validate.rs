@@ -1,20 +1,20 @@
-//! From a [`Draft`] to a [`Strategy`]: names looked up, the graph checked, warnings given.
+//! From a [`StrategyDraft`] to a [`Strategy`]: names looked up, the graph checked, warnings given.
 
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Action, Deadlines, Function, Rollout, Stage, Strategy,
+    Action, Function, ReleaseDeadlines, Rollout, Stage, Strategy,
     analysis::Analysis,
     diagnostic::{Findings, nearest, quoted},
     fields::Located,
     graph,
-    parse::{Draft, DraftFunction, DraftStage},
+    parse::{DraftFunction, DraftStage, StrategyDraft},
     raw::At,
     rollout,
 };
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
-pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Strategy> {
+pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Option<Strategy> {
     let function_at = index(draft.functions.iter().map(|f| f.name.as_ref()), "function", findings);
     let stage_at = index(draft.stages.iter().map(|s| s.name.as_ref()), "stage", findings);
     for stage in draft.stages.iter().filter_map(|s| s.name.as_ref()) {
@@ -24,7 +24,7 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
                 .fix("that is the name of an action; call it otherwise");
         }
     }
-    let places: Vec<Places> = draft.stages.iter().map(Places::of).collect();
+    let places: Vec<StagePlaces> = draft.stages.iter().map(StagePlaces::of).collect();
     let used: Vec<Option<usize>> =
         draft.stages.iter().map(|s| function_of(s, &function_at, findings)).collect();
     let edges: Vec<[Option<Action>; 2]> =
@@ -71,14 +71,14 @@ pub(super) fn strategy(draft: Draft, findings: &mut Findings<'_>) -> Option<Stra
 }
 
 /// Where the parts of a stage stand, for what is found after the draft is gone.
-struct Places {
+struct StagePlaces {
     stage: At,
     name: At,
     success: At,
     failure: At,
 }
 
-impl Places {
+impl StagePlaces {
     fn of(stage: &DraftStage) -> Self {
         let at = |text: &Option<Located<String>>| text.as_ref().map_or(stage.at, |t| t.at);
         Self {
@@ -183,7 +183,7 @@ fn actions_of(
 
 /// Reports every action that leads back to a stage it comes from. Without loops each path ends, since each
 /// stage has both actions.
-fn no_loops(edges: &[[Option<Action>; 2]], places: &[Places], findings: &mut Findings<'_>) -> bool {
+fn no_loops(edges: &[[Option<Action>; 2]], places: &[StagePlaces], findings: &mut Findings<'_>) -> bool {
     let back = graph::back_edges(edges);
     for &(from, which) in &back {
         let at = if which == 0 { places[from].success } else { places[from].failure };
@@ -232,7 +232,7 @@ fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 
     })
 }
 
-fn warnings(strategy: &Strategy, places: &[Places], deadline_at: At, findings: &mut Findings<'_>) {
+fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findings: &mut Findings<'_>) {
     let reachable = strategy.reachable();
     let reached = || strategy.stages.iter().zip(&reachable).filter(|(_, reached)| **reached);
     for (index, place) in places.iter().enumerate().filter(|(index, _)| !reachable[*index]) {
@@ -280,7 +280,7 @@ fn warnings(strategy: &Strategy, places: &[Places], deadline_at: At, findings: &
 }
 
 /// What a provider tells of calls that depend on each other shows nothing of how they do.
-fn ungrouped_warning(strategy: &Strategy, places: &[Places], findings: &mut Findings<'_>) {
+fn ungrouped_warning(strategy: &Strategy, places: &[StagePlaces], findings: &mut Findings<'_>) {
     for (stage, analysis) in strategy.analyses().filter(|(stage, _)| strategy.is_sticky(*stage)) {
         let at = stage.map_or(At::START, |stage| places[stage].name);
         for metric in analysis.metrics.iter().filter(|metric| metric.compares_calls_of_a_provider()) {
@@ -297,7 +297,7 @@ fn ungrouped_warning(strategy: &Strategy, places: &[Places], findings: &mut Find
     }
 }
 
-fn deadline_warning(strategy: &Strategy, deadlines: &Deadlines, at: At, findings: &mut Findings<'_>) {
+fn deadline_warning(strategy: &Strategy, deadlines: &ReleaseDeadlines, at: At, findings: &mut Findings<'_>) {
     let Some(deadline) = deadlines.stage else { return };
     for stage in strategy.stages.iter().filter(|s| s.min_duration > deadline) {
         let message = format!("stage_deadline is below the minDuration of stage {}", quoted(&stage.name));

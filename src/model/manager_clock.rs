@@ -15,11 +15,11 @@ const TOLERABLE_PERCENT: u64 = 20;
 /// What is known of the manager's time. Times are in milliseconds; those of the child are of a clock that never jumps.
 #[derive(Debug, Clone, Default)]
 pub struct ManagerClock {
-    samples: VecDeque<Sample>,
+    samples: VecDeque<ClockSample>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct ClockSample {
     offset_ms: i64,
     error_ms: u64,
 }
@@ -43,12 +43,12 @@ impl ManagerClock {
         if self.samples.len() == SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { offset_ms: told_ms.saturating_sub(middle), error_ms });
+        self.samples.push_back(ClockSample { offset_ms: told_ms.saturating_sub(middle), error_ms });
     }
 
     /// The manager's time where the child's clock shows `own_ms`; `None`: it was never told.
     pub fn at(&self, own_ms: u64) -> Option<ManagerInstant> {
-        let mut samples: Vec<Sample> = self.samples.iter().copied().collect();
+        let mut samples: Vec<ClockSample> = self.samples.iter().copied().collect();
         samples.sort_by_key(|sample| sample.offset_ms);
         let median = samples.get(samples.len().checked_sub(1)? / 2)?;
         let own = i64::try_from(own_ms).unwrap_or(i64::MAX);

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use super::{
     calls::StageCalls,
-    child::{Child, End, hold, summary},
+    child::{ProcessEnd, SimulatedChild, hold, summary},
     machine::Role,
-    offer::{Function, Minima, Offer, Stage, StageKind, Then},
+    offer::{Function, Minima, NextAction, Offer, OfferStage, StageKind},
     report::{Exit, Phase},
 };
 use model::StageStatus;
@@ -35,7 +35,7 @@ const FIRST_QUESTION_AFTER: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);
 
 /// Runs the agent until it exits or dies.
-pub async fn run(mut child: Child<'_>) -> End {
+pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {
     // 8. A new process: no id yet.
     let mut loses_answer = child.machine.ids.is_empty()
         && child.machine.restarts == 0
@@ -48,7 +48,7 @@ pub async fn run(mut child: Child<'_>) -> End {
     }
 }
 
-async fn poll_once(child: &mut Child<'_>, loses_answer: &mut bool) -> Result<(), End> {
+async fn poll_once(child: &mut SimulatedChild<'_>, loses_answer: &mut bool) -> Result<(), ProcessEnd> {
     let (id, area) = (child.id.clone(), child.machine.area.clone());
     let request = PollRequest { geographic_area: Some(&area), id: Some(id.into()), ..PollRequest::default() };
     let answer = child.poll("/poll", &request).await?;
@@ -66,15 +66,15 @@ async fn poll_once(child: &mut Child<'_>, loses_answer: &mut bool) -> Result<(),
     Ok(())
 }
 
-async fn run_offer(child: &mut Child<'_>, release: &str) -> Result<(), End> {
+async fn run_offer(child: &mut SimulatedChild<'_>, release: &str) -> Result<(), ProcessEnd> {
     // 4. and 9. Any error is the end; ids stand in the URL as they are.
     let target = format!("/release?childID={}&releaseID={release}", child.id);
-    let yaml = child.get_ok(&target).await?.map_err(|why| End::Exit(Exit::Release(why)))?;
+    let yaml = child.get_ok(&target).await?.map_err(|why| ProcessEnd::Exit(Exit::Release(why)))?;
     let offer = Offer::read(&String::from_utf8_lossy(&yaml))
-        .map_err(|error| End::Exit(Exit::Yaml(error.to_string())))?;
+        .map_err(|error| ProcessEnd::Exit(Exit::Yaml(error.to_string())))?;
     // 9. The id is that of the YAML, not that of the poll.
     let archive = child.get_ok(&format!("/release/functions/{}", offer.id)).await?;
-    let functions = |why| End::Exit(Exit::Functions(why));
+    let functions = |why| ProcessEnd::Exit(Exit::Functions(why));
     child.machine.unpack(&archive.map_err(functions)?).map_err(functions)?;
     child.pause(child.config.setup).await;
     if !child.machine.set_up(&offer.functions) {
@@ -85,7 +85,7 @@ async fn run_offer(child: &mut Child<'_>, release: &str) -> Result<(), End> {
     // 3. The order of the file, wherever onSuccess and onFailure point.
     for stage in &offer.stages {
         if rolled_back && child.chance(child.config.faults.exit_after_rollback) {
-            return Err(End::Exit(Exit::AfterRollback));
+            return Err(ProcessEnd::Exit(Exit::AfterRollback));
         }
         rolled_back |= run_stage(child, &offer, stage).await?;
     }
@@ -93,9 +93,13 @@ async fn run_offer(child: &mut Child<'_>, release: &str) -> Result<(), End> {
 }
 
 /// Runs a stage; true if it ended in a roll-back.
-async fn run_stage(child: &mut Child<'_>, offer: &Offer, stage: &Stage) -> Result<bool, End> {
+async fn run_stage(
+    child: &mut SimulatedChild<'_>,
+    offer: &Offer,
+    stage: &OfferStage,
+) -> Result<bool, ProcessEnd> {
     let Some(at) = offer.functions.iter().position(|function| function.name == stage.function) else {
-        return Err(End::Exit(Exit::UnknownFunction(stage.function.clone())));
+        return Err(ProcessEnd::Exit(Exit::UnknownFunction(stage.function.clone())));
     };
     // 7. Neither is an error, and neither does anything.
     let (Some(kind), Some(minima)) = (stage.kind(), stage.minima()) else { return Ok(false) };
@@ -120,14 +124,14 @@ async fn run_stage(child: &mut Child<'_>, offer: &Offer, stage: &Stage) -> Resul
         (StageStatus::Failure, &stage.on_failure)
     };
     act(child, function, action).await;
-    let next = if let Then::Stage(name) = action { name } else { "" };
+    let next = if let NextAction::Stage(name) = action { name } else { "" };
     // 5. Whatever the answer is, it is not sent again.
     child.report(offer, summary(stage, &calls, status), next).await?;
-    Ok(*action == Then::Rollback)
+    Ok(*action == NextAction::Rollback)
 }
 
 /// 1. and 6. Silent until the minima are met, and a stage without any call never gets there.
-async fn until_minima(child: &mut Child<'_>, minima: Minima, calls: &mut StageCalls) {
+async fn until_minima(child: &mut SimulatedChild<'_>, minima: Minima, calls: &mut StageCalls) {
     while calls.calls() == 0 || !met(minima, calls) {
         child.pass(TICK, calls).await;
     }
@@ -135,12 +139,12 @@ async fn until_minima(child: &mut Child<'_>, minima: Minima, calls: &mut StageCa
 
 /// 1. Until the signal comes or, minima met, the conditions fail.
 async fn until_signal(
-    child: &mut Child<'_>,
+    child: &mut SimulatedChild<'_>,
     offer: &Offer,
-    stage: &Stage,
+    stage: &OfferStage,
     minima: Minima,
     calls: &mut StageCalls,
-) -> Result<(), End> {
+) -> Result<(), ProcessEnd> {
     let mut announced = false;
     child.pass(FIRST_QUESTION_AFTER, calls).await;
     loop {
@@ -163,10 +167,10 @@ fn met(minima: Minima, calls: &StageCalls) -> bool {
     calls.elapsed >= minima.duration && calls.calls() >= minima.calls
 }
 
-async fn act(child: &mut Child<'_>, function: &Function, action: &Then) {
+async fn act(child: &mut SimulatedChild<'_>, function: &Function, action: &NextAction) {
     match action {
-        Then::Rollout => child.settle(function, Role::New).await,
-        Then::Rollback => child.settle(function, Role::Base).await,
-        Then::Stage(_) => {}
+        NextAction::Rollout => child.settle(function, Role::New).await,
+        NextAction::Rollback => child.settle(function, Role::Base).await,
+        NextAction::Stage(_) => {}
     }
 }

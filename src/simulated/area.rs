@@ -10,14 +10,14 @@ use super::FleetError;
 
 /// A box in degrees.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Bounds {
+pub struct BoundingBox {
     pub west: f64,
     pub south: f64,
     pub east: f64,
     pub north: f64,
 }
 
-impl Bounds {
+impl BoundingBox {
     /// GeoJSON.
     pub fn polygon(&self) -> serde_json::Value {
         let Self { west, south, east, north } = *self;
@@ -36,7 +36,7 @@ impl Bounds {
 }
 
 /// `WEST,SOUTH,EAST,NORTH`.
-impl FromStr for Bounds {
+impl FromStr for BoundingBox {
     type Err = FleetError;
 
     fn from_str(text: &str) -> Result<Self, FleetError> {
@@ -56,7 +56,7 @@ const CORNERS: usize = 6;
 
 /// The area of child `index` of `agents`: a hexagon inside its own cell of a grid over the box, so that no two
 /// touch. Its place and size within the cell follow from the seed.
-pub fn area_of(index: usize, agents: usize, seed: u64, bounds: &Bounds) -> Box<RawValue> {
+pub fn area_of(index: usize, agents: usize, seed: u64, bounds: &BoundingBox) -> Box<RawValue> {
     let columns = (agents as f64).sqrt().ceil().max(1.0);
     let rows = (agents as f64 / columns).ceil().max(1.0);
     let (width, height) = ((bounds.east - bounds.west) / columns, (bounds.north - bounds.south) / rows);

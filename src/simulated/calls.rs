@@ -4,9 +4,11 @@ use std::{str::FromStr, time::Duration};
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::{offer::go_duration, sessions::Sessions, timing::CallClock};
+use model::duration::read_go;
+
+use super::{sessions::Sessions, timing::CallClock};
 use analysis::Values;
-use wire::{Histogram, Times};
+use wire::{HistogramForm, TimesForm};
 
 /// Most simulated calls a second at one child.
 pub const MAX_CALLS_PER_SECOND: f64 = 100_000.0;
@@ -60,7 +62,7 @@ impl FromStr for Latency {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "a latency looks like constant:8ms, uniform:5ms,9ms or lognormal:8ms,0.3";
-        let ms = |part: &str| go_duration(part.trim()).map(|d| d.as_secs_f64() * 1000.0).ok_or(EXPECTED);
+        let ms = |part: &str| read_go(part.trim()).map(|d| d.as_secs_f64() * 1000.0).ok_or(EXPECTED);
         let (shape, arguments) = text.split_once(':').ok_or(EXPECTED)?;
         match (shape, arguments.split_once(',')) {
             ("constant", None) => Ok(Self::Constant { ms: ms(arguments)? }),
@@ -186,10 +188,10 @@ impl Tally {
     }
 
     /// Times of the successful calls, -1 where there was none.
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> TimesForm {
         let successful = self.calls - self.errors;
         if successful == 0 {
-            return Times::NONE;
+            return TimesForm::NONE;
         }
         let mut seen = 0;
         let middle = self.buckets.iter().position(|count| {
@@ -197,7 +199,7 @@ impl Tally {
             seen * 2 >= successful
         });
         let median = bound(middle.unwrap_or(BUCKETS)) / GROWTH.sqrt();
-        Times {
+        TimesForm {
             median: median.clamp(self.minimum_ms, self.maximum_ms),
             minimum: self.minimum_ms,
             maximum: self.maximum_ms,
@@ -210,8 +212,8 @@ impl Tally {
     }
 
     /// The same in buckets.
-    pub fn histogram(&self) -> Option<Histogram> {
-        self.values().map(|values| Histogram::Sketch(values.to_histogram()))
+    pub fn histogram(&self) -> Option<HistogramForm> {
+        self.values().map(|values| HistogramForm::Sketch(values.to_histogram()))
     }
 
     fn merged(&self, other: &Self) -> Self {
@@ -240,14 +242,14 @@ pub struct StageCalls {
     /// f2.
     pub new: Tally,
     /// The same apart by interval, where they are counted apart.
-    parts: Vec<Part>,
+    parts: Vec<IntervalTally>,
     /// Or by session, where all calls of one go to one version.
     sessions: Option<Sessions>,
 }
 
 /// What was counted in one interval.
 #[derive(Debug, Clone)]
-struct Part {
+struct IntervalTally {
     interval: u32,
     sides: [Tally; 2],
 }
@@ -277,7 +279,7 @@ impl StageCalls {
         let is_in_it = self.parts.last().is_some_and(|last| last.interval == interval);
         if !is_in_it && self.parts.len() < MAX_PARTS {
             let sides = [&self.base, &self.new].map(Tally::like);
-            self.parts.push(Part { interval, sides });
+            self.parts.push(IntervalTally { interval, sides });
         }
     }
 
@@ -334,9 +336,9 @@ impl StageCalls {
     }
 
     /// What the proxy saw: the calls to both, each with what the proxy adds.
-    pub fn proxy_times(&self) -> Times {
+    pub fn proxy_times(&self) -> TimesForm {
         let times = self.base.merged(&self.new).times();
         let add = |ms: f64| if ms < 0.0 { ms } else { ms + PROXY_OVERHEAD_MS };
-        Times { median: add(times.median), minimum: add(times.minimum), maximum: add(times.maximum) }
+        TimesForm { median: add(times.median), minimum: add(times.minimum), maximum: add(times.maximum) }
     }
 }

@@ -7,10 +7,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     calls::{Behaviour, StageCalls},
-    client::{Answer, CallError, Client, Origin},
+    client::{Client, Origin, RequestError, Response},
     config::FleetConfig,
     machine::{Machine, Role},
-    offer::{Function, Offer, Stage},
+    offer::{Function, Offer, OfferStage},
     report::{Board, Exit, Phase},
 };
 use model::{FEATURE_GROUPS, FEATURE_VALUES, StageStatus};
@@ -23,7 +23,7 @@ const MAX_QUOTED_CHARS: usize = 200;
 
 /// How a child's process ends.
 #[derive(Debug)]
-pub enum End {
+pub enum ProcessEnd {
     /// By itself, for good.
     Exit(Exit),
     /// It dies and is started again.
@@ -32,7 +32,7 @@ pub enum End {
 
 /// A running child process.
 #[derive(Debug)]
-pub struct Child<'a> {
+pub struct SimulatedChild<'a> {
     pub index: usize,
     pub config: &'a FleetConfig,
     pub machine: &'a mut Machine,
@@ -65,7 +65,7 @@ fn rng(seed: u64, index: usize, restarts: u64, purpose: u64) -> StdRng {
     StdRng::from_seed(bytes)
 }
 
-impl<'a> Child<'a> {
+impl<'a> SimulatedChild<'a> {
     pub fn new(
         index: usize,
         config: &'a FleetConfig,
@@ -96,7 +96,7 @@ impl<'a> Child<'a> {
         self.fate_rng.random_bool(share.clamp(0.0, 1.0))
     }
 
-    fn count(&mut self, answer: &Result<Answer, CallError>) {
+    fn count(&mut self, answer: &Result<Response, RequestError>) {
         self.board.calls.fetch_add(1, Relaxed);
         match answer {
             Ok(answer) => {
@@ -107,12 +107,12 @@ impl<'a> Child<'a> {
         }
     }
 
-    fn may_crash(&mut self) -> Result<(), End> {
-        if self.chance(self.config.faults.crash) { Err(End::Crash) } else { Ok(()) }
+    fn may_crash(&mut self) -> Result<(), ProcessEnd> {
+        if self.chance(self.config.faults.crash) { Err(ProcessEnd::Crash) } else { Ok(()) }
     }
 
     /// `target` is not escaped.
-    pub async fn get(&mut self, target: &str) -> Result<Result<Answer, CallError>, End> {
+    pub async fn get(&mut self, target: &str) -> Result<Result<Response, RequestError>, ProcessEnd> {
         self.may_crash()?;
         let answer = self.client.get(target).await;
         self.count(&answer);
@@ -120,7 +120,7 @@ impl<'a> Child<'a> {
     }
 
     /// The answer's body where the status is 200, else what to say about it.
-    pub async fn get_ok(&mut self, target: &str) -> Result<Result<bytes::Bytes, String>, End> {
+    pub async fn get_ok(&mut self, target: &str) -> Result<Result<bytes::Bytes, String>, ProcessEnd> {
         Ok(match self.get(target).await? {
             Ok(answer) if answer.status == StatusCode::OK => Ok(answer.body),
             Ok(answer) => {
@@ -133,7 +133,11 @@ impl<'a> Child<'a> {
         })
     }
 
-    async fn post(&mut self, target: &str, form: &impl serde::Serialize) -> Result<Option<Answer>, End> {
+    async fn post(
+        &mut self,
+        target: &str,
+        form: &impl serde::Serialize,
+    ) -> Result<Option<Response>, ProcessEnd> {
         self.may_crash()?;
         let Ok(body) = serde_json::to_vec(form) else { return Ok(None) };
         let answer = self.client.post(target, body).await;
@@ -146,7 +150,7 @@ impl<'a> Child<'a> {
         &mut self,
         target: &str,
         request: &PollRequest<'_>,
-    ) -> Result<Option<(String, String)>, End> {
+    ) -> Result<Option<(String, String)>, ProcessEnd> {
         self.board.polls.fetch_add(1, Relaxed);
         let answer = self.post(target, request).await?.filter(|answer| answer.status == StatusCode::OK);
         Ok(answer.and_then(|answer| {
@@ -171,7 +175,7 @@ impl<'a> Child<'a> {
         offer: &Offer,
         summary: StageSummary,
         next_stage: &str,
-    ) -> Result<Option<StatusCode>, End> {
+    ) -> Result<Option<StatusCode>, ProcessEnd> {
         let request = ResultRequest {
             id: self.id.clone().into(),
             release_id: offer.id.as_str().into(),
@@ -186,7 +190,7 @@ impl<'a> Child<'a> {
         &mut self,
         offer: &Offer,
         summary: StageSummary,
-    ) -> Result<Option<ManagerTime>, End> {
+    ) -> Result<Option<ManagerTime>, ProcessEnd> {
         let request = ResultRequest {
             id: self.id.clone().into(),
             release_id: offer.id.as_str().into(),
@@ -202,8 +206,8 @@ impl<'a> Child<'a> {
         &mut self,
         target: &str,
         offer: &Offer,
-        stage: &Stage,
-    ) -> Result<EndStageAnswer, End> {
+        stage: &OfferStage,
+    ) -> Result<EndStageAnswer, ProcessEnd> {
         let request = EndStageRequest {
             id: self.id.clone().into(),
             strategy_id: offer.id.as_str().into(),
@@ -217,7 +221,7 @@ impl<'a> Child<'a> {
 
     /// The calls of a stage. Its base version is that of `base_of`, its new one that of `new_of`: two functions
     /// only where an agent mixes them up. A version that is removed fails every call.
-    pub fn calls(&self, stage: &Stage, base_of: &Function, new_of: &Function) -> StageCalls {
+    pub fn calls(&self, stage: &OfferStage, base_of: &Function, new_of: &Function) -> StageCalls {
         let traffic = &self.config.traffic;
         let behaviour = |function: &Function, role, ordinary| {
             self.machine
@@ -263,13 +267,13 @@ impl<'a> Child<'a> {
 }
 
 /// Whether all conditions of a stage hold for its new version.
-pub fn hold(stage: &Stage, calls: &StageCalls) -> bool {
+pub fn hold(stage: &OfferStage, calls: &StageCalls) -> bool {
     let (times, error_rate) = (calls.new.times(), calls.new.error_rate());
     stage.conditions.iter().all(|condition| condition.holds(&times, error_rate))
 }
 
 /// The summary that every child can send. Errors of the base version are not in it: 0 stands for unknown.
-pub fn summary(stage: &Stage, calls: &StageCalls, status: StageStatus) -> StageSummary {
+pub fn summary(stage: &OfferStage, calls: &StageCalls, status: StageStatus) -> StageSummary {
     StageSummary {
         stage_name: Some(stage.name.clone()),
         proxy_times: calls.proxy_times(),

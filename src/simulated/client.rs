@@ -46,14 +46,14 @@ impl Origin {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: StatusCode,
     pub body: Bytes,
 }
 
 /// Why nothing came back.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
+pub enum RequestError {
     #[error("no connection: {0}")]
     Connect(#[from] std::io::Error),
     #[error("no such address can be called: {0}")]
@@ -79,15 +79,15 @@ impl Client {
     }
 
     /// `target` is path and query as they are to stand in the request: nothing is escaped here.
-    pub async fn get(&mut self, target: &str) -> Result<Answer, CallError> {
+    pub async fn get(&mut self, target: &str) -> Result<Response, RequestError> {
         self.call(Method::GET, target, Bytes::new()).await
     }
 
-    pub async fn post(&mut self, target: &str, json: Vec<u8>) -> Result<Answer, CallError> {
+    pub async fn post(&mut self, target: &str, json: Vec<u8>) -> Result<Response, RequestError> {
         self.call(Method::POST, target, json.into()).await
     }
 
-    async fn call(&mut self, method: Method, target: &str, body: Bytes) -> Result<Answer, CallError> {
+    async fn call(&mut self, method: Method, target: &str, body: Bytes) -> Result<Response, RequestError> {
         let mut request = Request::builder()
             .method(method)
             .uri(target)
@@ -97,14 +97,15 @@ impl Client {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::new(body))?;
-        let answer = timeout(CALL_TIMEOUT, self.exchange(request)).await.unwrap_or(Err(CallError::Timeout));
+        let answer =
+            timeout(CALL_TIMEOUT, self.exchange(request)).await.unwrap_or(Err(RequestError::Timeout));
         if answer.is_err() {
             self.connection = None;
         }
         answer
     }
 
-    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Answer, CallError> {
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Response, RequestError> {
         let response = match self.kept_connection().await {
             None => self.connect().await?.send_request(request).await?,
             Some(mut kept) => match kept.try_send_request(request).await {
@@ -120,9 +121,11 @@ impl Client {
             },
         };
         let status = response.status();
-        let body =
-            Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await.map_err(CallError::Body)?;
-        Ok(Answer { status, body: body.to_bytes() })
+        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+            .collect()
+            .await
+            .map_err(RequestError::Body)?;
+        Ok(Response { status, body: body.to_bytes() })
     }
 
     /// The connection of the last call, unless the manager has closed it since.
@@ -131,7 +134,7 @@ impl Client {
         kept.ready().await.is_ok().then_some(kept)
     }
 
-    async fn connect(&mut self) -> Result<&mut SendRequest<Full<Bytes>>, CallError> {
+    async fn connect(&mut self) -> Result<&mut SendRequest<Full<Bytes>>, RequestError> {
         let stream = TcpStream::connect(&self.origin.authority).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;

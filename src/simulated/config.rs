@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     FleetError,
-    area::Bounds,
+    area::BoundingBox,
     calls::{Behaviour, Latency, MAX_CALLS_PER_SECOND, Traffic},
     client::CALL_TIMEOUT,
     sessions::MAX_SESSION_CALLS,
@@ -29,7 +29,7 @@ const MAX_REAL_WAIT: Duration = CALL_TIMEOUT.saturating_sub(Duration::from_secs(
 /// Which children are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum FleetKind {
     /// As the agents that are deployed.
     #[default]
     Deployed,
@@ -43,7 +43,7 @@ pub struct FleetConfig {
     /// The manager: `http://HOST:PORT`.
     pub url: String,
     pub agents: usize,
-    pub kind: Kind,
+    pub kind: FleetKind,
     /// Everything that is random follows from it.
     pub seed: u64,
     /// Between two polls.
@@ -57,7 +57,7 @@ pub struct FleetConfig {
     pub cleanup: Duration,
     pub traffic: Traffic,
     /// Where the children's areas lie.
-    pub spread: Bounds,
+    pub spread: BoundingBox,
     pub faults: Faults,
     /// How long a modern child lets the manager wait with an answer; zero: it asks again and again.
     pub wait: Duration,
@@ -105,7 +105,7 @@ impl Default for FleetConfig {
         Self {
             url: "http://127.0.0.1:9991".into(),
             agents: 20,
-            kind: Kind::Deployed,
+            kind: FleetKind::Deployed,
             seed: 7,
             poll: Duration::from_secs(3),
             pace: 1.0,
@@ -119,7 +119,7 @@ impl Default for FleetConfig {
                 bad: Behaviour { errors: 0.5, ..healthy },
                 bad_path: Some("broken".to_owned()),
             },
-            spread: Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 },
+            spread: BoundingBox { west: 13.3, south: 52.4, east: 13.6, north: 52.6 },
             faults: Faults::default(),
             wait: Duration::from_secs(30),
             clock: CallClock::MICROSECONDS,

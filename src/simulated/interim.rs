@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::{
     calls::StageCalls,
-    child::{Child, End},
+    child::{ProcessEnd, SimulatedChild},
     modern::full_summary,
-    offer::{Interim, Offer, Stage},
+    offer::{InterimReports, Offer, OfferStage},
 };
 use model::{ManagerClock, StageStatus};
 use wire::ManagerTime;
@@ -20,7 +20,7 @@ use wire::ManagerTime;
 /// When a stage is reported next.
 #[derive(Debug)]
 pub struct Reporter {
-    interim: Interim,
+    interim: InterimReports,
     began: Instant,
     clock: ManagerClock,
     due: Instant,
@@ -28,7 +28,7 @@ pub struct Reporter {
 
 impl Reporter {
     /// `None`: nobody wants to hear of the stage before it is over.
-    pub fn of(stage: &Stage) -> Option<Self> {
+    pub fn of(stage: &OfferStage) -> Option<Self> {
         let now = Instant::now();
         // The first report has no calls, but is answered with the time.
         Some(Self { interim: stage.interim?, began: now, clock: ManagerClock::default(), due: now })
@@ -46,11 +46,11 @@ impl Reporter {
     /// Reports, if it is time to, and begins the next interval.
     pub async fn turn(
         &mut self,
-        child: &mut Child<'_>,
+        child: &mut SimulatedChild<'_>,
         offer: &Offer,
-        stage: &Stage,
+        stage: &OfferStage,
         calls: &mut StageCalls,
-    ) -> Result<(), End> {
+    ) -> Result<(), ProcessEnd> {
         let sent = Instant::now();
         if sent < self.due {
             return Ok(());

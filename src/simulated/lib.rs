@@ -3,8 +3,8 @@
 //! Nothing here runs a function. A child polls, downloads, unpacks, "sets up", counts calls that never took place
 //! and reports their numbers; everything that shows its output has to say that it is simulated.
 //!
-//! Two kinds: [`Kind::Deployed`] imitates the agents that are out there, faults and all (`agent` lists the nine
-//! points it imitates), [`Kind::Modern`] uses the optional additions of the protocol (`modern`).
+//! Two kinds: [`FleetKind::Deployed`] imitates the agents that are out there, faults and all (`agent` lists the nine
+//! points it imitates), [`FleetKind::Modern`] uses the optional additions of the protocol (`modern`).
 //!
 //! Invariants: a child's numbers are a function of the seed, its index and how long its own clock ran, never of
 //! how fast the machine or the manager is. A child is one task with one connection, like the real ones. What
@@ -31,20 +31,18 @@ pub mod tree;
 
 use std::{sync::Arc, time::Duration};
 
-pub use area::{Bounds, area_of};
+pub use area::{BoundingBox, area_of};
 pub use calls::{Behaviour, Latency, StageCalls, Tally, Traffic};
-pub use config::{Faults, FleetConfig, Kind, MAX_AGENTS, MAX_PACE, MIN_PACE};
-pub use offer::{
-    Condition, Minima, Offer, OfferError, Operator, Stage, Statistic, Then as NextAction, go_duration,
-};
-pub use report::{AgentReport, Exit, FleetReport, Live, Progress};
+pub use config::{Faults, FleetConfig, FleetKind, MAX_AGENTS, MAX_PACE, MIN_PACE};
+pub use offer::{Comparator, Condition, Minima, NextAction, Offer, OfferError, OfferStage, Statistic};
+pub use report::{AgentReport, Exit, FleetReport, LiveVersion, Progress};
 pub use sessions::MAX_SESSION_CALLS;
 pub use timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    child::{Child, End},
+    child::{ProcessEnd, SimulatedChild},
     machine::Machine,
     report::{Board, Phase},
 };
@@ -186,15 +184,15 @@ async fn restart_until_exit(
     tokio::time::sleep(config.real(config.poll.mul_f64(share))).await;
     loop {
         board.phase(index, Phase::Polling);
-        let child = Child::new(index, config, origin.clone(), board, machine);
+        let child = SimulatedChild::new(index, config, origin.clone(), board, machine);
         let end = match config.kind {
-            Kind::Deployed => agent::run(child).await,
-            Kind::Modern => modern::run(child).await,
+            FleetKind::Deployed => agent::run(child).await,
+            FleetKind::Modern => modern::run(child).await,
         };
         machine.abandon();
         match end {
-            End::Exit(exit) => return exit,
-            End::Crash => {
+            ProcessEnd::Exit(exit) => return exit,
+            ProcessEnd::Crash => {
                 machine.restarts += 1;
                 board.phase(index, Phase::Starting);
                 tokio::time::sleep(config.real(config.faults.restart_after)).await;

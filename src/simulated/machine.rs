@@ -16,7 +16,7 @@ use super::{
     area::area_of,
     config::FleetConfig,
     offer::Function,
-    report::{AgentReport, Exit, Live},
+    report::{AgentReport, Exit, LiveVersion},
 };
 
 /// Most bytes unpacked from one archive.
@@ -45,7 +45,7 @@ pub struct Machine {
     files: BTreeMap<String, bool>,
     /// Test versions set up and not yet removed, with the folder each was made from.
     versions: BTreeMap<(String, Role), String>,
-    live: BTreeMap<String, Live>,
+    live: BTreeMap<String, LiveVersion>,
     /// How long callers of a function got errors or nothing, on the children's clock.
     without_service: Duration,
     /// Since when nobody answers behind a proxy that an agent left behind.
@@ -149,7 +149,7 @@ impl Machine {
     /// The proxy answers the callers now.
     pub fn start_proxy(&mut self, function: &Function) {
         self.serve_again();
-        self.live.insert(function.name.clone(), Live::Proxy);
+        self.live.insert(function.name.clone(), LiveVersion::Proxy);
     }
 
     /// One version answers the callers; the test versions and the proxy are removed.
@@ -163,8 +163,8 @@ impl Machine {
             self.versions.remove(&(function.name.clone(), role));
         }
         let live = match role {
-            Role::Base => Live::Base { path },
-            Role::New => Live::New { path },
+            Role::Base => LiveVersion::Base { path },
+            Role::New => LiveVersion::New { path },
         };
         self.serve_again();
         self.live.insert(function.name.clone(), live);
@@ -173,8 +173,8 @@ impl Machine {
     /// The agent is gone: a proxy it leaves behind fails every call.
     pub fn abandon(&mut self) {
         for live in self.live.values_mut() {
-            if matches!(live, Live::Proxy) {
-                *live = Live::OrphanedProxy;
+            if matches!(live, LiveVersion::Proxy) {
+                *live = LiveVersion::OrphanedProxy;
                 self.orphaned.get_or_insert_with(Instant::now);
             }
         }
@@ -188,7 +188,7 @@ impl Machine {
 
     /// Whether a new version is what callers get, for any function.
     pub fn runs_new(&self) -> bool {
-        self.live.values().any(|live| matches!(live, Live::New { .. }))
+        self.live.values().any(|live| matches!(live, LiveVersion::New { .. }))
     }
 
     pub fn into_report(mut self, index: usize, exit: Option<Exit>) -> AgentReport {

@@ -11,15 +11,15 @@ use tokio::time::Instant;
 
 use super::{
     calls::{StageCalls, Tally},
-    child::{Child, End, Reads, hold, summary},
+    child::{ProcessEnd, Reads, SimulatedChild, hold, summary},
     interim::Reporter,
     machine::Role,
-    offer::{Offer, Stage, StageKind, Then},
+    offer::{NextAction, Offer, OfferStage, StageKind},
     report::Phase,
 };
 use analysis::{Assignment, Values};
 use model::{FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES, StageStatus};
-use wire::{Capabilities, ChildKind, Histogram, PollRequest, StageSummary, Stratum, Then as Signal};
+use wire::{Capabilities, ChildKind, HistogramForm, PollRequest, StageSummary, StratumForm, Then as Signal};
 
 /// Between two questions for the end of a stage, and between two tries to send a result.
 const TICK: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ const RESULT_TRIES: u32 = 60;
 const MAX_STAGES_RUN: usize = 256;
 
 /// Runs the child until it dies.
-pub async fn run(mut child: Child<'_>) -> End {
+pub async fn run(mut child: SimulatedChild<'_>) -> ProcessEnd {
     child.id = child.machine.saved_id.clone().unwrap_or_default();
     loop {
         let asked = Instant::now();
@@ -45,7 +45,7 @@ pub async fn run(mut child: Child<'_>) -> End {
     }
 }
 
-async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
+async fn poll_once(child: &mut SimulatedChild<'_>) -> Result<(), ProcessEnd> {
     let (id, area) = (child.id.clone(), child.machine.area.clone());
     let runtimes = &child.config.runtimes;
     let request = PollRequest {
@@ -74,7 +74,7 @@ async fn poll_once(child: &mut Child<'_>) -> Result<(), End> {
     Ok(())
 }
 
-async fn run_offer(child: &mut Child<'_>, release: &str) -> Result<(), End> {
+async fn run_offer(child: &mut SimulatedChild<'_>, release: &str) -> Result<(), ProcessEnd> {
     let target = format!("/release?childID={}&releaseID={release}", child.id);
     let Ok(yaml) = child.get_ok(&target).await? else { return Ok(()) };
     let Ok(offer) = Offer::read(&String::from_utf8_lossy(&yaml)) else { return Ok(()) };
@@ -97,16 +97,16 @@ async fn run_offer(child: &mut Child<'_>, release: &str) -> Result<(), End> {
 }
 
 /// The stage could not be run at all.
-fn unable(stage: &Stage) -> StageSummary {
+fn unable(stage: &OfferStage) -> StageSummary {
     StageSummary { stage_name: Some(stage.name.clone()), ..StageSummary::without_calls(StageStatus::Error) }
 }
 
 /// Runs a stage; the one that follows it.
 async fn run_stage<'o>(
-    child: &mut Child<'_>,
+    child: &mut SimulatedChild<'_>,
     offer: &'o Offer,
-    stage: &Stage,
-) -> Result<Option<&'o Stage>, End> {
+    stage: &OfferStage,
+) -> Result<Option<&'o OfferStage>, ProcessEnd> {
     let function = offer.functions.iter().find(|function| function.name == stage.function);
     let (Some(function), Some(kind), Some(minima)) = (function, stage.kind(), stage.minima()) else {
         report(child, offer, unable(stage), "").await?;
@@ -164,13 +164,13 @@ async fn run_stage<'o>(
     } else {
         (StageStatus::Failure, &stage.on_failure)
     };
-    let action = if told_to_roll_back { &Then::Rollback } else { action };
+    let action = if told_to_roll_back { &NextAction::Rollback } else { action };
     match action {
-        Then::Rollout => child.settle(function, Role::New).await,
-        Then::Rollback => child.settle(function, Role::Base).await,
-        Then::Stage(_) => {}
+        NextAction::Rollout => child.settle(function, Role::New).await,
+        NextAction::Rollback => child.settle(function, Role::Base).await,
+        NextAction::Stage(_) => {}
     }
-    let next = if let Then::Stage(name) = action { name } else { "" };
+    let next = if let NextAction::Stage(name) = action { name } else { "" };
     let summary = full_summary(stage, &calls, status, child.reads);
     report(child, offer, summary, next).await?;
     Ok(offer.stages.iter().find(|stage| stage.name == next))
@@ -178,7 +178,7 @@ async fn run_stage<'o>(
 
 /// Everything a newer child can say to a manager that reads so much.
 pub(super) fn full_summary(
-    stage: &Stage,
+    stage: &OfferStage,
     calls: &StageCalls,
     status: StageStatus,
     reads: Reads,
@@ -216,20 +216,20 @@ fn of_sessions(whole: StageSummary, reads: Reads) -> StageSummary {
     StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole }
 }
 
-fn stratum(interval: u32, sides: [&Tally; 2], exactly: bool) -> Stratum {
+fn stratum(interval: u32, sides: [&Tally; 2], exactly: bool) -> StratumForm {
     let counted = sides.map(|side| [side.calls, side.errors]);
-    Stratum { interval, ..of_both(counted, sides.map(|side| times(side, exactly))) }
+    StratumForm { interval, ..of_both(counted, sides.map(|side| times(side, exactly))) }
 }
 
 /// Times of successful calls, exactly or as a histogram.
-pub(super) type Told = (Option<Box<Values>>, Option<Histogram>);
+pub(super) type TimesTold = (Option<Box<Values>>, Option<HistogramForm>);
 
 /// Of base and new version: calls and errors, and the times of the others.
 pub(super) fn of_both(
     [[f1_calls, f1_errors], [f2_calls, f2_errors]]: [[u64; 2]; 2],
-    [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2],
-) -> Stratum {
-    Stratum {
+    [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [TimesTold; 2],
+) -> StratumForm {
+    StratumForm {
         f1_calls: Some(f1_calls),
         f2_calls: Some(f2_calls),
         f1_errors: Some(f1_errors),
@@ -238,17 +238,22 @@ pub(super) fn of_both(
         f2_histogram,
         f1_values,
         f2_values,
-        ..Stratum::default()
+        ..StratumForm::default()
     }
 }
 
 /// The times of successful calls in the one form that the manager reads.
-fn times(tally: &Tally, exactly: bool) -> Told {
+fn times(tally: &Tally, exactly: bool) -> TimesTold {
     if exactly { (tally.values().cloned().map(Box::new), None) } else { (None, tally.histogram()) }
 }
 
 /// Sends a result until the manager says yes or no to it.
-async fn report(child: &mut Child<'_>, offer: &Offer, summary: StageSummary, next: &str) -> Result<(), End> {
+async fn report(
+    child: &mut SimulatedChild<'_>,
+    offer: &Offer,
+    summary: StageSummary,
+    next: &str,
+) -> Result<(), ProcessEnd> {
     for _ in 0..RESULT_TRIES {
         match child.report(offer, summary.clone(), next).await? {
             Some(status) if status.is_success() || status.is_client_error() => return Ok(()),

@@ -3,11 +3,12 @@
 //! It knows the keys of the reference document and ignores others. Thresholds have to be strings and percentages
 //! whole numbers; `compareWith` is Median, Minimum or Maximum; operators stand before a number without a space;
 //! on the first stage `onFailure` can't name a stage. What it can't read makes the agent exit ([`OfferError`]).
-//! Minimum durations and calls are read only when a stage begins ([`Stage::minima`]), and there a failure makes
+//! Minimum durations and calls are read only when a stage begins ([`OfferStage::minima`]), and there a failure makes
 //! the stage do nothing.
 
 use std::{fmt, time::Duration};
 
+use model::duration::read_go;
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, Visitor},
@@ -26,25 +27,26 @@ pub struct OfferError(String);
 pub struct Offer {
     pub id: String,
     pub functions: Vec<Function>,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<OfferStage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Function {
     pub name: String,
-    pub base_version: Version,
-    pub new_version: Version,
+    pub base_version: OfferVersion,
+    pub new_version: OfferVersion,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Version {
+#[serde(rename = "Version")]
+pub struct OfferVersion {
     pub path: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stage {
+pub struct OfferStage {
     pub name: String,
-    /// As written; see [`Stage::kind`].
+    /// As written; see [`OfferStage::kind`].
     pub kind: String,
     pub function: String,
     /// 0 to 100.
@@ -52,15 +54,15 @@ pub struct Stage {
     pub conditions: Vec<Condition>,
     min_duration: String,
     min_calls: String,
-    pub on_success: Then,
-    pub on_failure: Then,
+    pub on_success: NextAction,
+    pub on_failure: NextAction,
     /// A deployed agent doesn't look at it.
-    pub interim: Option<Interim>,
+    pub interim: Option<InterimReports>,
 }
 
 /// How a stage is reported while it goes on, by the manager's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interim {
+pub struct InterimReports {
     pub every: Duration,
     /// How long the intervals are in which calls are counted apart.
     pub cut: Duration,
@@ -82,7 +84,7 @@ pub struct Minima {
 
 /// What follows a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Then {
+pub enum NextAction {
     Rollout,
     Rollback,
     Stage(String),
@@ -92,7 +94,7 @@ pub enum Then {
 pub struct Condition {
     /// `None`: the error rate.
     pub response_time: Option<Statistic>,
-    pub operator: Operator,
+    pub operator: Comparator,
     pub threshold: f64,
 }
 
@@ -104,7 +106,7 @@ pub enum Statistic {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operator {
+pub enum Comparator {
     Less,
     LessOrEqual,
     Greater,
@@ -127,7 +129,7 @@ impl Offer {
     }
 }
 
-impl Stage {
+impl OfferStage {
     /// `None` for a type the agent doesn't know.
     pub fn kind(&self) -> Option<StageKind> {
         match self.kind.as_str() {
@@ -139,13 +141,13 @@ impl Stage {
 
     /// `None` where the agent can't read them: a duration in days, a number of calls with a fraction.
     pub fn minima(&self) -> Option<Minima> {
-        Some(Minima { duration: go_duration(&self.min_duration)?, calls: self.min_calls.parse().ok()? })
+        Some(Minima { duration: read_go(&self.min_duration)?, calls: self.min_calls.parse().ok()? })
     }
 }
 
 impl Condition {
     /// -1, no call, is compared like any other number, and 0 errors of 0 calls are a rate of 0.
-    pub fn holds(&self, times: &wire::Times, error_rate: f64) -> bool {
+    pub fn holds(&self, times: &wire::TimesForm, error_rate: f64) -> bool {
         let value = match self.response_time {
             None => error_rate,
             Some(Statistic::Median) => times.median,
@@ -153,16 +155,16 @@ impl Condition {
             Some(Statistic::Maximum) => times.maximum,
         };
         match self.operator {
-            Operator::Less => value < self.threshold,
-            Operator::LessOrEqual => value <= self.threshold,
-            Operator::Greater => value > self.threshold,
-            Operator::GreaterOrEqual => value >= self.threshold,
-            Operator::Equal => (value - self.threshold).abs() < f64::EPSILON,
+            Comparator::Less => value < self.threshold,
+            Comparator::LessOrEqual => value <= self.threshold,
+            Comparator::Greater => value > self.threshold,
+            Comparator::GreaterOrEqual => value >= self.threshold,
+            Comparator::Equal => (value - self.threshold).abs() < f64::EPSILON,
         }
     }
 }
 
-impl Then {
+impl NextAction {
     fn read(text: &str) -> Self {
         match text {
             "rollout" => Self::Rollout,
@@ -179,32 +181,6 @@ impl Then {
             Self::Stage(name) => name,
         }
     }
-}
-
-/// A duration as Go reads it, of hours, minutes, seconds and milliseconds: `1h30m`, `1.5s`, `0`. No days.
-pub fn go_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() || text.is_empty() {
-        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-        let (number, after) = rest.split_at(digits);
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 0.001,
-            _ => return None,
-        };
-        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
-        total = total.checked_add(part)?;
-        rest = after;
-    }
-    Some(total)
 }
 
 /// The reader's own errors go on with an extract of the text.
@@ -250,9 +226,9 @@ struct RawInterim {
 
 impl RawInterim {
     /// `None`: it can't be read, and then it isn't there.
-    fn read(self) -> Option<Interim> {
-        let of = |text: &str| go_duration(text).filter(|time| *time >= SHORTEST_INTERIM);
-        Some(Interim { every: of(&self.every)?, cut: of(&self.cut)? })
+    fn read(self) -> Option<InterimReports> {
+        let of = |text: &str| read_go(text).filter(|time| *time >= SHORTEST_INTERIM);
+        Some(InterimReports { every: of(&self.every)?, cut: of(&self.cut)? })
     }
 }
 
@@ -281,16 +257,16 @@ struct RawEnd {
 }
 
 impl RawStage {
-    fn read(self, first: bool) -> Result<Stage, OfferError> {
+    fn read(self, first: bool) -> Result<OfferStage, OfferError> {
         let end = |name: &str| {
             let found = self.end_conditions.iter().flatten().find(|condition| condition.name == name);
             found.map_or_else(|| "0".into(), |condition| condition.threshold.clone())
         };
-        let on_failure = Then::read(&self.end_action.on_failure);
-        if first && let Then::Stage(name) = &on_failure {
+        let on_failure = NextAction::read(&self.end_action.on_failure);
+        if first && let NextAction::Stage(name) = &on_failure {
             return Err(OfferError(format!("the first stage can't go to {name:?} on failure")));
         }
-        Ok(Stage {
+        Ok(OfferStage {
             new_traffic: self.variants.iter().find(|v| v.name == "new_version").map_or(0, |v| v.traffic),
             min_duration: end("minDuration"),
             min_calls: end("minCalls"),
@@ -300,7 +276,7 @@ impl RawStage {
                 .into_iter()
                 .map(RawCondition::read)
                 .collect::<Result<_, _>>()?,
-            on_success: Then::read(&self.end_action.on_success),
+            on_success: NextAction::read(&self.end_action.on_success),
             on_failure,
             interim: self.interim.and_then(RawInterim::read),
             name: self.name,
@@ -321,11 +297,11 @@ impl RawCondition {
         };
         let number = self.threshold.trim_start_matches(['<', '>', '=']);
         let operator = match &self.threshold[..self.threshold.len() - number.len()] {
-            "<" => Operator::Less,
-            "<=" => Operator::LessOrEqual,
-            ">" => Operator::Greater,
-            ">=" => Operator::GreaterOrEqual,
-            "=" | "==" => Operator::Equal,
+            "<" => Comparator::Less,
+            "<=" => Comparator::LessOrEqual,
+            ">" => Comparator::Greater,
+            ">=" => Comparator::GreaterOrEqual,
+            "=" | "==" => Comparator::Equal,
             _ => return Err(OfferError(format!("no operator in {:?}", self.threshold))),
         };
         let threshold =
@@ -336,8 +312,8 @@ impl RawCondition {
 
 /// Go decodes an unquoted `100` to a number and then can't put it into a string.
 fn only_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    struct Text;
-    impl Visitor<'_> for Text {
+    struct TextVisitor;
+    impl Visitor<'_> for TextVisitor {
         type Value = String;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a threshold as a string")
@@ -346,12 +322,12 @@ fn only_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
             Ok(text.into())
         }
     }
-    d.deserialize_any(Text)
+    d.deserialize_any(TextVisitor)
 }
 
 fn whole_number<'de, D: Deserializer<'de>>(d: D) -> Result<i64, D::Error> {
-    struct Whole;
-    impl Visitor<'_> for Whole {
+    struct PercentageVisitor;
+    impl Visitor<'_> for PercentageVisitor {
         type Value = i64;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a percentage as a whole number")
@@ -363,7 +339,7 @@ fn whole_number<'de, D: Deserializer<'de>>(d: D) -> Result<i64, D::Error> {
             i64::try_from(number).map_err(E::custom)
         }
     }
-    let percentage = d.deserialize_any(Whole)?;
+    let percentage = d.deserialize_any(PercentageVisitor)?;
     if (0..=100).contains(&percentage) {
         Ok(percentage)
     } else {

@@ -11,7 +11,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::config::{FleetConfig, Kind};
+use super::config::{FleetConfig, FleetKind};
 
 /// What a child is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl fmt::Display for Exit {
 /// What answers the callers of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum Live {
+pub enum LiveVersion {
     Base {
         path: String,
     },
@@ -200,7 +200,7 @@ pub struct AgentReport {
     /// Why it is gone; `None`: it still ran when the fleet was stopped.
     pub exit: Option<Exit>,
     /// By function; one that was never touched is not in it.
-    pub live: BTreeMap<String, Live>,
+    pub live: BTreeMap<String, LiveVersion>,
     /// How long callers got errors or nothing, on the child's clock: behind a proxy that was left alone, or in a test of
     /// versions that were removed. What it costs to set up a test or to end it is not in it.
     pub without_service_ms: u64,
@@ -217,7 +217,7 @@ pub struct AgentReport {
 pub struct FleetReport {
     /// Always true: no child of this report is real.
     pub simulated: bool,
-    pub kind: Kind,
+    pub kind: FleetKind,
     pub seed: u64,
     pub totals: Progress,
     /// Whether the manager answered any call at all.

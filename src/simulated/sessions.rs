@@ -7,7 +7,7 @@ use rand::{RngExt, rngs::StdRng};
 
 use super::{
     calls::standard_normal,
-    modern::{Told, of_both},
+    modern::{TimesTold, of_both},
     timing::CallClock,
 };
 use analysis::{
@@ -15,7 +15,7 @@ use analysis::{
     clusters::{MAX_EXACT_IN_GROUPS, MAX_GROUPS},
     values::MAX_DISTINCT,
 };
-use wire::{Histogram, Stratum};
+use wire::{HistogramForm, StratumForm};
 
 /// Most calls of a session.
 pub const MAX_SESSION_CALLS: u32 = 100_000;
@@ -92,7 +92,7 @@ impl Sessions {
     }
 
     /// Those groups that had calls, as they are reported.
-    pub fn strata(&self, exactly: bool) -> Vec<Stratum> {
+    pub fn strata(&self, exactly: bool) -> Vec<StratumForm> {
         let values = self.groups.iter().flatten().filter_map(|counted| counted.values.as_ref());
         let distinct: usize = values.map(|values| values.exact().map_or(MAX_DISTINCT, <[_]>::len)).sum();
         let is_much = distinct > MAX_EXACT_IN_GROUPS;
@@ -100,7 +100,7 @@ impl Sessions {
             let [base, new] = sides.each_ref().map(|side| side.times(exactly, is_much));
             let counted = sides.each_ref().map(|side| [side.calls, side.errors]);
             let is_there = sides.iter().any(|side| side.calls > 0);
-            is_there.then(|| Stratum { group: Some(group), ..of_both(counted, [base, new]) })
+            is_there.then(|| StratumForm { group: Some(group), ..of_both(counted, [base, new]) })
         };
         (0..).zip(&self.groups).filter_map(told).collect()
     }
@@ -108,12 +108,12 @@ impl Sessions {
 
 impl Counted {
     /// In the one form that the manager reads; `is_much`: in buckets, whatever it is.
-    fn times(&self, exactly: bool, is_much: bool) -> Told {
+    fn times(&self, exactly: bool, is_much: bool) -> TimesTold {
         let Some(values) = &self.values else { return (None, None) };
         match exactly {
             true if is_much => (Some(Box::new(values.clone().in_buckets())), None),
             true => (Some(Box::new(values.clone())), None),
-            false => (None, Some(Histogram::Sketch(values.to_histogram()))),
+            false => (None, Some(HistogramForm::Sketch(values.to_histogram()))),
         }
     }
 }

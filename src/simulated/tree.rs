@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::{area::Bounds, config::MAX_AGENTS};
+use super::{area::BoundingBox, config::MAX_AGENTS};
 
 /// Most managers of one tree, its root included.
 pub const MAX_MANAGERS: usize = 200;
@@ -77,9 +77,10 @@ impl TreeSpec {
     }
 
     /// Every manager of the tree within a box; each after the one above it, the root first.
-    pub fn places(&self, bounds: Bounds) -> Vec<Place> {
+    pub fn places(&self, bounds: BoundingBox) -> Vec<ManagerPlace> {
         let agents_at = |level: usize| if level == self.levels.len() { self.agents } else { 0 };
-        let root = Place { name: "root".to_owned(), level: 0, parent: None, bounds, agents: agents_at(0) };
+        let root =
+            ManagerPlace { name: "root".to_owned(), level: 0, parent: None, bounds, agents: agents_at(0) };
         let mut places = vec![root];
         let mut above = 0..1;
         for (level, below) in (1..).zip(&self.levels) {
@@ -91,7 +92,7 @@ impl TreeSpec {
                         _ => format!("{}.{number}", places[parent].name),
                     };
                     let agents = agents_at(level);
-                    places.push(Place { name, level, parent: Some(parent), bounds, agents });
+                    places.push(ManagerPlace { name, level, parent: Some(parent), bounds, agents });
                 }
             }
             above = first..places.len();
@@ -102,7 +103,7 @@ impl TreeSpec {
 
 /// A manager of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Place {
+pub struct ManagerPlace {
     /// `root`, `2` for the second one below the root, `2.1` for the first one below that.
     pub name: String,
     /// 0 for the root.
@@ -111,21 +112,21 @@ pub struct Place {
     #[serde(skip)]
     pub parent: Option<usize>,
     /// Everything below it lies in here.
-    pub bounds: Bounds,
+    pub bounds: BoundingBox,
     /// Agents that call it; none at a manager with managers below.
     pub agents: usize,
 }
 
 /// Cuts a box into rows of equal height, and each row into tiles of equal width. Neighbours share the very numbers of
 /// their edge, and the outer edges are those of the box.
-fn tiles(bounds: Bounds, count: usize) -> Vec<Bounds> {
+fn tiles(bounds: BoundingBox, count: usize) -> Vec<BoundingBox> {
     let columns = (count as f64).sqrt().ceil().max(1.0) as usize;
     let rows = count.div_ceil(columns);
     (0..count)
         .map(|tile| {
             let (row, column) = (tile / columns, tile % columns);
             let in_row = columns.min(count - row * columns);
-            Bounds {
+            BoundingBox {
                 west: edge(bounds.west, bounds.east, column, in_row),
                 east: edge(bounds.west, bounds.east, column + 1, in_row),
                 south: edge(bounds.south, bounds.north, row, rows),

@@ -14,20 +14,20 @@ use super::{
 
 /// What a URL names.
 #[derive(Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum StorePlace<'a> {
     Sqlite(&'a Path),
     Postgres(&'a str),
 }
 
-fn parse(url: &str) -> Result<Place<'_>, StoreError> {
+fn parse(url: &str) -> Result<StorePlace<'_>, StoreError> {
     let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
     match path {
         Some("" | ":memory:") => {
             Err(StoreError::Refused("sqlite://PATH needs the path of a file".to_owned()))
         }
-        Some(path) => Ok(Place::Sqlite(Path::new(path))),
+        Some(path) => Ok(StorePlace::Sqlite(Path::new(path))),
         None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            Ok(Place::Postgres(url))
+            Ok(StorePlace::Postgres(url))
         }
         // The URL itself may hold a password, so it is not repeated.
         None => Err(StoreError::Refused(
@@ -42,16 +42,16 @@ pub async fn open(
     options: &OpenOptions,
 ) -> Result<(Box<dyn Writer>, Arc<dyn Reader>), StoreError> {
     match parse(url)? {
-        Place::Sqlite(path) => sqlite::open(path, options).await,
-        Place::Postgres(url) => postgres::open(url, options).await,
+        StorePlace::Sqlite(path) => sqlite::open(path, options).await,
+        StorePlace::Postgres(url) => postgres::open(url, options).await,
     }
 }
 
 /// Opens a store to read all of it; needs no lease.
 pub async fn open_source(url: &str) -> Result<Source, StoreError> {
     let sessions = match parse(url)? {
-        Place::Sqlite(path) => sqlite::open_source(path).await?,
-        Place::Postgres(url) => postgres::open_source(url).await?,
+        StorePlace::Sqlite(path) => sqlite::open_source(path).await?,
+        StorePlace::Postgres(url) => postgres::open_source(url).await?,
     };
     Ok(Source::new(sessions))
 }
@@ -59,8 +59,8 @@ pub async fn open_source(url: &str) -> Result<Source, StoreError> {
 /// Opens a store to fill it, and takes its lease.
 pub async fn open_target(url: &str, options: &OpenOptions) -> Result<Box<dyn Target>, StoreError> {
     match parse(url)? {
-        Place::Sqlite(path) => sqlite::open_target(path, options).await,
-        Place::Postgres(url) => postgres::open_target(url, options).await,
+        StorePlace::Sqlite(path) => sqlite::open_target(path, options).await,
+        StorePlace::Postgres(url) => postgres::open_target(url, options).await,
     }
 }
 
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn a_url_names_a_file_or_a_server_and_nothing_else() {
-        assert_eq!(parse("sqlite://a/b.db").unwrap(), Place::Sqlite(Path::new("a/b.db")));
-        assert_eq!(parse("sqlite:///a/b.db").unwrap(), Place::Sqlite(Path::new("/a/b.db")));
-        assert_eq!(parse("sqlite:b.db").unwrap(), Place::Sqlite(Path::new("b.db")));
-        assert_eq!(parse("postgres://h/d").unwrap(), Place::Postgres("postgres://h/d"));
+        assert_eq!(parse("sqlite://a/b.db").unwrap(), StorePlace::Sqlite(Path::new("a/b.db")));
+        assert_eq!(parse("sqlite:///a/b.db").unwrap(), StorePlace::Sqlite(Path::new("/a/b.db")));
+        assert_eq!(parse("sqlite:b.db").unwrap(), StorePlace::Sqlite(Path::new("b.db")));
+        assert_eq!(parse("postgres://h/d").unwrap(), StorePlace::Postgres("postgres://h/d"));
         for wrong in ["", "b.db", "sqlite://", "sqlite::memory:", "mysql://x:secret@h/d"] {
             let text = parse(wrong).unwrap_err().to_string();
             assert!(!text.contains("secret"), "{text}");

@@ -70,12 +70,12 @@ pub struct Release {
     pub submitted: String,
     pub started: Option<String>,
     pub ended: Option<String>,
-    pub counts: Counts,
+    pub counts: ReleaseCounts,
     /// Agents that did not prove that they run the base version again.
     pub unconfirmed: u32,
     /// Agents, those below managers among them; `None` where no manager takes part: there each child is an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agents: Option<Agents>,
+    pub agents: Option<AgentCounts>,
     /// Agents that come last because they were not heard of when a wave opened.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u32,
@@ -111,7 +111,9 @@ pub struct Ending {
 
 /// Agents by what became of them. What is below a manager is as it last reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Agents {
+#[schema(as = Agents)]
+#[serde(rename = "Agents")]
+pub struct AgentCounts {
     pub participants: u32,
     pub succeeded: u32,
     pub failed: u32,
@@ -126,8 +128,9 @@ pub struct Agents {
 
 /// Children of a release by status and by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Counts {
+#[schema(as = Counts)]
+#[serde(default, rename = "Counts")]
+pub struct ReleaseCounts {
     pub participants: u32,
     pub todo: u32,
     pub doing: u32,
@@ -176,7 +179,7 @@ pub struct PartBelow {
     /// Why it is paused, taken back, or ended badly; or why it was not heard.
     pub reason: Option<String>,
     pub waits_for: Option<String>,
-    pub agents: Option<Agents>,
+    pub agents: Option<AgentCounts>,
 }
 
 /// A stage, and how many children are where in it.
@@ -354,7 +357,7 @@ pub struct ReleaseChild {
     pub last_call: Option<String>,
     /// The agents below it; `None`: it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agents: Option<Agents>,
+    pub agents: Option<AgentCounts>,
     pub results: Vec<StageResult>,
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{
     WireError, number,
-    question::{MAX_FEATURES, MAX_QUESTIONS, Question},
+    question::{MAX_FEATURES, MAX_QUESTIONS, QuestionForm},
     text,
 };
 use analysis::classes::MAX_CLASSES;
@@ -181,7 +181,7 @@ pub struct PollAnswer<'a> {
     pub features: Vec<String>,
     /// To managers that say that they answer them: at most [`MAX_QUESTIONS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<Question>,
+    pub questions: Vec<QuestionForm>,
 }
 
 impl<'a> PollAnswer<'a> {
@@ -197,7 +197,7 @@ impl<'a> PollAnswer<'a> {
         check_ids("hold", &answer.hold)?;
         check_features("features", &answer.features)?;
         at_most("questions", answer.questions.len(), MAX_QUESTIONS)?;
-        answer.questions.iter().try_for_each(Question::validate)?;
+        answer.questions.iter().try_for_each(QuestionForm::validate)?;
         Ok(answer)
     }
 }
@@ -264,11 +264,11 @@ pub struct StageSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_name: Option<String>,
     #[serde(default, alias = "ProxyTimes")]
-    pub proxy_times: Times,
+    pub proxy_times: TimesForm,
     #[serde(default, rename = "f1_times_summary", alias = "F1TimesSummary")]
-    pub f1_times: Times,
+    pub f1_times: TimesForm,
     #[serde(default, rename = "f2_times_summary", alias = "F2TimesSummary")]
-    pub f2_times: Times,
+    pub f2_times: TimesForm,
     /// Share from 0 to 1. Deployed agents always say 0 here: unknown.
     #[serde(default, alias = "F1ErrRate")]
     pub f1_err_rate: f64,
@@ -290,10 +290,10 @@ pub struct StageSummary {
     pub f2_errors: Option<u64>,
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_histogram: Option<Histogram>,
+    pub f1_histogram: Option<HistogramForm>,
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_histogram: Option<Histogram>,
+    pub f2_histogram: Option<HistogramForm>,
     /// Of the successful calls, told more exactly; the histogram doesn't count then. Only to who knows the feature `values`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_values: Option<Box<analysis::Values>>,
@@ -306,10 +306,10 @@ pub struct StageSummary {
     /// The same numbers apart by split and interval, at most [`MAX_STRATA`], or by group of users, at most
     /// [`MAX_GROUPED_STRATA`]; a manager's are those of its children, merged within each of them. No call is in two of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strata: Vec<Stratum>,
+    pub strata: Vec<StratumForm>,
     /// From a manager: how much its children differ, as sums over them that add up; see [`analysis::effects`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effects: Option<analysis::effects::Told>,
+    pub effects: Option<analysis::effects::EffectsTold>,
     /// From a manager: the agents for whom the release was planned below it, and what became of them so far.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub participants: Option<u32>,
@@ -379,9 +379,9 @@ impl StageSummary {
     pub fn without_calls(status: StageStatus) -> Self {
         Self {
             stage_name: None,
-            proxy_times: Times::NONE,
-            f1_times: Times::NONE,
-            f2_times: Times::NONE,
+            proxy_times: TimesForm::NONE,
+            f1_times: TimesForm::NONE,
+            f2_times: TimesForm::NONE,
             f1_err_rate: 0.0,
             f2_err_rate: 0.0,
             status,
@@ -459,7 +459,7 @@ fn check_side(
     of: &str,
     calls: Option<u64>,
     errors: Option<u64>,
-    histogram: Option<&Histogram>,
+    histogram: Option<&HistogramForm>,
 ) -> Result<(), WireError> {
     if let (Some(calls), Some(errors)) = (calls, errors)
         && errors > calls
@@ -472,7 +472,8 @@ fn check_side(
 
 /// What was counted under one split during one interval of a stage. f1 is the base version, f2 the new one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stratum {
+#[serde(rename = "Stratum")]
+pub struct StratumForm {
     /// Percentage of the calls that the new version was to get; absent: as the stage orders.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub split: Option<u8>,
@@ -499,10 +500,10 @@ pub struct Stratum {
     pub f2_errors: Option<u64>,
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_histogram: Option<Histogram>,
+    pub f1_histogram: Option<HistogramForm>,
     /// Of the successful calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_histogram: Option<Histogram>,
+    pub f2_histogram: Option<HistogramForm>,
     /// Of the successful calls, told more exactly; the histogram doesn't count then. Only to who knows the feature `values`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_values: Option<Box<analysis::Values>>,
@@ -511,7 +512,7 @@ pub struct Stratum {
     pub f2_values: Option<Box<analysis::Values>>,
 }
 
-impl Stratum {
+impl StratumForm {
     fn validate(&self, at: &str) -> Result<(), WireError> {
         if let Some(percent) = self.split.filter(|percent| *percent > 100) {
             let text = format!("`{at}.split` is {percent}: a percentage is from 0 to 100");
@@ -548,7 +549,8 @@ impl Stratum {
 
 /// Times of calls in milliseconds, [`NO_CALL`] where no call succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Times {
+#[serde(rename = "Times")]
+pub struct TimesForm {
     #[serde(alias = "Median")]
     pub median: f64,
     #[serde(alias = "Minimum")]
@@ -557,7 +559,7 @@ pub struct Times {
     pub maximum: f64,
 }
 
-impl Times {
+impl TimesForm {
     /// No call succeeded.
     pub const NONE: Self = Self { median: NO_CALL, minimum: NO_CALL, maximum: NO_CALL };
 
@@ -576,7 +578,7 @@ impl Times {
     }
 }
 
-impl Default for Times {
+impl Default for TimesForm {
     fn default() -> Self {
         Self::NONE
     }
@@ -585,14 +587,14 @@ impl Default for Times {
 /// Numbers of calls by their time in milliseconds, in either of two forms.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Histogram {
+pub enum HistogramForm {
     /// In logarithmic buckets, which merge exactly: `mapping`, `positiveValues`, `zeroCount`, as in the JSON of `DDSketch`.
     Sketch(analysis::Histogram),
     /// In buckets of the child's own.
     Bounds(Buckets),
 }
 
-impl<'de> Deserialize<'de> for Histogram {
+impl<'de> Deserialize<'de> for HistogramForm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
         let found = match value.get("mapping") {
@@ -603,7 +605,7 @@ impl<'de> Deserialize<'de> for Histogram {
     }
 }
 
-impl Histogram {
+impl HistogramForm {
     fn validate(&self, at: &str) -> Result<(), WireError> {
         let sketch = match self {
             Self::Bounds(buckets) => return buckets.validate(at),

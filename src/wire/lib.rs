@@ -15,8 +15,8 @@ mod text;
 pub mod time;
 
 pub use child::{
-    Buckets, EndStageAnswer, EndStageRequest, Histogram, ManagerTime, PollAnswer, PollRequest, ResultRequest,
-    StageSummary, Stratum, Then, Times,
+    Buckets, EndStageAnswer, EndStageRequest, HistogramForm, ManagerTime, PollAnswer, PollRequest,
+    ResultRequest, StageSummary, StratumForm, Then, TimesForm,
 };
 use model::text::is_unprintable;
 pub use model::{Capabilities, ChildKind};

@@ -40,7 +40,8 @@ pub const MAX_REFUSAL_BYTES: usize = 256;
 
 /// What a manager is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+#[serde(rename = "Question")]
+pub struct QuestionForm {
     pub id: String,
     pub kind: String,
     /// The answer has to be there within so many milliseconds.
@@ -49,7 +50,7 @@ pub struct Question {
     pub body: Value,
 }
 
-impl Question {
+impl QuestionForm {
     /// Checks the limits of what a parent sends.
     pub fn validate(&self) -> Result<(), WireError> {
         within("questions.id", &self.id, MAX_OFFER_ID_LEN)?;

@@ -4,12 +4,12 @@ use analysis::{
     Spending,
     dist::{normal_sf, normal_z},
     mixture::ln_mixture,
-    spending::{Bounds, spent},
+    spending::{SpentBounds, spent},
 };
 
 /// Boundaries with information proportional to time.
 fn boundaries(spending: Spending, alpha: f64, looks: u32) -> Vec<f64> {
-    let mut bounds = Bounds::default();
+    let mut bounds = SpentBounds::default();
     for look in 1..=looks {
         let t = f64::from(look) / f64::from(looks);
         bounds.look(t, spent(spending, alpha, t), 1.0);
@@ -67,7 +67,7 @@ fn a_hundred_looks_cross_with_the_alpha_they_spend() {
 
 #[test]
 fn a_look_without_news_spends_by_itself_or_not_at_all() {
-    let mut bounds = Bounds::default();
+    let mut bounds = SpentBounds::default();
     assert!(!bounds.look(1.0, 0.02, 0.5));
     assert!(!bounds.worthwhile(1.001));
     assert!(bounds.worthwhile(1.1));
@@ -81,8 +81,8 @@ fn a_look_without_news_spends_by_itself_or_not_at_all() {
 #[test]
 fn whether_a_boundary_is_worked_out_at_once_or_later_changes_nothing() {
     let looks = [(1.0, 0.01), (1.7, 0.02), (3.1, 0.03), (3.2, 0.04), (7.0, 0.05)];
-    let mut lazy = Bounds::default();
-    let mut eager = Bounds::default();
+    let mut lazy = SpentBounds::default();
+    let mut eager = SpentBounds::default();
     for (information, spent) in looks {
         lazy.look(information, spent, 1.0);
         eager.look(information, spent, 1.0);

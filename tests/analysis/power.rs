@@ -3,7 +3,7 @@
 use analysis::{
     Clock, Counts, Design, Deviation, End, Judgement, Occasion, Question, Rounding, RunVariation, Sample,
     Spending, Stratum, Tolerance, Values, Verdict,
-    power::{Kept, Power, PowerFault, Spread, chances, least_calls, level},
+    power::{KeptCondition, Power, PowerFault, Spread, chances, least_calls, level},
 };
 
 use super::random::Random;
@@ -293,7 +293,7 @@ fn looks_cost_power_and_the_level_says_how_much() {
 #[test]
 fn plain_conditions_break_by_chance_as_often_as_it_says() {
     // One stray error among the one or two calls that a canary has of ten fails it.
-    let kept = Kept::Errors { threshold: 0.02, or_equal: false };
+    let kept = KeptCondition::Errors { threshold: 0.02, or_equal: false };
     for (at, (calls, share, rate)) in
         [(10, 0.05, 0.01), (100, 0.2, 0.01), (1_000, 0.5, 0.015), (5_000, 0.1, 0.01)].into_iter().enumerate()
     {
@@ -320,9 +320,9 @@ fn plain_conditions_break_by_chance_as_often_as_it_says() {
     assert!(chances(kept, enough * 9 / 10, 0.05, 0.01).fails > 0.04);
     assert_eq!(least_calls(kept, 0.05, 0.03, 0.05), None, "a version that breaks it always does");
     // Times: a median of many calls is safe, a maximum of many never.
-    assert!(chances(Kept::Quantile { q: 0.5, beyond: 0.3 }, 1_000, 0.5, 0.0).fails < 1e-6);
-    assert!(chances(Kept::All { beyond: 0.01 }, 1_000, 0.5, 0.0).fails > 0.99);
-    let one = chances(Kept::One { beyond: 0.5 }, 2, 0.5, 0.0);
+    assert!(chances(KeptCondition::Quantile { q: 0.5, beyond: 0.3 }, 1_000, 0.5, 0.0).fails < 1e-6);
+    assert!(chances(KeptCondition::All { beyond: 0.01 }, 1_000, 0.5, 0.0).fails > 0.99);
+    let one = chances(KeptCondition::One { beyond: 0.5 }, 2, 0.5, 0.0);
     assert!((one.fails - (0.5 * 0.5 + 0.25 * 0.25)).abs() < 1e-9, "{one:?}");
 }
 

@@ -3,7 +3,7 @@
 use analysis::{
     Design, Finding, Histogram, Judgement, Occasion, Question, Sample, Stratum, Tolerance,
     rank::{Map, rank_sum, rank_sums},
-    spread::Side,
+    spread::SortedSide,
 };
 use proptest::prelude::*;
 
@@ -202,7 +202,7 @@ proptest! {
 fn values_that_rounding_tells_apart_are_ties() {
     let x: Vec<f64> = [3.0, 7.0, 11.0, 13.0, 15.0].map(|v| v * 0.001).to_vec();
     let y = scaled(&x, 1.05);
-    let sums = rank_sums(&Side::of_values(x, None), &Side::of_values(y, None), Map::scale(1.05));
+    let sums = rank_sums(&SortedSide::of_values(x, None), &SortedSide::of_values(y, None), Map::scale(1.05));
     assert!((sums.s + 12.5 - 12.5).abs() < f64::EPSILON, "U is {}", sums.s + 12.5);
 }
 
@@ -230,9 +230,9 @@ fn histograms_are_read_and_written_as_ddsketch_has_them() {
 #[test]
 fn the_rank_sum_alone_is_that_of_the_whole_order() {
     let mut random = Random::new(4);
-    let mut draw = |count, median: f64, unit: f64| -> Side {
+    let mut draw = |count, median: f64, unit: f64| -> SortedSide {
         let value = |_| (median * random.log_normal(0.4) / unit).round() * unit;
-        Side::of_values((0..count).map(value).collect(), None)
+        SortedSide::of_values((0..count).map(value).collect(), None)
     };
     // Some in one stretch and some in several; fine, tied now and then, tied all over.
     for unit in [1e-9, 0.01, 5.0] {

@@ -4,7 +4,7 @@ use analysis::{
     dist::{binomial_cdf, binomial_sf, hypergeometric_pmf, normal_sf, normal_z, pearson3_sf, student_sf},
     exact::exact_tails,
     rank::{Alternative, Element, Map, normal_p, rank_sums, walk},
-    spread::Side,
+    spread::SortedSide,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ impl Case {
     }
 }
 
-fn order(baseline: &Side, canary: &Side) -> Vec<Element> {
+fn order(baseline: &SortedSide, canary: &SortedSide) -> Vec<Element> {
     let mut order = Vec::new();
     walk(baseline, canary, Map::IDENTITY, |element| order.push(element));
     order
@@ -95,7 +95,7 @@ fn u_and_its_p_agree_with_scipy() {
     let mut report = Report::default();
     for case in cases {
         let (x, y) = case.samples();
-        let (x, y) = (Side::of_values(x, None), Side::of_values(y, None));
+        let (x, y) = (SortedSide::of_values(x, None), SortedSide::of_values(y, None));
         let sums = rank_sums(&x, &y, Map::IDENTITY);
         let name = format!("{} {}:{} {}", case.shape, case.m, case.n, case.shift);
         report.check(&name, sums.s + 0.5 * (case.m * case.n) as f64, case.u, 1e-12);
@@ -132,7 +132,8 @@ fn exact_p_with_ties_agrees_with_full_enumeration() {
     let mut report = Report::default();
     for case in cases {
         let name = format!("{:?} {:?}", case.baseline, case.canary);
-        let order = order(&Side::of_values(case.baseline, None), &Side::of_values(case.canary, None));
+        let order =
+            order(&SortedSide::of_values(case.baseline, None), &SortedSide::of_values(case.canary, None));
         let (upper, lower) = exact_tails(&order).expect("feasible");
         report.check(&name, upper, case.greater, 1e-12);
         report.check(&name, lower, case.less, 1e-12);

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use language::{
     Site, Strategy,
     analysis::{
-        Analysis, ChildMetric, Comparison, Deviation, Escape, Extend, Metric, Reference, Rule, Source,
+        Analysis, ChildMetric, Comparison, Deviation, Escape, Extend, Metric, MetricSource, Reference, Rule,
         Templates, Tolerance, Unclear, Variant, providers::Providers,
     },
     check, check_at, check_submission_at,
@@ -104,7 +104,7 @@ fn a_block_with_the_least_has_the_documented_defaults() {
     assert_eq!(found, expected);
     let [latency] = &found.metrics[..] else { panic!("{found:?}") };
     assert_eq!((latency.name.as_str(), latency.failure_limit, latency.dry_run), ("latency", 0, false));
-    assert_eq!(latency.source, Source::Children(ChildMetric::ResponseTime));
+    assert_eq!(latency.source, MetricSource::Children(ChildMetric::ResponseTime));
     let compare = Comparison {
         with: Reference::Baseline,
         deviation: Deviation::Either,
@@ -139,7 +139,7 @@ fn every_key_is_understood() {
     assert_eq!(rule(3).tolerance, Tolerance::Shift(0.02));
     assert_eq!(found.metrics[2].rule, Rule::Threshold { min: Some(-1.0), max: Some(0.1), quantile: None });
     assert!(found.metrics[2].dry_run);
-    let Source::Query(asked) = &found.metrics[3].source else { panic!() };
+    let MetricSource::Query(asked) = &found.metrics[3].source else { panic!() };
     assert_eq!(asked.json_path.as_deref(), Some("$.a[*]"));
     assert_eq!(asked.text(Variant::Canary, "sieve", Escape::Url).unwrap(), "/v?of=new");
     assert_eq!(asked.text(Variant::Baseline, "sieve", Escape::Url).unwrap(), "/v?of=base");
@@ -195,7 +195,7 @@ fn a_strategy_with_analysis_is_stored_and_read_again() {
 fn values_stay_inside_of_the_string_they_are_put_into() {
     let text = r#"name: q, provider: prom, expected: {max: 1}, query: 'x{a="{{ .VariantArgs.a }}",v="{{.Variant.Name}}"}', canaryArgs: {a: "1\"} or vector(0) #\\\n'"}"#;
     let found = block(&in_stage(&metrics(&[text])));
-    let Source::Query(asked) = &found.metrics[0].source else { panic!() };
+    let MetricSource::Query(asked) = &found.metrics[0].source else { panic!() };
     insta::assert_snapshot!(asked.text(Variant::Canary, "f", Escape::PromQl).unwrap(), @r#"x{a="1\"} or vector(0) #\\\n\'",v="canary"}"#);
     insta::assert_snapshot!(asked.text(Variant::Canary, "f", Escape::Url).unwrap(), @r#"x{a="1%22%7D%20or%20vector%280%29%20%23%5C%0A%27",v="canary"}"#);
 }
@@ -272,7 +272,7 @@ fn a_template_is_put_in_and_what_the_metric_says_wins() {
     assert_eq!(found.metrics[0].name, "errors");
     let Rule::Compare(compare) = &found.metrics[0].rule else { panic!() };
     assert_eq!(compare.deviation, Deviation::Low);
-    let Source::Query(asked) = &found.metrics[0].source else { panic!() };
+    let MetricSource::Query(asked) = &found.metrics[0].source else { panic!() };
     let asked = asked.text(Variant::Baseline, "f", Escape::PromQl).unwrap();
     assert_eq!(asked, "rate(errors{job=\"sieve\", v=\"baseline\"}[5m])\n");
 }
@@ -1011,12 +1011,12 @@ fn blocks_load_as_they_are_documented_elsewhere() {
     let args = block_of(
         "duration: 30m\nmetrics:\n  - strategy: CANARY_BASELINE\n    provider: prom\n    interval: 10m\n    query: rate(cpu{job=\"{{ .VariantArgs.job }}\"}[10m])\n    baselineArgs:\n      job: 1\n    canaryArgs:\n      job: 2\n",
     );
-    let Source::Query(asked) = &args.metrics[0].source else { panic!("{args:?}") };
+    let MetricSource::Query(asked) = &args.metrics[0].source else { panic!("{args:?}") };
     assert_eq!(asked.canary_args["job"], "2");
     let short = block_of(
         "duration: 30m\nmetrics:\n  - provider: prom\n    interval: 5m\n    expected: {max: 0.1}\n    query: |\n      sum(rate(failed{variant=\"{{ .Variant }}\"}[10m]))\n      /\n      sum(rate(calls{variant=\"{{ .Variant }}\"}[10m]))\n",
     );
-    let Source::Query(asked) = &short.metrics[0].source else { panic!("{short:?}") };
+    let MetricSource::Query(asked) = &short.metrics[0].source else { panic!("{short:?}") };
     assert!(asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap().contains("variant=\"canary\""));
     // A name without a value is the function's, and it is said how that is written now.
     let named = in_stage(
@@ -1025,7 +1025,7 @@ fn blocks_load_as_they_are_documented_elsewhere() {
     let (faults, strategy) = judged(&named, &site("metrics: {}"));
     assert!(faults[0].contains("warning") && faults[0].contains("{{ .BuiltInArgs.App.Name }}"), "{faults:?}");
     let found = strategy.unwrap().stages[0].analysis.clone().unwrap();
-    let Source::Query(asked) = &found.metrics[0].source else { panic!("{found:?}") };
+    let MetricSource::Query(asked) = &found.metrics[0].source else { panic!("{found:?}") };
     assert_eq!(asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap(), "up{job=\"sieve\"}");
 }
 
@@ -1109,8 +1109,8 @@ fn a_release_says_where_its_functions_run() {
     assert_eq!(faults, [] as [String; 0]);
     let found = strategy.unwrap().stages[0].analysis.clone().unwrap();
     let asked = |at: usize| match &found.metrics[at].source {
-        Source::Query(asked) => asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap(),
-        Source::Children(_) => panic!("{found:?}"),
+        MetricSource::Query(asked) => asked.text(Variant::Canary, "sieve", Escape::PromQl).unwrap(),
+        MetricSource::Children(_) => panic!("{found:?}"),
     };
     assert_eq!([asked(0), asked(1)], ["up{n=\"shop\"}", "up{n=\"other\"}"]);
     let (faults, _) = judged(&format!("namespace: Shop Floor\n{text}"), &site("metrics: {}"));

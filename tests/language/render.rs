@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use language::{
-    Action, Condition, Deadlines, Function, Metric, OnConflict, Operator, Stage, StageKind, Statistic,
+    Action, Condition, Function, Metric, OnConflict, Operator, ReleaseDeadlines, Stage, StageKind, Statistic,
     Strategy, Version, check, check_from_parent,
     render::{self, ROLLOUT_STAGE, Then, UNDO_STAGE},
     render_full,
@@ -259,7 +259,7 @@ fn in_a_row() -> impl Strategy2<Value = Strategy> {
                 functions: vec![Function { name: function, base, new, sticky: None }],
                 stages,
                 on_conflict: OnConflict::Queue,
-                deadlines: Deadlines::default(),
+                deadlines: ReleaseDeadlines::default(),
                 target: None,
                 rollout: None,
                 forward_up: false,

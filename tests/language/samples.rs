@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use language::{Action, Condition, Deadlines, Metric, OnConflict, Operator, StageKind, Statistic, check};
+use language::{
+    Action, Condition, Metric, OnConflict, Operator, ReleaseDeadlines, StageKind, Statistic, check,
+};
 
 use super::{REFERENCE, load, samples, with};
 
@@ -11,7 +13,7 @@ fn the_reference_loads_without_a_word() {
     let strategy = checked.strategy.unwrap();
     assert_eq!(strategy.id.as_str(), "11");
     assert_eq!(strategy.kind, "patch/major/minor");
-    assert_eq!((strategy.on_conflict, strategy.deadlines), (OnConflict::Queue, Deadlines::default()));
+    assert_eq!((strategy.on_conflict, strategy.deadlines), (OnConflict::Queue, ReleaseDeadlines::default()));
     let stage = &strategy.stages[0];
     assert_eq!(stage.kind, StageKind::WaitForSignal);
     assert_eq!((stage.function, stage.new_traffic), (0, 5));

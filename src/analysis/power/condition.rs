@@ -8,7 +8,7 @@ const MOST_CALLS: u64 = 2_000_000;
 
 /// What must hold of the calls of the new version.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kept {
+pub enum KeptCondition {
     /// The share of errors is below the threshold, or at most as high.
     Errors { threshold: f64, or_equal: bool },
     /// The quantile of the times is on the good side of a threshold beyond which the share `beyond` of all calls lies.
@@ -30,16 +30,16 @@ pub struct Chances {
 
 /// Of children that had `calls` of both versions, of which each went to the new one with the probability `share`; each call
 /// fails with the probability `rate`.
-pub fn chances(kept: Kept, calls: u64, share: f64, rate: f64) -> Chances {
+pub fn chances(kept: KeptCondition, calls: u64, share: f64, rate: f64) -> Chances {
     let untested = (calls as f64 * (-share).ln_1p()).exp();
     let fails = expected(calls, share, |n| if n == 0 { 0.0 } else { broken(kept, n, rate) });
     Chances { fails: fails.clamp(0.0, 1.0), untested }
 }
 
 /// By `n` calls of the new version.
-fn broken(kept: Kept, n: u64, rate: f64) -> f64 {
+fn broken(kept: KeptCondition, n: u64, rate: f64) -> f64 {
     match kept {
-        Kept::Errors { threshold, or_equal } => {
+        KeptCondition::Errors { threshold, or_equal } => {
             let most = threshold * n as f64;
             // With room for what a product of floats is off.
             let near = (most - most.round()).abs() < 1e-9;
@@ -51,18 +51,18 @@ fn broken(kept: Kept, n: u64, rate: f64) -> f64 {
             if least > n as f64 { 0.0 } else { binomial_sf(least.max(0.0) as u64, n, rate) }
         }
         // So many must not be beyond: the rank of the quantile counted from the top.
-        Kept::Quantile { q, beyond } => {
+        KeptCondition::Quantile { q, beyond } => {
             let rank = (q * n as f64 - 1e-9).ceil().max(1.0) as u64;
             binomial_sf(n - rank.min(n) + 1, n, beyond)
         }
-        Kept::All { beyond } => 1.0 - binomial_cdf(0, n, beyond),
-        Kept::One { beyond } => binomial_sf(n, n, beyond),
+        KeptCondition::All { beyond } => 1.0 - binomial_cdf(0, n, beyond),
+        KeptCondition::One { beyond } => binomial_sf(n, n, beyond),
     }
 }
 
 /// The fewest calls from which on chance breaks the condition for, or leaves untested, at most the share `most` of
 /// children; `None`: no number of calls does.
-pub fn least_calls(kept: Kept, share: f64, rate: f64, most: f64) -> Option<u64> {
+pub fn least_calls(kept: KeptCondition, share: f64, rate: f64, most: f64) -> Option<u64> {
     let enough = &|calls: u64| {
         let found = chances(kept, calls, share, rate);
         found.fails + found.untested <= most

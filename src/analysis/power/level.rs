@@ -5,7 +5,7 @@ use crate::{
     dist::{normal_sf, normal_z},
     early,
     mixture::ln_mixture,
-    spending::{Bounds, spent},
+    spending::{SpentBounds, spent},
 };
 
 /// With more looks than this nothing changes any more.
@@ -47,7 +47,7 @@ fn of_looks(looks: u64, spending: Spending, alpha: f64) -> f64 {
 }
 
 fn spread_over(looks: u64, alpha: f64, spent: impl Fn(f64) -> f64) -> f64 {
-    let mut bounds = Bounds::default();
+    let mut bounds = SpentBounds::default();
     for look in 1..=looks {
         let t = look as f64 / looks as f64;
         bounds.look(t, spent(t), 1.0);

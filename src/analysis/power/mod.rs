@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     children::Among,
-    condition::{Chances, Kept, chances, least_calls},
+    condition::{Chances, KeptCondition, chances, least_calls},
     level::level,
 };
 use self::{rates::Events, series::Series, shape::Shape};
@@ -115,7 +115,7 @@ fn resolution(error: f64, tolerance: Tolerance) -> String {
 /// What a number of calls is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Point {
+pub struct PowerAt {
     /// On both sides together.
     pub calls: u64,
     /// The share of equal versions that pass.
@@ -270,8 +270,8 @@ impl Power {
         Some(self.change(high, top))
     }
 
-    pub fn point(&self, calls: u64) -> Point {
-        Point { calls, passes: self.passes(calls), smallest_change: self.smallest_change(calls) }
+    pub fn point(&self, calls: u64) -> PowerAt {
+        PowerAt { calls, passes: self.passes(calls), smallest_change: self.smallest_change(calls) }
     }
 
     /// From 0, as good as it was, on: what the change is.

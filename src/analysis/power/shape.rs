@@ -8,7 +8,7 @@ use crate::{
     group::{Group, Rule},
     rank::{Map, rank_sums},
     root::falling,
-    spread::{Side, Step},
+    spread::{SortedSide, Step},
 };
 
 /// Fewer observed values don't tell how they vary.
@@ -25,7 +25,7 @@ const STRETCH: f64 = 2.0;
 
 #[derive(Debug, Clone)]
 pub struct Shape {
-    values: Values,
+    values: ShapeValues,
     median: f64,
     /// By which ties reduce the variance of ranks.
     untied: f64,
@@ -34,10 +34,10 @@ pub struct Shape {
 }
 
 #[derive(Debug, Clone)]
-enum Values {
+enum ShapeValues {
     LogNormal(f64),
     /// In order.
-    Observed(Side),
+    Observed(SortedSide),
 }
 
 impl Shape {
@@ -51,7 +51,7 @@ impl Shape {
             None if !absolute => 1.0,
             _ => return Err(PowerFault::NoMedian),
         };
-        Ok(Self { values: Values::LogNormal(ln_sd), median, untied: 1.0, error: 0.0 })
+        Ok(Self { values: ShapeValues::LogNormal(ln_sd), median, untied: 1.0, error: 0.0 })
     }
 
     /// Of values as they were observed; `zero_free`: only of those that aren't 0.
@@ -90,7 +90,7 @@ impl Shape {
         let sums = rank_sums(&side, &side, Map::IDENTITY);
         let whole = sums.baseline * sums.canary * (sums.baseline + sums.canary + 1.0) / 12.0;
         let untied = if whole > 0.0 { (sums.v / whole).clamp(1e-3, 1.0) } else { 1.0 };
-        Ok(Self { values: Values::Observed(side), median: median.abs(), untied, error })
+        Ok(Self { values: ShapeValues::Observed(side), median: median.abs(), untied, error })
     }
 
     pub const fn median(&self) -> f64 {
@@ -109,16 +109,16 @@ impl Shape {
     /// How many values were observed; of a distribution none.
     pub fn count(&self) -> f64 {
         match &self.values {
-            Values::LogNormal(_) => 0.0,
-            Values::Observed(side) => side.count(),
+            ShapeValues::LogNormal(_) => 0.0,
+            ShapeValues::Observed(side) => side.count(),
         }
     }
 
     /// Of their logarithms, where it is known.
     pub const fn ln_variance(&self) -> Option<f64> {
         match self.values {
-            Values::LogNormal(sd) => Some(sd * sd),
-            Values::Observed(_) => None,
+            ShapeValues::LogNormal(sd) => Some(sd * sd),
+            ShapeValues::Observed(_) => None,
         }
     }
 
@@ -126,11 +126,11 @@ impl Shape {
     pub fn above(&self, boundary: f64, change: f64, relative: bool) -> f64 {
         match &self.values {
             // The difference of two logarithms has twice their variance.
-            Values::LogNormal(sd) if relative => {
+            ShapeValues::LogNormal(sd) if relative => {
                 0.5 - normal_sf((change / boundary).ln() / (sd * std::f64::consts::SQRT_2))
             }
-            Values::LogNormal(sd) => self.above_by_places(*sd, change - boundary),
-            Values::Observed(side) => {
+            ShapeValues::LogNormal(sd) => self.above_by_places(*sd, change - boundary),
+            ShapeValues::Observed(side) => {
                 let map =
                     if relative { Map::scale(boundary / change) } else { Map::shift(boundary - change) };
                 above_itself(side, map)
@@ -167,8 +167,8 @@ impl Shape {
     /// Where the quantile lies.
     fn place(&self, q: f64) -> f64 {
         match &self.values {
-            Values::LogNormal(sd) => self.median * (sd * normal_z(1.0 - q)).exp(),
-            Values::Observed(side) => quantile(side, q).unwrap_or(self.median),
+            ShapeValues::LogNormal(sd) => self.median * (sd * normal_z(1.0 - q)).exp(),
+            ShapeValues::Observed(side) => quantile(side, q).unwrap_or(self.median),
         }
     }
 
@@ -179,8 +179,8 @@ impl Shape {
             return 1.0;
         }
         match &self.values {
-            Values::LogNormal(sd) => normal_sf((x / self.median).ln() / sd),
-            Values::Observed(_) => {
+            ShapeValues::LogNormal(sd) => normal_sf((x / self.median).ln() / sd),
+            ShapeValues::Observed(_) => {
                 let tail = 1.0 - q;
                 let wide = (STRETCH * tail).min(0.5 * (1.0 + tail));
                 let [from, at, to] = [1.0 - wide, q, 1.0 - tail / STRETCH].map(|q| self.place(q));
@@ -193,12 +193,12 @@ impl Shape {
 }
 
 /// P(Y > mapped X) + ½ P(equal) − ½ of two different ones of the same values.
-fn above_itself(side: &Side, map: Map) -> f64 {
+fn above_itself(side: &SortedSide, map: Map) -> f64 {
     let sums = rank_sums(side, side, map);
     let count = sums.canary;
     // Each value was compared with itself too, which says nothing. Zero stays zero in any ratio.
     let zeros = match side {
-        Side::Points(values) if map.shift == 0.0 => {
+        SortedSide::Points(values) if map.shift == 0.0 => {
             values.iter().filter(|value| **value == 0.0).count() as f64
         }
         _ => 0.0,
@@ -214,11 +214,11 @@ fn above_itself(side: &Side, map: Map) -> f64 {
     (sums.s + 0.5 * count * count - itself) / (count * (count - 1.0)) - 0.5
 }
 
-fn thinned(side: Side) -> Side {
+fn thinned(side: SortedSide) -> SortedSide {
     match side {
-        Side::Points(values) if values.len() > MOST_VALUES => {
+        SortedSide::Points(values) if values.len() > MOST_VALUES => {
             let at = |i: usize| values[(2 * i + 1) * values.len() / (2 * MOST_VALUES)];
-            Side::Points((0..MOST_VALUES).map(at).collect())
+            SortedSide::Points((0..MOST_VALUES).map(at).collect())
         }
         side => side,
     }

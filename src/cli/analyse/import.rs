@@ -32,14 +32,14 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Part<'a> {
+struct ImportedPart<'a> {
     place: &'a str,
     text: &'a str,
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
-    parts: Vec<Part<'a>>,
+struct ImportReport<'a> {
+    parts: Vec<ImportedPart<'a>>,
     dropped: &'a [String],
     open: &'a [String],
 }
@@ -58,8 +58,9 @@ pub fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let text = std::str::from_utf8(&bytes).map_err(|_| Failure::user(format!("{name} is no UTF-8 text")))?;
     let imported = import::import(text).map_err(|why| Failure::user(format!("{name}: {why}")))?;
     if args.json {
-        let parts = imported.parts.iter().map(|part| Part { place: &part.place, text: &part.text }).collect();
-        show::json(out, &Report { parts, dropped: &imported.dropped, open: &imported.open })?;
+        let parts =
+            imported.parts.iter().map(|part| ImportedPart { place: &part.place, text: &part.text }).collect();
+        show::json(out, &ImportReport { parts, dropped: &imported.dropped, open: &imported.open })?;
         return Ok(0);
     }
     for part in &imported.parts {

@@ -28,7 +28,7 @@ const SHOWN: usize = 24;
 /// One look, as JSON has it too.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Look {
+struct LookResult {
     #[serde(rename = "look")]
     number: usize,
     elapsed_ms: u64,
@@ -42,7 +42,7 @@ struct Replayed {
     planned_looks: u32,
     duration_ms: u64,
     /// As many as are shown.
-    looks: Vec<Look>,
+    looks: Vec<LookResult>,
 }
 
 pub fn run(
@@ -134,7 +134,7 @@ fn looks(
     strata: &[Stratum],
     interval_ms: u64,
     duration_ms: u64,
-) -> Result<Vec<Look>, Failure> {
+) -> Result<Vec<LookResult>, Failure> {
     let planned = design.looks().unwrap_or(1) as usize;
     let every = planned.div_ceil(SHOWN);
     let mut judgement = Judgement::new(design).map_err(|fault| Failure::user(fault.to_string()))?;
@@ -148,7 +148,7 @@ fn looks(
         let is_over = decision.verdict.is_some();
         if is_over || is_last || look % every == 0 {
             let finding = judgement.explain(&strata[..seen], &decision);
-            looks.push(Look { number: look, elapsed_ms, finding });
+            looks.push(LookResult { number: look, elapsed_ms, finding });
         }
         if is_over {
             break;
@@ -157,8 +157,8 @@ fn looks(
     Ok(looks)
 }
 
-fn rows_of(looks: &[Look], is_timed: bool) -> impl Iterator<Item = Vec<String>> {
-    looks.iter().map(move |Look { number, elapsed_ms, finding }| {
+fn rows_of(looks: &[LookResult], is_timed: bool) -> impl Iterator<Item = Vec<String>> {
+    looks.iter().map(move |LookResult { number, elapsed_ms, finding }| {
         let evidence = &finding.evidence;
         let least = evidence.tests.iter().min_by(|a, b| a.p.total_cmp(&b.p));
         vec![

@@ -17,7 +17,7 @@ use crate::cli::{
 };
 use analysis::{
     Counts, Design, Deviation, End, Question, Sample, Spending, Tolerance,
-    power::{Point, Power, Spread},
+    power::{Power, PowerAt, Spread},
 };
 use heart::release::prospect::{ASSUMED_ERROR_RATE, ASSUMED_VARIATION, WANTED};
 use wire::api::PlannedPoint;
@@ -63,9 +63,9 @@ struct Takes {
     relative: bool,
     calls_per_second: Option<f64>,
     /// For each wanted share of passes; `null`: no number of calls does.
-    wanted: Vec<(f64, Option<Point>)>,
+    wanted: Vec<(f64, Option<PowerAt>)>,
     /// What there is.
-    given: Option<Point>,
+    given: Option<PowerAt>,
 }
 
 pub fn run(args: &super::Args, mut design: Design, out: &mut impl Write) -> Result<u8, Failure> {
@@ -176,7 +176,7 @@ fn text(takes: &Takes, args: &super::Args) -> String {
         show::counted(design.looks().unwrap_or(1), "look", "looks"),
         show::one_line(&takes.assumed)
     );
-    let planned = |point: Option<&Point>, wanted: f64| PlannedPoint {
+    let planned = |point: Option<&PowerAt>, wanted: f64| PlannedPoint {
         calls: point.map(|point| point.calls),
         seconds: point.and_then(|point| Some(point.calls as f64 / takes.calls_per_second?)),
         passes: point.map_or(wanted, |point| point.passes),

@@ -111,7 +111,7 @@ async fn play_flat(
          To watch one, in a second terminal:\n  choirmaster release watch RELEASE --url {url}\n"
     )?;
     out.flush()?;
-    let children = Children::start(fleet_of(args, &url));
+    let children = DemoChildren::start(fleet_of(args, &url));
     let mut stage = Stage::new(&client, children.progress.clone(), std::io::stdout().is_terminal());
     let ended = stage.all(out).await;
     let report = children.end().await;
@@ -138,13 +138,13 @@ fn fleet_of(args: &Args, url: &str) -> FleetConfig {
 }
 
 /// The simulated children, while they run.
-struct Children {
+struct DemoChildren {
     progress: watch::Receiver<Progress>,
     stop: CancellationToken,
     running: JoinHandle<Result<FleetReport, FleetError>>,
 }
 
-impl Children {
+impl DemoChildren {
     fn start(config: FleetConfig) -> Self {
         let (told, progress) = watch::channel(Progress::default());
         let stop = CancellationToken::new();

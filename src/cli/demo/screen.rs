@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::RELEASE_LIMIT;
 use crate::cli::{client::Client, failure::Failure, outcome, show};
-use wire::api::{Counts, Ending, Release, ReleaseDetail, Submitted};
+use wire::api::{Ending, Release, ReleaseCounts, ReleaseDetail, Submitted};
 
 /// Between two looks at a release.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -164,7 +164,7 @@ fn progress(release: &Release, running: usize) -> String {
     if release.counts.participants == 0 {
         return state.clone();
     }
-    let Counts { todo, doing, done, failed_status, .. } = release.counts;
+    let ReleaseCounts { todo, doing, done, failed_status, .. } = release.counts;
     format!(
         "{state}: {todo} to begin, {doing} at work, {} over; {running} run the new version",
         done + failed_status

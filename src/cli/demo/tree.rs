@@ -21,13 +21,13 @@ use crate::cli::{
     show,
     tree::{Tree, TreeConfig},
 };
-use simulated::{Bounds, FleetConfig, Traffic, tree::TreeSpec};
+use simulated::{BoundingBox, FleetConfig, Traffic, tree::TreeSpec};
 
 /// The tree of the demo.
 const TREE: &str = "2x2x3";
 
 /// Where its children are; the samples name places in it.
-const SPREAD: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
+const SPREAD: BoundingBox = BoundingBox { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 
 /// The manager below which new greetings are bad: the last one in the east.
 const CORNER: &str = "2.2";

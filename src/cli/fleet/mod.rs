@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{failure::Failure, show};
 use simulated::{
-    AgentReport, Behaviour, Bounds, CallClock, Faults, FleetConfig, FleetReport, Kind, Latency, Progress,
-    Traffic, go_duration,
+    AgentReport, Behaviour, BoundingBox, CallClock, Faults, FleetConfig, FleetKind, FleetReport, Latency,
+    Progress, Traffic,
 };
 
 /// Exit code when the manager answered nothing at all.
@@ -34,8 +34,8 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     agents: usize,
     /// `deployed` imitates the agents that are out there, faults and all; `modern` uses the newer additions
-    #[arg(long, value_enum, default_value_t = Kind::Deployed)]
-    kind: Kind,
+    #[arg(long, value_enum, default_value_t = FleetKind::Deployed)]
+    kind: FleetKind,
     /// All that is random follows from it
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -77,7 +77,7 @@ pub struct FleetArgs {
     bad_latency: Option<Latency>,
     /// Box in which the children lie, in degrees
     #[arg(long, value_name = "W,S,E,N", default_value = "13.3,52.4,13.6,52.6", allow_hyphen_values = true)]
-    spread: Bounds,
+    spread: BoundingBox,
     /// Chance that a child dies instead of making a call
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share)]
     crash: f64,
@@ -257,7 +257,7 @@ fn exits<'a>(agents: impl IntoIterator<Item = &'a AgentReport>) -> String {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    go_duration(text).ok_or_else(|| "a duration looks like 3s, 500ms or 1m30s".into())
+    model::duration::read_go(text).ok_or_else(|| "a duration looks like 3s, 500ms or 1m30s".into())
 }
 
 /// `0.1%` or `0.001`.

@@ -15,7 +15,7 @@ use crate::cli::{
     failure::Failure,
     serve::Signals,
     show,
-    tree::{Below, Member, Standing, Tree, TreeConfig},
+    tree::{FleetBelow, Member, Standing, Tree, TreeConfig},
 };
 use simulated::{EndOfRun, Progress, tree::TreeSpec};
 
@@ -56,13 +56,13 @@ struct Started<'a> {
 
 /// What is told of it at its end.
 #[derive(Debug, Serialize)]
-struct Report {
+struct TreeReport {
     /// Always true: the managers are real, no child of this report is.
     simulated: bool,
     seed: u64,
     totals: Progress,
     /// By manager of the lowest level.
-    fleets: Vec<Below>,
+    fleets: Vec<FleetBelow>,
 }
 
 impl FleetArgs {
@@ -104,7 +104,7 @@ pub async fn run(args: &FleetArgs, config: TreeConfig, out: &mut impl Write) -> 
         () = end.next() => return Err(Failure::ours("ended before every manager had stopped")),
     };
     watched?;
-    let report = Report { simulated: true, seed: args.seed, totals, fleets };
+    let report = TreeReport { simulated: true, seed: args.seed, totals, fleets };
     if args.json {
         serde_json::to_writer(&mut *out, &report).map_err(std::io::Error::from)?;
         writeln!(out)?;
@@ -188,7 +188,7 @@ fn registered(tree: &Tree, standing: Standing) -> String {
     )
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &TreeReport) -> String {
     let totals = &report.totals;
     format!(
         "{}\n{} calls to the managers, {} of them polls; {} unanswered, {} refused; {} offers run\n{}",

@@ -13,7 +13,7 @@ use wire::api::Release;
 
 /// The release to act on, and what is noted of it.
 #[derive(Debug, clap::Args)]
-pub struct Target {
+pub struct ReleaseTarget {
     /// Id of the release
     #[arg(value_name = "RELEASE")]
     id: String,
@@ -30,14 +30,14 @@ pub struct Target {
 #[derive(Debug, clap::Args)]
 pub struct Pause {
     #[command(flatten)]
-    pub target: Target,
+    pub target: ReleaseTarget,
 }
 
 /// Let a paused release go on.
 #[derive(Debug, clap::Args)]
 pub struct Resume {
     #[command(flatten)]
-    pub target: Target,
+    pub target: ReleaseTarget,
 }
 
 /// End a release and bring every child that may run the new version back to the base version.
@@ -45,7 +45,7 @@ pub struct Resume {
 #[command(after_help = "Example: choirmaster release abort canary --note 'wrong folder'")]
 pub struct Abort {
     #[command(flatten)]
-    pub target: Target,
+    pub target: ReleaseTarget,
 }
 
 /// Say yes to the wave, the stage or the roll-out that a release waits for.
@@ -53,21 +53,21 @@ pub struct Abort {
 #[command(after_help = "Example: choirmaster release approve canary --note 'the first wave looks good'")]
 pub struct Approve {
     #[command(flatten)]
-    pub target: Target,
+    pub target: ReleaseTarget,
 }
 
 /// Open what is left of waves, stages, soaks and approvals at once; limits hold
 #[derive(Debug, clap::Args)]
 pub struct Promote {
     #[command(flatten)]
-    pub target: Target,
+    pub target: ReleaseTarget,
 }
 
 /// Take in the children that could take part and were not there when a release started
 #[derive(Debug, clap::Args)]
 pub struct Extend {
     #[command(flatten)]
-    pub target: Target,
+    pub target: ReleaseTarget,
 }
 
 /// Let an analysis that ended undecided go on
@@ -79,7 +79,7 @@ pub struct Extend {
 #[group(id = "how_long", required = true, multiple = true, args = ["time", "calls"])]
 pub struct ExtendAnalysis {
     #[command(flatten)]
-    target: Target,
+    target: ReleaseTarget,
     /// For so long, such as 10m; a day at most
     #[arg(long = "for", value_name = "TIME")]
     time: Option<String>,
@@ -92,7 +92,7 @@ pub struct ExtendAnalysis {
 #[derive(Debug, clap::Args)]
 pub struct Skip {
     #[command(flatten)]
-    target: Target,
+    target: ReleaseTarget,
     /// Id of the child
     #[arg(value_name = "CHILD")]
     child: String,
@@ -102,7 +102,7 @@ pub struct Skip {
 #[derive(Debug, clap::Args)]
 pub struct Retry {
     #[command(flatten)]
-    target: Target,
+    target: ReleaseTarget,
     /// Only this child, while the others go on
     #[arg(long, value_name = "CHILD")]
     child: Option<String>,
@@ -114,7 +114,7 @@ pub struct Retry {
 #[derive(Debug, clap::Args)]
 pub struct EndStage {
     #[command(flatten)]
-    target: Target,
+    target: ReleaseTarget,
     /// Name of the stage
     #[arg(value_name = "STAGE")]
     stage: String,
@@ -127,14 +127,19 @@ pub struct EndStage {
 #[command(after_help = "Example: choirmaster release skip-stage canary Small --note 'tested by hand'")]
 pub struct SkipStage {
     #[command(flatten)]
-    target: Target,
+    target: ReleaseTarget,
     /// Name of the stage
     #[arg(value_name = "STAGE")]
     stage: String,
 }
 
 /// Does it, and says how the release stands then.
-pub async fn run(target: &Target, verb: &str, done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+pub async fn run(
+    target: &ReleaseTarget,
+    verb: &str,
+    done: &str,
+    out: &mut impl Write,
+) -> Result<u8, Failure> {
     let path = ["api", "v1", "releases", &target.id, verb];
     act(target, &path, &format!("{}: {done}", target.id), out).await
 }
@@ -179,12 +184,12 @@ pub async fn extend_analysis(args: &ExtendAnalysis, out: &mut impl Write) -> Res
     act_with(&args.target, &path, &query, &format!("{id}: the analysis goes on"), out).await
 }
 
-async fn act(target: &Target, path: &[&str], done: &str, out: &mut impl Write) -> Result<u8, Failure> {
+async fn act(target: &ReleaseTarget, path: &[&str], done: &str, out: &mut impl Write) -> Result<u8, Failure> {
     act_with(target, path, &[], done, out).await
 }
 
 async fn act_with(
-    target: &Target,
+    target: &ReleaseTarget,
     path: &[&str],
     query: &[(&str, &str)],
     done: &str,

@@ -53,7 +53,7 @@ pub struct Args {
 
 /// What is to become, or became, of one folder.
 #[derive(Debug, Serialize)]
-struct Found {
+struct ImportedFolder {
     folder: String,
     file: String,
     /// `None`: the strategy has faults.
@@ -74,7 +74,8 @@ struct Found {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
-    let mut all: Vec<Found> = folders(args)?.iter().map(|folder| found(folder, &args.wanted)).collect();
+    let mut all: Vec<ImportedFolder> =
+        folders(args)?.iter().map(|folder| found(folder, &args.wanted)).collect();
     let dry = How { dry_run: true, no_start: true, noted: &args.noted };
     for found in &mut all {
         ask(&client, found, dry).await?;
@@ -142,7 +143,7 @@ fn name(folder: &Path) -> String {
     folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-fn found(folder: &Path, wanted: &Wanted) -> Found {
+fn found(folder: &Path, wanted: &Wanted) -> ImportedFolder {
     let file = strategy_of(folder).unwrap_or_else(|| folder.to_owned());
     let own = Source::find(&folder.display().to_string(), &Wanted::default());
     // What was named is for those that have none of their own.
@@ -150,7 +151,7 @@ fn found(folder: &Path, wanted: &Wanted) -> Found {
         Err(_) if *wanted != Wanted::default() => Source::find(&file.display().to_string(), wanted),
         own => own,
     };
-    let mut found = Found {
+    let mut found = ImportedFolder {
         folder: name(folder),
         file: file.display().to_string(),
         id: None,
@@ -180,7 +181,7 @@ fn found(folder: &Path, wanted: &Wanted) -> Found {
 }
 
 /// Asks the manager about one, or submits it. An error of the manager, or of the way to it, ends the import.
-async fn ask(client: &Client, found: &mut Found, how: How<'_>) -> Result<(), Failure> {
+async fn ask(client: &Client, found: &mut ImportedFolder, how: How<'_>) -> Result<(), Failure> {
     let Some(source) = &found.source else { return Ok(()) };
     let archive = match source.archive() {
         Ok(archive) => archive,
@@ -202,7 +203,7 @@ async fn ask(client: &Client, found: &mut Found, how: How<'_>) -> Result<(), Fai
     Ok(())
 }
 
-fn text_of(all: &[Found], submit: bool) -> String {
+fn text_of(all: &[ImportedFolder], submit: bool) -> String {
     let rows = all.iter().map(|found| {
         let none = if found.missing { "missing" } else { "-" };
         let functions = found.functions.clone().unwrap_or_else(|| none.to_owned());
@@ -232,7 +233,7 @@ fn text_of(all: &[Found], submit: bool) -> String {
 }
 
 /// What happens, or happened, to a release, in a line.
-fn what(found: &Found) -> String {
+fn what(found: &ImportedFolder) -> String {
     let Some(answer) = found.answer.as_ref().filter(|_| found.error.is_none()) else {
         return "can't be submitted, see above".to_owned();
     };

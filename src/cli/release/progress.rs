@@ -1,7 +1,7 @@
 //! A release in one line.
 
 use crate::cli::show::{counted, one_line, short_ids};
-use wire::api::{Agents, Counts, Release};
+use wire::api::{AgentCounts, Release, ReleaseCounts};
 
 /// Its state, with the reason where it has one.
 pub fn state(release: &Release) -> String {
@@ -18,7 +18,7 @@ pub fn state_beside_waiting(release: &Release) -> String {
 }
 
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
-pub fn outcomes(counts: &Counts) -> String {
+pub fn outcomes(counts: &ReleaseCounts) -> String {
     let named = [
         (counts.succeeded, "succeeded"),
         (counts.failed, "failed"),
@@ -36,7 +36,7 @@ pub fn outcomes(counts: &Counts) -> String {
 }
 
 /// `3000: 2990 succeeded, 10 failed`.
-pub fn agents(agents: &Agents) -> String {
+pub fn agents(agents: &AgentCounts) -> String {
     let named = [
         (agents.succeeded, "succeeded"),
         (agents.failed, "failed"),

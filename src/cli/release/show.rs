@@ -13,7 +13,7 @@ use crate::cli::{
     failure::Failure,
     show, terminal,
 };
-use wire::api::{Agents, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult};
+use wire::api::{AgentCounts, AnalysisOverview, ExtendedOverview, ReleaseChild, ReleaseDetail, StageResult};
 
 /// Show a release: its stages, its children, and what each of them waits for.
 #[derive(Debug, clap::Args)]
@@ -289,7 +289,7 @@ fn outcome(child: &ReleaseChild) -> String {
     match &child.agents {
         Some(agents)
             if outcome.is_some()
-                || *agents != Agents { participants: agents.participants, ..Agents::default() } =>
+                || *agents != AgentCounts { participants: agents.participants, ..AgentCounts::default() } =>
         {
             let so_far = outcome.unwrap_or("so far");
             let all = show::counted(agents.participants.into(), "agent", "agents");

@@ -8,7 +8,7 @@ use reqwest::{
     multipart::{Form as Multipart, Part},
 };
 
-use super::watch::{Form, follow};
+use super::watch::{OutputForm, follow};
 use crate::cli::{
     client::{CallError, Client, Connection, Noted},
     failure::Failure,
@@ -79,7 +79,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     out.flush()?;
-    follow(&client, &submitted.id, Form::choose(args.json, false), out).await
+    follow(&client, &submitted.id, OutputForm::choose(args.json, false), out).await
 }
 
 /// A refusal, with the faults of the strategy if it is for them.

@@ -60,19 +60,19 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
-    let form = Form::choose(args.json, args.plain);
+    let form = OutputForm::choose(args.json, args.plain);
     follow(&client, &args.id, form, out).await
 }
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum OutputForm {
     Table,
     Lines,
     Json,
 }
 
-impl Form {
+impl OutputForm {
     pub fn choose(json: bool, plain: bool) -> Self {
         if json {
             Self::Json
@@ -85,7 +85,12 @@ impl Form {
 }
 
 /// Follows a release until it is over, and answers its exit code.
-pub async fn follow(client: &Client, id: &str, form: Form, out: &mut impl Write) -> Result<u8, Failure> {
+pub async fn follow(
+    client: &Client,
+    id: &str,
+    form: OutputForm,
+    out: &mut impl Write,
+) -> Result<u8, Failure> {
     let looking = look_on(client, id, form, out);
     let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
@@ -97,7 +102,7 @@ pub async fn follow(client: &Client, id: &str, form: Form, out: &mut impl Write)
     }
 }
 
-async fn look_on(client: &Client, id: &str, form: Form, out: &mut impl Write) -> Result<u8, Failure> {
+async fn look_on(client: &Client, id: &str, form: OutputForm, out: &mut impl Write) -> Result<u8, Failure> {
     let mut shown = Shown::new(form);
     let mut answered: Option<Instant> = None;
     let mut complained = false;
@@ -131,11 +136,11 @@ async fn look_on(client: &Client, id: &str, form: Form, out: &mut impl Write) ->
 async fn look(
     client: &Client,
     id: &str,
-    form: Form,
+    form: OutputForm,
 ) -> Result<(ReleaseDetail, Vec<ReleaseChild>), CallError> {
     let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[("below", "true")]).await?;
     let mut children: Vec<ReleaseChild> = Vec::new();
-    let rows = if form == Form::Table { rows_for_children(&detail) } else { 0 };
+    let rows = if form == OutputForm::Table { rows_for_children(&detail) } else { 0 };
     for status in OF_INTEREST {
         if children.len() < rows {
             let path = ["api", "v1", "releases", id, "children"];
@@ -148,7 +153,7 @@ async fn look(
 
 /// What stands on the screen or in the log.
 struct Shown {
-    form: Form,
+    form: OutputForm,
     live: Option<Live>,
     line: String,
     state: String,
@@ -158,8 +163,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(form: Form) -> Self {
-        let live = (form == Form::Table).then(Live::new);
+    fn new(form: OutputForm) -> Self {
+        let live = (form == OutputForm::Table).then(Live::new);
         Self { form, live, line: String::new(), state: String::new(), verdicts: Vec::new(), written: None }
     }
 
@@ -175,13 +180,13 @@ impl Shown {
         }
         let release = &detail.release;
         let news = self.verdicts(detail);
-        for verdict in news.iter().filter(|_| self.form == Form::Lines) {
+        for verdict in news.iter().filter(|_| self.form == OutputForm::Lines) {
             self.write(detail, verdict, out)?;
         }
         let line = progress::line(release);
         let recently = self.written.is_some_and(|at| at.elapsed() < LINE_EVERY);
         let quiet = !over && self.state == release.state && recently;
-        let told = self.form == Form::Json && !news.is_empty();
+        let told = self.form == OutputForm::Json && !news.is_empty();
         if (line == self.line || quiet) && !told {
             return Ok(());
         }
@@ -210,7 +215,7 @@ impl Shown {
 
     fn write(&self, detail: &ReleaseDetail, line: &str, out: &mut impl Write) -> Result<(), Failure> {
         let release = &detail.release;
-        if self.form == Form::Json {
+        if self.form == OutputForm::Json {
             let mut json = serde_json::to_value(release).map_err(io::Error::from)?;
             if let (Some(fields), false) = (json.as_object_mut(), detail.analyses.is_empty()) {
                 let analyses = serde_json::to_value(&detail.analyses).map_err(io::Error::from)?;

@@ -26,7 +26,7 @@ use engine::parent;
 use language::functions;
 use simulated::{
     FleetConfig, FleetError, FleetReport, Progress,
-    tree::{MAX_MANAGERS, Place, TreeSpec},
+    tree::{MAX_MANAGERS, ManagerPlace, TreeSpec},
 };
 use wire::api::Child;
 
@@ -63,7 +63,7 @@ enum Manager {
 /// A tree that runs.
 #[derive(Debug)]
 pub struct Tree {
-    places: Vec<Place>,
+    places: Vec<ManagerPlace>,
     /// By place; shorter while the tree is being built.
     managers: Vec<Manager>,
     urls: Vec<String>,
@@ -94,7 +94,7 @@ pub struct Standing {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Member<'a> {
     #[serde(flatten)]
-    pub place: &'a Place,
+    pub place: &'a ManagerPlace,
     /// Name of the parent.
     pub parent: Option<&'a str>,
     pub url: &'a str,
@@ -102,7 +102,7 @@ pub struct Member<'a> {
 
 /// What the agents below one manager did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Below {
+pub struct FleetBelow {
     /// Name of the manager.
     pub manager: String,
     #[serde(flatten)]
@@ -113,7 +113,7 @@ impl Tree {
     /// Starts all managers, then the agents. `change` may make those of a place different.
     pub async fn start(
         config: &TreeConfig,
-        change: impl Fn(&Place, &mut FleetConfig),
+        change: impl Fn(&ManagerPlace, &mut FleetConfig),
     ) -> Result<Self, Failure> {
         config.agents.validate().map_err(|error| Failure::user(error.to_string()))?;
         let folder = tempfile::Builder::new()
@@ -150,7 +150,7 @@ impl Tree {
     async fn start_managers(&mut self, config: &TreeConfig) -> Result<(), Failure> {
         while let Some(first) = self.places.get(self.managers.len()) {
             let range = self.managers.len()..;
-            let level: Vec<&Place> =
+            let level: Vec<&ManagerPlace> =
                 self.places[range].iter().take_while(|place| place.level == first.level).collect();
             let starting = level.into_iter().map(|place| self.start_manager(config, place));
             let started: Vec<_> = stream::iter(starting).buffered(AT_ONCE).collect().await;
@@ -169,7 +169,7 @@ impl Tree {
         Ok(())
     }
 
-    async fn start_manager(&self, config: &TreeConfig, place: &Place) -> Result<Manager, Failure> {
+    async fn start_manager(&self, config: &TreeConfig, place: &ManagerPlace) -> Result<Manager, Failure> {
         let unwritable = |error| Failure::ours(format!("manager {} has no folder: {error}", place.name));
         let folder = self.folder.path().join(&place.name);
         fs::create_dir(&folder).map_err(unwritable)?;
@@ -254,7 +254,7 @@ impl Tree {
 
     /// Managers that have ended although nobody told them to; each is told once.
     pub fn lost(&mut self) -> Vec<String> {
-        let ended = |(place, manager): (&Place, &mut Manager)| match manager {
+        let ended = |(place, manager): (&ManagerPlace, &mut Manager)| match manager {
             Manager::Apart(process) => process.ended().map(|status| format!("{}: {status}", place.name)),
             Manager::Here(_) => None,
         };
@@ -262,7 +262,7 @@ impl Tree {
     }
 
     /// Ends the agents, then the managers from the leaves up. Nothing is left behind.
-    pub async fn stop(self) -> Result<Vec<Below>, Failure> {
+    pub async fn stop(self) -> Result<Vec<FleetBelow>, Failure> {
         for agents in &self.agents {
             agents.stop.cancel();
         }
@@ -314,10 +314,10 @@ impl Agents {
         Self { manager, progress, stop, running }
     }
 
-    async fn end(self) -> Result<Below, Failure> {
+    async fn end(self) -> Result<FleetBelow, Failure> {
         let report =
             self.running.await.map_err(|error| Failure::ours(format!("the agents died: {error}")))?;
         let report = report.map_err(|error| Failure::user(error.to_string()))?;
-        Ok(Below { manager: self.manager, report })
+        Ok(FleetBelow { manager: self.manager, report })
     }
 }

@@ -1,7 +1,7 @@
 //! Asking a provider about one variant in one stretch of time.
 
 use super::agenda::Due;
-use language::analysis::{Asked, Variant};
+use language::analysis::{ProviderQuery, Variant};
 use ports::provider::{Ask, Registry, Samples, Window};
 
 impl Due {
@@ -24,7 +24,7 @@ impl Due {
 pub(super) async fn ask(
     registry: &Registry,
     due: &Due,
-    asked: &Asked,
+    asked: &ProviderQuery,
     variant: Variant,
     window: Window,
 ) -> Result<(Samples, i64), String> {

@@ -17,10 +17,10 @@ use crate::{Engine, stored};
 use analysis::{
     Assignment, Sample, Stratum,
     classes::is_worth_ranking,
-    effects::{Children, Told},
+    effects::{ChildEffects, EffectsTold},
 };
 use heart::release::{
-    analysis::{Metered, Part},
+    analysis::{MeasuredPart, Metered},
     assignment::Slot,
     classes::{Begun, Classes},
     measured::{self, stratum},
@@ -46,7 +46,7 @@ pub(super) struct Merged {
     /// Somebody reports while a stage goes on.
     pub is_interim: bool,
     /// How children differ, stage by stage.
-    effects: BTreeMap<u8, Told>,
+    effects: BTreeMap<u8, EffectsTold>,
     /// Children are told apart by their classes, where these are known.
     pub is_classed: bool,
     /// Those whose calls were shared out furthest from what was ordered.
@@ -160,7 +160,7 @@ impl Merged {
         &'m self,
         of: ChildMetric,
         strategy: &'m Strategy,
-    ) -> impl Iterator<Item = (Part, Stratum)> + 'm {
+    ) -> impl Iterator<Item = (MeasuredPart, Stratum)> + 'm {
         let stages = self
             .stages
             .iter()
@@ -177,7 +177,7 @@ impl Merged {
                 if strategy.is_sticky(Some(at.into())) && !found.assignment.is_sticky() {
                     found.assignment = Assignment::User;
                 }
-                Some((Part { stage: at, key: *key }, named(found, *key)))
+                Some((MeasuredPart { stage: at, key: *key }, named(found, *key)))
             };
             strata.iter().filter_map(part).collect::<Vec<_>>()
         })
@@ -196,8 +196,8 @@ impl Merged {
     }
 
     /// How children differ in what is meant.
-    pub fn children(&self, of: ChildMetric) -> Children {
-        Children::of(self.effects.values().filter_map(|told| match of {
+    pub fn children(&self, of: ChildMetric) -> ChildEffects {
+        ChildEffects::of(self.effects.values().filter_map(|told| match of {
             ChildMetric::ErrorRate => told.errors,
             ChildMetric::ResponseTime => told.times,
         }))
@@ -299,13 +299,13 @@ impl Taken {
 }
 
 /// What earlier looks took, part by part.
-fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<Part, Taken> {
+fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<MeasuredPart, Taken> {
     // A run that an earlier build began doesn't say which parts it took.
     for at in found.parts.len()..found.strata.len() {
         let part = unsaid(&found.strata[at], strategy);
         found.parts.push(part);
     }
-    let mut taken: BTreeMap<Part, Taken> = BTreeMap::new();
+    let mut taken: BTreeMap<MeasuredPart, Taken> = BTreeMap::new();
     for (part, stratum) in found.parts.iter().zip(&found.strata) {
         let sum = match taken.remove(part) {
             None => Some(Taken::of(stratum)),
@@ -317,7 +317,7 @@ fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<Part, Taken> {
 }
 
 /// What an earlier build took: whole stages, under the split that their names say.
-fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Part {
+fn unsaid(stratum: &Stratum, strategy: &Strategy) -> MeasuredPart {
     let name = stratum.stage.as_str();
     let is_of = |stage: &&Stage| {
         name.strip_prefix(stage.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
@@ -326,5 +326,5 @@ fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Part {
     let split = name.rsplit_once(", split ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     let ordered = stage.and_then(|at| strategy.stages.get(at)).map_or(0, |stage| stage.new_traffic);
     let key = Key { split: split.unwrap_or(ordered), ..Key::default() };
-    Part { stage: stage.unwrap_or_default() as u8, key }
+    MeasuredPart { stage: stage.unwrap_or_default() as u8, key }
 }

@@ -10,11 +10,11 @@ use super::{
 };
 use crate::Engine;
 use analysis::{
-    Assignment, Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, effects::Children,
+    Assignment, Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, effects::ChildEffects,
     previous::LEAST_WINDOWS,
 };
 use heart::release::analysis::{Look, Metered, Previous, is_passed_early, while_running};
-use language::analysis::{Analysis, Asked, ChildMetric, Metric, Rule, Source};
+use language::analysis::{Analysis, ChildMetric, Metric, MetricSource, ProviderQuery, Rule};
 use ports::provider::{Registry, Samples};
 
 /// Most values of one side of a metric that are kept in one run. A release is stored with them.
@@ -60,7 +60,7 @@ async fn close(
     let is_left = |(metric, found): &(&Metric, &Metered)| {
         !metric.dry_run && found.verdict.is_none() && !found.passes_early()
     };
-    let is_of_children = |metric: &Metric| matches!(metric.source, Source::Children(_));
+    let is_of_children = |metric: &Metric| matches!(metric.source, MetricSource::Children(_));
     let left = || analysis.metrics.iter().zip(&found).filter(is_left);
     let is_early = analysis.early_pass && due.has_gathered && !due.is_last;
     let can_be = left().all(|(metric, _)| is_of_children(metric) && !metric.is_beside());
@@ -98,7 +98,7 @@ async fn one(
     let design = due.designs.get(at).cloned().flatten();
     let found = match (&metric.source, design) {
         (_, Some(Err(fault))) => Ok(ended(before.clone(), Verdict::Error, fault)),
-        (Source::Query(asked), Some(Ok(design))) => {
+        (MetricSource::Query(asked), Some(Ok(design))) => {
             let with = with(engine, registry, due, analysis, metric, asked, design, &before).await;
             match with {
                 Ok(Ok((design, previous))) => {
@@ -111,21 +111,21 @@ async fn one(
                 Err(why) => Err(why),
             }
         }
-        (Source::Query(asked), None) => measure(registry, due, metric, asked, before.clone()).await,
-        (Source::Children(of), Some(Ok(design))) if metric.is_judged_on_the_way() => {
+        (MetricSource::Query(asked), None) => measure(registry, due, metric, asked, before.clone()).await,
+        (MetricSource::Children(of), Some(Ok(design))) if metric.is_judged_on_the_way() => {
             beside(engine, due, reports, analysis, metric, *of, design, before.clone()).await
         }
-        (Source::Children(of), None)
+        (MetricSource::Children(of), None)
             if !due.is_last && analysis.duration.is_some() && metric.is_judged_on_the_way() =>
         {
             let merged = reports.merged(engine, due).await;
             merged.map(|merged| ranges::so_far(merged, *of, metric, &due.strategy, before.clone()))
         }
-        (Source::Children(_), _) if !due.is_gathered => Ok(before.clone()),
-        (Source::Children(of), _) if analysis.duration.is_none() => {
+        (MetricSource::Children(_), _) if !due.is_gathered => Ok(before.clone()),
+        (MetricSource::Children(of), _) if analysis.duration.is_none() => {
             background::look(engine, due, reports, *of, metric, before.clone()).await
         }
-        (Source::Children(of), design) => match (children::read(engine, due, None).await, design) {
+        (MetricSource::Children(of), design) => match (children::read(engine, due, None).await, design) {
             (Err(why), _) => Err(why),
             (Ok(reports), Some(Ok(design))) => {
                 since(engine, due, metric, *of, &reports, design, before.clone()).await
@@ -242,7 +242,7 @@ fn tidy(mut found: Metered) -> Metered {
 }
 
 /// A judgement that is told how children differ.
-fn told(judgement: Option<Judgement>, design: Design, children: Children) -> Result<Judgement, String> {
+fn told(judgement: Option<Judgement>, design: Design, children: ChildEffects) -> Result<Judgement, String> {
     let judgement = judgement.map_or_else(|| Judgement::new(design), Ok);
     let mut judgement = judgement.map_err(|fault| fault.to_string())?;
     judgement.set_children(children);
@@ -258,7 +258,7 @@ async fn measure(
     registry: &Registry,
     due: &Due,
     metric: &Metric,
-    asked: &Asked,
+    asked: &ProviderQuery,
     mut found: Metered,
 ) -> Result<Metered, String> {
     let Rule::Threshold { min, max, .. } = metric.rule else { return Ok(found) };
@@ -314,7 +314,7 @@ async fn with(
     due: &Due,
     analysis: &Analysis,
     metric: &Metric,
-    asked: &Asked,
+    asked: &ProviderQuery,
     mut design: Design,
     before: &Metered,
 ) -> Result<Result<(Design, Option<Previous>), String>, String> {
@@ -342,7 +342,7 @@ async fn alone(
     due: &Due,
     analysis: &Analysis,
     metric: &Metric,
-    asked: &Asked,
+    asked: &ProviderQuery,
     nothing: String,
     mut found: Metered,
 ) -> Result<Metered, String> {
@@ -380,7 +380,7 @@ async fn compare(
     due: &Due,
     analysis: &Analysis,
     metric: &Metric,
-    asked: &Asked,
+    asked: &ProviderQuery,
     design: Design,
     mut found: Metered,
 ) -> Result<Metered, String> {

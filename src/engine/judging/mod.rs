@@ -38,12 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::agenda::{Agenda, Due, Rest, Resting};
 use crate::{By, Engine, EngineError, audit::Actor};
-use heart::release::{
-    analysis,
-    analysis::is_passed_early,
-    command::{Command, Refusal},
-    state::Snapshot,
-};
+use heart::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
 use model::ReleaseKey;
 use ports::provider::Registry;
 use store::StoreError;
@@ -164,7 +159,7 @@ async fn look(engine: &Engine, registry: &Registry, due: &Due) -> bool {
     let by = By { actor: Actor::Analysis, note: None };
     match engine.call(Command::Analysis(analysis::Command::Looked(Box::new(look))), by, PATIENCE).await {
         // The release was paused or ended meanwhile, or somebody else looked.
-        Ok(_) | Err(EngineError::Stopped | EngineError::Refused(Refusal::NoLook)) => {}
+        Ok(_) | Err(EngineError::Stopped) => {}
         Err(error) => {
             tracing::warn!(release = id, %error, "what a look found could not be stored; it is looked again");
             sleep(AFTER_TROUBLE).await;

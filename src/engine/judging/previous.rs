@@ -17,7 +17,7 @@ use analysis::{RunVariation, Sample};
 use heart::release::{analysis::Previous, precedent::Time};
 use language::{
     Strategy,
-    analysis::{Analysis, Asked, Source, Variant},
+    analysis::{Analysis, MetricSource, ProviderQuery, Variant},
 };
 use ports::provider::{Registry, Window};
 use store::StoreError;
@@ -73,7 +73,7 @@ pub(super) async fn kept(
     engine: &Engine,
     due: &Due,
     previous: &Previous,
-    asked: &Asked,
+    asked: &ProviderQuery,
     interval: Duration,
     intervals: RangeInclusive<u64>,
 ) -> Result<Vec<f64>, String> {
@@ -94,12 +94,12 @@ pub(super) async fn kept(
         let Some(row) = row.filter(|_| name(&earlier, stage) == wanted) else { continue };
         let run = stored::run(row).map_err(unread)?;
         let same = analysis.metrics.iter().zip(&run.metrics).find(|(metric, _)| match &metric.source {
-            Source::Query(then) => {
+            MetricSource::Query(then) => {
                 (&then.provider, &then.query, &then.json_path)
                     == (&asked.provider, &asked.query, &asked.json_path)
                     && analysis.interval_of(metric) == interval
             }
-            Source::Children(_) => false,
+            MetricSource::Children(_) => false,
         });
         let strata = same.map(|(_, found)| found.strata.as_slice()).unwrap_or_default();
         for stratum in strata.iter().filter(|stratum| intervals.contains(&stratum.interval)) {
@@ -116,7 +116,7 @@ pub(super) async fn variation(
     registry: &Registry,
     due: &Due,
     analysis: &Analysis,
-    asked: &Asked,
+    asked: &ProviderQuery,
 ) -> Result<RunVariation, String> {
     let start = due.window(None).start_ms;
     let length = analysis.duration.map_or(0, |duration| duration.as_millis());

@@ -140,7 +140,7 @@ impl Parent {
         let answer = self.send(waiting(request, poll.wait_ms), limit).await?;
         let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
         self.features.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.features);
-        let question = |asked: wire::question::Question| Question {
+        let question = |asked: wire::question::QuestionForm| Question {
             body: asked.body.to_string(),
             id: asked.id,
             kind: asked.kind,

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Caller, PATIENCE, Trouble};
+use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{
     By, Engine, EngineError,
     audit::Actor,
@@ -21,7 +21,7 @@ use crate::{
 };
 use heart::{
     parent::{
-        self as link, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Look, Question, Row, Said,
+        self as link, Act, Answer, Below, Call, CallId, Errand, Facts, Link, Question, Row, Said, Survey,
     },
     release::{command::Command, parent, state::Snapshot},
 };
@@ -39,8 +39,8 @@ const MAX_ANSWERING: usize = 64;
 
 /// How a task ended.
 enum Ended {
-    Call(CallId, Result<Answer, Trouble>),
-    Looked(Result<Below, Trouble>),
+    Call(CallId, Result<Answer, CallTrouble>),
+    Looked(Result<Below, CallTrouble>),
     /// A question of the parent.
     Answered(String),
 }
@@ -55,7 +55,7 @@ impl From<EngineError> for Gone {
 }
 
 pub(super) struct Driver {
-    caller: Arc<Caller>,
+    caller: Arc<ParentCaller>,
     link: Link,
     began: Instant,
     owed: mpsc::UnboundedReceiver<Due<ToParent>>,
@@ -78,7 +78,11 @@ pub(super) struct Driver {
 
 impl Driver {
     /// `id`: the one that the parent gave.
-    pub fn new(caller: Caller, id: Option<String>, owed: mpsc::UnboundedReceiver<Due<ToParent>>) -> Self {
+    pub fn new(
+        caller: ParentCaller,
+        id: Option<String>,
+        owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+    ) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
             own_id: caller.engine.view().kept.identity().to_owned(),
@@ -209,7 +213,7 @@ impl Driver {
         self.tasks.spawn(async move { Ended::Looked(below(&engine, own).await) });
     }
 
-    fn looked(&mut self, below: Result<Below, Trouble>) -> Result<(), Gone> {
+    fn looked(&mut self, below: Result<Below, CallTrouble>) -> Result<(), Gone> {
         self.is_looking = false;
         self.look_below_at = Instant::now() + self.caller.settings.poll;
         match below {
@@ -218,7 +222,7 @@ impl Driver {
                 self.below = Arc::new(below);
                 self.link.below(self.below.area(false).is_some());
             }
-            Err(Trouble::Engine(EngineError::Stopped)) => return Err(Gone),
+            Err(CallTrouble::Engine(EngineError::Stopped)) => return Err(Gone),
             Err(error) => {
                 tracing::warn!(%error, "the children could not be looked at; tried again");
                 self.is_below_stale = true;
@@ -227,9 +231,9 @@ impl Driver {
         Ok(())
     }
 
-    async fn answered(&mut self, call: CallId, answer: Result<Answer, Trouble>) -> Result<(), Gone> {
+    async fn answered(&mut self, call: CallId, answer: Result<Answer, CallTrouble>) -> Result<(), Gone> {
         self.calls.remove(&call);
-        if matches!(answer, Err(Trouble::Engine(EngineError::Stopped))) {
+        if matches!(answer, Err(CallTrouble::Engine(EngineError::Stopped))) {
             return Err(Gone);
         }
         self.look().await?;
@@ -343,15 +347,15 @@ impl Driver {
 }
 
 /// Looks at all children.
-async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, Trouble> {
-    let look = |state: &Snapshot| Look::of(&state.children);
+async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, CallTrouble> {
+    let look = |state: &Snapshot| Survey::of(&state.children);
     let seen = engine.read_apart(PATIENCE, look).await?;
     Ok(tokio::task::spawn_blocking(move || seen.finish(service_area.as_deref()))
         .await
         .map_err(|_| EngineError::Failed)?)
 }
 
-impl Caller {
+impl ParentCaller {
     /// Answers a question, or says why not. If that doesn't reach the parent, it does without.
     async fn answer(&self, id: &str, question: Question) {
         let Question { id: asked, kind, within_ms, body } = question;
@@ -365,7 +369,7 @@ impl Caller {
         }
     }
 
-    async fn make(&self, call: Call, below: &Below, owed: Option<Arc<Owed>>) -> Result<Answer, Trouble> {
+    async fn make(&self, call: Call, below: &Below, owed: Option<Arc<Owed>>) -> Result<Answer, CallTrouble> {
         match call {
             Call::Poll(poll) => {
                 let name = self.settings.name.as_deref();

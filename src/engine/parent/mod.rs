@@ -63,7 +63,7 @@ pub struct Settings {
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum CallTrouble {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error(transparent)]
@@ -75,10 +75,10 @@ enum Trouble {
     Doubtful(String),
 }
 
-impl From<Trouble> for link::Trouble {
-    fn from(trouble: Trouble) -> Self {
+impl From<CallTrouble> for link::Trouble {
+    fn from(trouble: CallTrouble) -> Self {
         match trouble {
-            Trouble::Call(CallError::Refused { status, text }) => Self::Refused { status, text },
+            CallTrouble::Call(CallError::Refused { status, text }) => Self::Refused { status, text },
             other => Self::Passing(other.to_string()),
         }
     }
@@ -86,7 +86,7 @@ impl From<Trouble> for link::Trouble {
 
 /// What each call has at hand.
 #[derive(Debug)]
-struct Caller {
+struct ParentCaller {
     engine: Engine,
     parent: Parent,
     settings: Settings,
@@ -123,7 +123,7 @@ pub async fn run(
             return;
         }
     };
-    let driver = Driver::new(Caller { engine, parent, settings, told: Mutex::default() }, id, owed);
+    let driver = Driver::new(ParentCaller { engine, parent, settings, told: Mutex::default() }, id, owed);
     tokio::select! {
         () = driver.run() => {}
         () = stop.cancelled() => {}

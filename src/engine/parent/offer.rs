@@ -1,6 +1,6 @@
 //! An offer of the parent becomes a release here.
 
-use super::{CallError, Caller, PATIENCE, Trouble};
+use super::{CallError, CallTrouble, PATIENCE, ParentCaller};
 use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
 use heart::release::{
     command::{Command, Refusal, Reply},
@@ -20,31 +20,31 @@ enum Refused {
     /// The same, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
     Doubtful { why: String, stage: Option<String> },
     /// It is tried again.
-    Now(Trouble),
+    Now(CallTrouble),
 }
 
-impl<E: Into<Trouble>> From<E> for Refused {
+impl<E: Into<CallTrouble>> From<E> for Refused {
     fn from(error: E) -> Self {
         Self::Now(error.into())
     }
 }
 
-impl Caller {
+impl ParentCaller {
     /// Takes an offer over; when this returns well, it is a release here, or the parent will hear that it can't be one.
-    pub(super) async fn take(&self, id: &str, offer: &str, attempt: u32) -> Result<(), Trouble> {
+    pub(super) async fn take(&self, id: &str, offer: &str, attempt: u32) -> Result<(), CallTrouble> {
         let Err(refused) = self.try_take(id, offer).await else { return Ok(()) };
         let (why, stage) = match refused {
             Refused::Doubtful { why, .. } if attempt + 1 < BELIEVED_AFTER => {
-                return Err(Trouble::Doubtful(why));
+                return Err(CallTrouble::Doubtful(why));
             }
             Refused::ForGood { why, stage } | Refused::Doubtful { why, stage } => (why, stage),
             // Whoever stands between may refuse for the parent, which believes then that the offer is here.
-            Refused::Now(Trouble::Call(CallError::Refused { status, text }))
+            Refused::Now(CallTrouble::Call(CallError::Refused { status, text }))
                 if attempt + 1 < BELIEVED_AFTER =>
             {
-                return Err(Trouble::Doubtful(format!("it answered {status}: {text}")));
+                return Err(CallTrouble::Doubtful(format!("it answered {status}: {text}")));
             }
-            Refused::Now(Trouble::Call(CallError::Refused { status, text })) => {
+            Refused::Now(CallTrouble::Call(CallError::Refused { status, text })) => {
                 tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
                 return Ok(());
             }
@@ -130,7 +130,7 @@ impl Caller {
 
     /// Takes back every release that came as one of the offers of the parent's release `undone`. The parent hears of it
     /// when that is done: at once, if nothing is to be done.
-    async fn undo(&self, offer: &str, undone: &str) -> Result<(), Trouble> {
+    async fn undo(&self, offer: &str, undone: &str) -> Result<(), CallTrouble> {
         let (mut under_way, mut left) = (false, 0);
         for release in self.came_as(undone) {
             let command = Command::Parent(parent::Command::Undo { release, offer: offer.to_owned() });
@@ -156,7 +156,7 @@ impl Caller {
         before: &str,
         strategy: &Strategy,
         told: &FromParent,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, CallTrouble> {
         let (waves, retries) = (told.waves.unwrap_or(1), told.retries);
         for release in self.came_as(strategy.id.as_str()) {
             let Ok(id) = ReleaseId::parse(&release) else { continue };
@@ -191,7 +191,7 @@ impl Caller {
     }
 
     /// Whether a release came here as this very offer.
-    async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, Trouble> {
+    async fn is_of(&self, release: &ReleaseId, offer: &str) -> Result<bool, CallTrouble> {
         let Some(row) = self.engine.reader().release(release.as_str()).await? else { return Ok(false) };
         let detail = stored::release_detail(row.release_key, &row.detail);
         let detail = detail.inspect_err(|error| self.engine.unreadable().note(error))?;

@@ -6,9 +6,9 @@ use std::{
     sync::{MutexGuard, PoisonError},
 };
 
-use super::{Caller, PATIENCE, Trouble};
+use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{effect::Owed, stored};
-use analysis::{Values, effects::Told};
+use analysis::{Values, effects::EffectsTold};
 use heart::release::{
     assignment::Slot,
     classes::Begun,
@@ -16,17 +16,17 @@ use heart::release::{
     manager::Agents,
     measured,
     parent::aggregate,
-    strata::{self, Strata, Understood},
+    strata::{Strata, Understood},
     summary::{self, Reported, Summary},
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
 use store::{MAX_PAGE, StoreError, rows::StageResultRow};
-use wire::child::{Buckets, Histogram, ManagerTime, StageSummary, Stratum, Times, Why};
+use wire::child::{Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, Why};
 
 /// Stages remembered of which it is known what the parent was told last.
 const MAX_TOLD: usize = 1_000;
 
-impl Caller {
+impl ParentCaller {
     /// Whether the parent said that it understands times as values.
     fn tells_values(&self) -> bool {
         self.parent.knows(FEATURE_VALUES)
@@ -37,14 +37,14 @@ impl Caller {
         Understood { groups: self.parent.knows(FEATURE_GROUPS) }
     }
 
-    pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), Trouble> {
+    pub(super) async fn send_result(&self, id: &str, owed: &Owed) -> Result<(), CallTrouble> {
         // What is said anew is the agents alone.
         let below = match owed.release.as_ref().filter(|_| owed.recount.is_none()) {
             Some(_) => {
                 let (of, begun) = (owed.release_key, owed.begun.clone());
                 self.below(of, owed.slot, owed.split, begun).await?
             }
-            None => Below::default(),
+            None => Subtree::default(),
         };
         let understood = self.understood();
         if below.strata.are_sticky() && !understood.groups {
@@ -72,7 +72,7 @@ impl Caller {
         release: &str,
         stage: u8,
         name: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CallTrouble> {
         let Some(told) = self.preliminary(StageStatus::InProgress, release, stage, name).await? else {
             return Ok(());
         };
@@ -108,7 +108,7 @@ impl Caller {
         release: &str,
         stage: u8,
         name: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CallTrouble> {
         let summary = self.preliminary(StageStatus::SuccessWaiting, release, stage, name).await?;
         if let Some(summary) = summary {
             self.parent.result(id, offer, summary).await?;
@@ -123,7 +123,7 @@ impl Caller {
         release: &str,
         stage: u8,
         name: &str,
-    ) -> Result<Option<StageSummary>, Trouble> {
+    ) -> Result<Option<StageSummary>, CallTrouble> {
         let release = release.to_owned();
         let found = self.engine.read(PATIENCE, move |state| {
             let release = state.release_by_id(&release)?;
@@ -147,7 +147,7 @@ impl Caller {
         slot: u8,
         split: u8,
         begun: Option<Begun>,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Subtree, StoreError> {
         let below = self.read_below(release, slot, split, begun).await;
         below.inspect_err(|error| self.engine.unreadable().note(error))
     }
@@ -158,13 +158,13 @@ impl Caller {
         slot: u8,
         split: u8,
         begun: Option<Begun>,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Subtree, StoreError> {
         let classes = match begun {
             Some(begun) => Some(self.engine.classes(ReleaseKey(release), begun).await?),
             None => None,
         };
         let reader = self.engine.reader();
-        let (mut after, mut below) = (None, Below::default());
+        let (mut after, mut below) = (None, Subtree::default());
         loop {
             let rows = reader.assignments(release, after, MAX_PAGE).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
@@ -183,13 +183,13 @@ impl Caller {
 
 /// What children reported of a stage: of each, without its strata, which may be too much to be held at once; and these merged.
 #[derive(Debug, Default)]
-struct Below {
+struct Subtree {
     summaries: Vec<Summary>,
     strata: Strata,
-    effects: Option<Told>,
+    effects: Option<EffectsTold>,
 }
 
-impl Below {
+impl Subtree {
     fn add(&mut self, summaries: Vec<(Summary, Option<u8>)>, split: u8, is_classed: bool) {
         let strata = Strata::classed(summaries.iter().map(|(summary, class)| (summary, *class)), split);
         self.strata.merge(&if is_classed { strata } else { strata.without_classes() });
@@ -260,15 +260,15 @@ fn wire(
     }
 }
 
-fn times(times: summary::Times) -> Times {
-    Times { median: times.median, minimum: times.minimum, maximum: times.maximum }
+fn times(times: summary::Times) -> TimesForm {
+    TimesForm { median: times.median, minimum: times.minimum, maximum: times.maximum }
 }
 
-fn histogram(histogram: Reported) -> Histogram {
+fn histogram(histogram: Reported) -> HistogramForm {
     match histogram {
-        Reported::Sketch(sketch) => Histogram::Sketch(sketch),
+        Reported::Sketch(sketch) => HistogramForm::Sketch(sketch),
         Reported::Bounds(kept) => {
-            Histogram::Bounds(Buckets { bounds_ms: kept.bounds_ms, counts: kept.counts })
+            HistogramForm::Bounds(Buckets { bounds_ms: kept.bounds_ms, counts: kept.counts })
         }
     }
 }
@@ -278,18 +278,18 @@ fn forms(
     values: Option<Box<Values>>,
     reported: Option<Box<Reported>>,
     exactly: bool,
-) -> (Option<Box<Values>>, Option<Histogram>) {
+) -> (Option<Box<Values>>, Option<HistogramForm>) {
     match values {
         Some(values) if exactly => (Some(values), None),
-        Some(values) => (None, Some(Histogram::Sketch(values.to_histogram()))),
+        Some(values) => (None, Some(HistogramForm::Sketch(values.to_histogram()))),
         None => (None, reported.map(|reported| histogram(*reported))),
     }
 }
 
-fn stratum(kept: strata::Stratum, exactly: bool) -> Stratum {
+fn stratum(kept: summary::Stratum, exactly: bool) -> StratumForm {
     let (f1_values, f1_histogram) = forms(kept.f1_values, kept.f1_histogram, exactly);
     let (f2_values, f2_histogram) = forms(kept.f2_values, kept.f2_histogram, exactly);
-    Stratum {
+    StratumForm {
         split: kept.split,
         interval: kept.interval,
         assignment: kept.assignment,

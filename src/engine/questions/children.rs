@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Kind, PATIENCE, ask};
-use crate::{Engine, EngineError, view::Children};
+use crate::{Engine, EngineError, apart::giving_way, view::Children};
 use heart::{
     children::Child as Record,
     plan::{Bounds, Entry},
@@ -53,7 +53,7 @@ impl Filter {
 
 /// A page of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct ChildrenWanted {
     /// The managers that lead there from the one that is asked.
     #[serde(default)]
     pub path: Vec<String>,
@@ -67,10 +67,10 @@ pub struct Wanted {
 
 impl Kind for ChildrenOf {
     const NAME: &'static str = "children";
-    type Body = Wanted;
+    type Body = ChildrenWanted;
     type Answer = Page<Child>;
 
-    async fn answer(asked: Asked, wanted: Wanted) -> Result<Page<Child>, String> {
+    async fn answer(asked: Asked, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
         if wanted.path.is_empty() {
             let limit = (wanted.limit as usize).clamp(1, MAX_ANSWER_ENTRIES);
             let after = wanted.after.map(ChildKey);
@@ -93,14 +93,18 @@ pub(super) fn next_hop(engine: &Engine, path: &[String]) -> Result<(ChildKey, Ve
 }
 
 /// A page of the children below a manager below this one.
-pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Child>, String> {
+pub async fn below(engine: &Engine, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
     below_within(engine, wanted, PATIENCE).await
 }
 
 /// The same, within a time.
-async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result<Page<Child>, String> {
+async fn below_within(
+    engine: &Engine,
+    wanted: ChildrenWanted,
+    time: Duration,
+) -> Result<Page<Child>, String> {
     let (key, path) = next_hop(engine, &wanted.path)?;
-    let said = ask::<ChildrenOf>(engine, key, &Wanted { path, ..wanted }, time).await;
+    let said = ask::<ChildrenOf>(engine, key, &ChildrenWanted { path, ..wanted }, time).await;
     said.map_err(|why| why.to_string())
 }
 
@@ -128,7 +132,7 @@ fn take(
 ) -> Page<Child> {
     let look = Look { state, seen, now, since: seen.listening_since() };
     let mut items = Vec::new();
-    let mut rest = state.children.after(after).peekable();
+    let mut rest = giving_way(state.children.after(after)).peekable();
     while let Some((key, record)) = rest.next() {
         if filter.wants(seen, now, key, record) {
             items.extend(admit(record, child(&look, key, record)));

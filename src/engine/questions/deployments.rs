@@ -24,7 +24,7 @@ pub struct DeploymentsOf;
 
 /// A page of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct DeploymentsWanted {
     /// The managers that lead there from the one that is asked.
     #[serde(default)]
     pub path: Vec<String>,
@@ -40,10 +40,10 @@ pub struct Wanted {
 
 impl Kind for DeploymentsOf {
     const NAME: &'static str = "deployments";
-    type Body = Wanted;
+    type Body = DeploymentsWanted;
     type Answer = Page<Deployment>;
 
-    async fn answer(asked: Asked, wanted: Wanted) -> Result<Page<Deployment>, String> {
+    async fn answer(asked: Asked, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
         if wanted.path.is_empty() {
             let filter = DeploymentFilter {
                 function: wanted.function,
@@ -67,14 +67,18 @@ pub enum PageError {
 }
 
 /// A page of what runs below a manager below this one.
-pub async fn below(engine: &Engine, wanted: Wanted) -> Result<Page<Deployment>, String> {
+pub async fn below(engine: &Engine, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
     below_within(engine, wanted, PATIENCE).await
 }
 
 /// The same, within a time.
-async fn below_within(engine: &Engine, wanted: Wanted, time: Duration) -> Result<Page<Deployment>, String> {
+async fn below_within(
+    engine: &Engine,
+    wanted: DeploymentsWanted,
+    time: Duration,
+) -> Result<Page<Deployment>, String> {
     let (key, path) = next_hop(engine, &wanted.path)?;
-    let said = ask::<DeploymentsOf>(engine, key, &Wanted { path, ..wanted }, time).await;
+    let said = ask::<DeploymentsOf>(engine, key, &DeploymentsWanted { path, ..wanted }, time).await;
     said.map_err(|why| why.to_string())
 }
 

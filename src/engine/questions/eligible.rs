@@ -22,7 +22,7 @@ pub struct Eligible;
 
 /// What is needed, and how long an agent may be silent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct EligibleWanted {
     pub needs: Needs,
     /// In milliseconds of serving time.
     pub silent_after_ms: u64,
@@ -84,10 +84,10 @@ impl Able {
 
 impl Kind for Eligible {
     const NAME: &'static str = "eligible";
-    type Body = Wanted;
+    type Body = EligibleWanted;
     type Answer = Able;
 
-    async fn answer(asked: Asked, wanted: Wanted) -> Result<Able, String> {
+    async fn answer(asked: Asked, wanted: EligibleWanted) -> Result<Able, String> {
         wanted.needs.validate()?;
         let needs = wanted.needs.clone();
         let fits = asked.look(move |state| Fits::of(state, &needs)).await?;
@@ -99,7 +99,7 @@ impl Kind for Eligible {
 
 /// A manager below that fits.
 #[derive(Debug)]
-struct Below {
+struct ManagerBelow {
     key: ChildKey,
     id: String,
     agents: u32,
@@ -112,7 +112,7 @@ struct Below {
 struct Fits {
     /// Agents, how many each counts for, and whether it has something in hand.
     agents: Vec<(ChildKey, u32, bool)>,
-    managers: Vec<Below>,
+    managers: Vec<ManagerBelow>,
     excluded: BTreeMap<Exclusion, u32>,
 }
 
@@ -126,7 +126,7 @@ impl Fits {
                     let sum = fits.excluded.entry(why.exclusion()).or_default();
                     *sum = sum.saturating_add(entry.agents);
                 }
-                Ok(()) if child.kind() == ChildKind::Rm => fits.managers.push(Below {
+                Ok(()) if child.kind() == ChildKind::Rm => fits.managers.push(ManagerBelow {
                     key,
                     id: child.id.to_string(),
                     agents: entry.agents,
@@ -150,10 +150,10 @@ impl Fits {
         own
     }
 
-    fn questions(&self, wanted: &Wanted) -> Vec<(ChildKey, Wanted)> {
-        let body = |below: &Below| {
+    fn questions(&self, wanted: &EligibleWanted) -> Vec<(ChildKey, EligibleWanted)> {
+        let body = |below: &ManagerBelow| {
             let needs = wanted.needs.clipped_to(below.area.as_deref());
-            (below.key, Wanted { needs, ..wanted.clone() })
+            (below.key, EligibleWanted { needs, ..wanted.clone() })
         };
         // Whoever has no agents need not be asked for them.
         self.managers.iter().filter(|below| below.agents > 0).map(body).collect()
@@ -178,13 +178,13 @@ impl Fits {
 /// answer are `None`.
 pub async fn of_managers(
     engine: &Engine,
-    wanted: &Wanted,
+    wanted: &EligibleWanted,
     managers: Vec<(ChildKey, Option<std::sync::Arc<str>>, u32)>,
     time: Duration,
 ) -> BTreeMap<ChildKey, Option<Able>> {
     let agents: BTreeMap<ChildKey, u32> = managers.iter().map(|(key, _, agents)| (*key, *agents)).collect();
     let body = |(key, area, _): (ChildKey, Option<std::sync::Arc<str>>, u32)| {
-        (key, Wanted { needs: wanted.needs.clipped_to(area.as_deref()), ..wanted.clone() })
+        (key, EligibleWanted { needs: wanted.needs.clipped_to(area.as_deref()), ..wanted.clone() })
     };
     let answers = ask_all::<Eligible>(engine, managers.into_iter().map(body).collect(), time).await;
     let within = |key: ChildKey, able: Able| able.within(agents.get(&key).copied().unwrap_or_default());

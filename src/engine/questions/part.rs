@@ -78,18 +78,18 @@ impl Kind for PartOf {
         // Before the look: what is known by now is in it, unless it has left memory.
         let view = asked.engine.view();
         let ids = offered::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
-        match asked.look(move |state| Look::at(state, ids, now)).await? {
-            Look::Open { part, id, managers } => {
+        match asked.look(move |state| PartFound::at(state, ids, now)).await? {
+            PartFound::Open { part, id, managers } => {
                 let body = |child: &(ChildKey, String)| (child.0, Wanted { release: id.clone() });
                 let answers = asked.below::<Self>(managers.iter().map(body).collect()).await;
                 Ok(with_below(*part, &managers, answers))
             }
-            Look::Over { ids } => over(&asked.engine, ids).await,
+            PartFound::Over { ids } => over(&asked.engine, ids).await,
         }
     }
 }
 
-enum Look {
+enum PartFound {
     Open {
         part: Box<Part>,
         /// As it is called here.
@@ -100,7 +100,7 @@ enum Look {
     Over { ids: Vec<String> },
 }
 
-impl Look {
+impl PartFound {
     /// `ids`: those by which the release is known here.
     fn at(state: &Snapshot, ids: Vec<String>, now: model::Now) -> Self {
         // The latest attempt is what the parent has in mind.

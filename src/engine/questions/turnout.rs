@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::eligible::{self, Able, Wanted};
+use super::eligible::{self, Able, EligibleWanted};
 use crate::{By, Engine, EngineError, audit::Actor};
 use heart::{
     plan::{Needs, Turnout},
@@ -31,7 +31,7 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A manager with what it is asked for a release.
-type Asked = (ChildKey, Option<Arc<str>>, u32);
+type AskedManager = (ChildKey, Option<Arc<str>>, u32);
 
 /// Asks for every release that waits, until `stop` or until the engine is gone.
 pub async fn run(engine: Engine, stop: CancellationToken) {
@@ -90,11 +90,11 @@ async fn one(engine: &Engine, (key, until): (ReleaseKey, u64)) {
     }
 }
 
-fn wanted(release: &Release) -> Wanted {
-    Wanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
+fn wanted(release: &Release) -> EligibleWanted {
+    EligibleWanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
 }
 
-fn asked(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<Asked> {
+fn asked(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
     let one = |key: ChildKey| {
         let child = state.children.get(key)?;
         Some((key, child.area.clone(), child.counted_agents()))
@@ -115,7 +115,7 @@ pub async fn of_release(engine: &Engine, release: String) -> Result<Turnouts, En
 /// What managers below say who would take part in a release; and those that say nothing.
 pub async fn of_managers(
     engine: &Engine,
-    wanted: &Wanted,
+    wanted: &EligibleWanted,
     managers: Vec<ChildKey>,
 ) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
     let managers = engine.read(PATIENCE, move |state| asked(state, managers)).await?;
@@ -124,8 +124,8 @@ pub async fn of_managers(
 
 async fn of(
     engine: &Engine,
-    wanted: &Wanted,
-    managers: Vec<Asked>,
+    wanted: &EligibleWanted,
+    managers: Vec<AskedManager>,
     time: Duration,
 ) -> (Turnouts, Vec<ChildKey>) {
     let said = eligible::of_managers(engine, wanted, managers, time).await;

@@ -15,10 +15,10 @@ use model::ChildKey;
 /// Tables of a shelf, and shelves: of a million children each table holds some hundred.
 const FAN: usize = 64;
 
-type Table = HashTable<ChildKey>;
+type KeyTable = HashTable<ChildKey>;
 
 #[derive(Debug, Clone)]
-struct Shelf([Option<Arc<Table>>; FAN]);
+struct Shelf([Option<Arc<KeyTable>>; FAN]);
 
 impl Default for Shelf {
     fn default() -> Self {

@@ -1,7 +1,7 @@
 //! What follows from what the parent answered.
 
 use super::{
-    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, Pause,
+    About, BELIEVED_AFTER, FORGOTTEN_AFTER, LOOK_AGAIN_MS, Link, MAX_DEPTH, MAX_REMEMBERED, PauseFact,
     QUESTIONS_EVERY_MS, Unheard,
     act::{Act, Answer, CallId, Polled, Row, Said, Trouble},
 };
@@ -120,7 +120,7 @@ impl Link {
         let Some(paused_by_parent) = &self.paused_by_parent else { return };
         for (offer, of) in &self.facts.0 {
             let hold = paused_by_parent.contains(offer);
-            if of.pause != Pause::Over && hold != (of.pause == Pause::Held) {
+            if of.pause != PauseFact::Over && hold != (of.pause == PauseFact::Held) {
                 self.acts.push_back(Act::Hold { release: of.release.clone(), hold });
             }
         }

@@ -30,7 +30,7 @@ pub struct Below {
 
 /// Children that were looked at.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct Survey {
     areas: Vec<Arc<str>>,
     agents: u32,
     runtimes: BTreeSet<String>,
@@ -80,7 +80,7 @@ impl SomeLabels {
     }
 }
 
-impl Look {
+impl Survey {
     /// Looks at all children.
     pub fn of(children: &Children) -> Self {
         let mut look = Self::default();

@@ -14,14 +14,14 @@ pub struct FromParent {
     pub waiting: Option<Waiting>,
     /// How often that stage is reported while it goes on, in milliseconds; `None`: nobody above looks before it is over.
     pub interim_ms: Option<u64>,
-    pub pause: Pause,
+    pub pause: PauseFact,
     /// Stages that are passed over here.
     pub skipped: Vec<String>,
 }
 
 /// Whether a release goes on, as far as the parent may change that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
+pub enum PauseFact {
     /// As far as the parent goes, it goes on.
     No,
     /// The parent said so; somebody here may have paused it, too.
@@ -41,9 +41,9 @@ impl Facts {
             let parent = release.parent.as_ref()?;
             let waiting = release.waits_for_parent();
             let pause = match () {
-                () if !release.may_end_well() => Pause::Over,
-                () if release.is_held_by_parent() => Pause::Held,
-                () => Pause::No,
+                () if !release.may_end_well() => PauseFact::Over,
+                () if release.is_held_by_parent() => PauseFact::Held,
+                () => PauseFact::No,
             };
             let interim = waiting.as_ref().and_then(|of| release.strategy.interim(usize::from(of.stage)));
             let interim_ms = interim.filter(|_| release.is_running()).map(|interim| interim.every_ms);

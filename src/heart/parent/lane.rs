@@ -40,7 +40,7 @@ impl Dice {
 
 /// What kind of failure it was, as far as a new line in the log is worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LaneKind {
     Passing,
     Refused(u16),
 }
@@ -53,7 +53,7 @@ pub struct Lane {
     /// Not before.
     pub due: u64,
     failures: u32,
-    trouble: Option<Kind>,
+    trouble: Option<LaneKind>,
     /// Whether anybody was told yet that it works.
     said: bool,
 }
@@ -113,9 +113,9 @@ impl Lane {
         acts: &mut impl Extend<Act>,
     ) {
         let (kind, why) = match trouble {
-            Trouble::Passing(why) => (Kind::Passing, why.clone()),
+            Trouble::Passing(why) => (LaneKind::Passing, why.clone()),
             Trouble::Refused { status, text } => {
-                (Kind::Refused(*status), format!("it answered {status}: {text}"))
+                (LaneKind::Refused(*status), format!("it answered {status}: {text}"))
             }
         };
         self.failures = self.failures.saturating_add(1);

@@ -39,8 +39,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::{
     act::{Act, Answer, Call, CallId, Errand, Poll, Polled, Question, Row, Said, Trouble},
-    below::{Below, Look},
-    facts::{Facts, FromParent, Pause},
+    below::{Below, Survey},
+    facts::{Facts, FromParent, PauseFact},
 };
 use self::{
     interim::Interim,

@@ -193,7 +193,7 @@ fn signed_area(ring: &[Point]) -> f64 {
 
 /// What of GeoJSON matters, borrowed. Much quicker than the general parser, which builds a tree.
 #[derive(Deserialize)]
-struct Known<'t> {
+struct GeoJsonParts<'t> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'t, str>,
     #[serde(borrow)]
@@ -201,7 +201,7 @@ struct Known<'t> {
 }
 
 fn quick(text: &str) -> Option<Shape> {
-    let Known { kind, coordinates } = serde_json::from_str(text).ok()?;
+    let GeoJsonParts { kind, coordinates } = serde_json::from_str(text).ok()?;
     let polygons: Vec<Vec<Vec<Point>>> = match kind.as_ref() {
         "Polygon" => vec![serde_json::from_str(coordinates.get()).ok()?],
         "MultiPolygon" => serde_json::from_str(coordinates.get()).ok()?,

@@ -4,8 +4,9 @@
 
 use super::{
     analysis,
-    assignment::{Dated, Fact, ReleaseMs},
+    assignment::{Dated, Fact},
     change::Change,
+    clock::ReleaseMs,
     deadline, lifecycle, members, parent, rollout, stages,
     state::{Release, Snapshot, State},
 };

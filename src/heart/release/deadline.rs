@@ -1,7 +1,8 @@
 //! No wait is without a deadline. Which one a child is under follows from where it stands.
 
 use super::{
-    assignment::{Assignment, ReleaseMs},
+    assignment::Assignment,
+    clock::ReleaseMs,
     gate::Gates,
     settings::{Deadlines, MemberDeadlines},
 };

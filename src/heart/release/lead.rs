@@ -6,8 +6,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    assignment::{Assignment, ReleaseMs},
+    assignment::Assignment,
     change::Change,
+    clock::ReleaseMs,
     command::Seen,
     ending::{Cause, Ending, Fault},
     gate::{Gate, Reached},
@@ -148,7 +149,7 @@ fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
 /// What follows for a release from `changes`, limits first.
 pub(super) fn judge(state: &State, release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let Some(rollout) = &release.strategy.rollout else { return Vec::new() };
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Vec::new();
     }
     // Where the limits are not to stop it, the approval still has its time.
@@ -192,8 +193,7 @@ pub(super) fn lead(state: &State, seen: &dyn Seen, release: &Release, now: Now) 
 }
 
 fn may_lead(release: &Release) -> bool {
-    release.strategy.rollout.is_some()
-        && matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. })
+    release.strategy.rollout.is_some() && release.state.is_going()
 }
 
 fn step(state: &State, release: &Release, now: Now) -> Option<Change> {

@@ -8,7 +8,7 @@ use super::{
 };
 use analysis::{
     Sample, Stratum,
-    effects::{Effect, Effects, Told},
+    effects::{Effect, Effects, EffectsTold},
 };
 use language::{Stage, analysis::ChildMetric};
 
@@ -27,18 +27,18 @@ pub fn samples(sides: &Sides, of: ChildMetric) -> Option<[Sample; 2]> {
 
 /// How much the children differ of whom these are the reports of a stage that gives the new version `split` percent of the
 /// calls. A manager says it of its own children; one that doesn't counts as one child. `None`: nobody measured both versions.
-pub fn effects(summaries: &[Summary], split: u8) -> Option<Told> {
-    let mut all = Told::default();
+pub fn effects(summaries: &[Summary], split: u8) -> Option<EffectsTold> {
+    let mut all = EffectsTold::default();
     for summary in summaries {
         match &summary.effects {
             Some(told) => all.add(told),
             None => all.add(&child(summary, split)),
         }
     }
-    (all != Told::default()).then_some(all)
+    (all != EffectsTold::default()).then_some(all)
 }
 
-fn child(summary: &Summary, split: u8) -> Told {
+fn child(summary: &Summary, split: u8) -> EffectsTold {
     let strata = Strata::of([summary], split);
     let of = |of: ChildMetric| {
         // Apart by what was ordered; groups of users tell together.
@@ -55,7 +55,7 @@ fn child(summary: &Summary, split: u8) -> Told {
         effects.note(effect);
         Some(effects)
     };
-    Told { times: of(ChildMetric::ResponseTime), errors: of(ChildMetric::ErrorRate) }
+    EffectsTold { times: of(ChildMetric::ResponseTime), errors: of(ChildMetric::ErrorRate) }
 }
 
 /// Both versions side by side, where both measured what is meant.

@@ -21,12 +21,14 @@ pub mod assignments;
 pub mod by_itself;
 pub mod change;
 pub mod classes;
+mod clock;
 pub mod command;
 pub mod deadline;
 pub mod decide;
 pub mod ending;
 mod fleet;
 pub mod gate;
+mod handed;
 pub mod lead;
 pub mod lifecycle;
 pub mod manager;
@@ -40,7 +42,6 @@ pub mod pause;
 pub mod precedent;
 pub mod prospect;
 pub mod queue;
-pub mod rare;
 pub mod releases;
 mod replan;
 pub mod rollout;
@@ -57,7 +58,7 @@ pub mod turnout;
 pub mod waits;
 
 use change::Change;
-use command::{Command, Refusal, Reply, Seen};
+use command::{Command, NoReply, Reply, Seen};
 use state::State;
 
 use model::Now;
@@ -77,7 +78,7 @@ pub fn advance(
     seen: &dyn Seen,
     command: &Command,
     now: Now,
-) -> (Vec<Change>, Result<Reply, Refusal>) {
+) -> (Vec<Change>, Result<Reply, NoReply>) {
     if let Command::Recalled { release, .. } = command
         && state.release(release.key).is_none()
         // It may have left the history since it was read.

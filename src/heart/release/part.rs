@@ -7,7 +7,7 @@
 use super::{
     assignment::Step,
     change::Change,
-    command::{Command, Refusal, Reply, Seen},
+    command::{Command, NoReply, Reply, Seen},
     decide, members,
     state::{Release, State},
 };
@@ -36,12 +36,12 @@ pub(super) fn advance(
     as_of: u64,
     then: &Command,
     now: Now,
-) -> (Vec<Change>, Result<Reply, Refusal>) {
+) -> (Vec<Change>, Result<Reply, NoReply>) {
     let key = part.key;
     let is_known = state.known.get(&part.id).is_some_and(|known| known.key == key);
     if state.release(key).is_none() && (!is_known || state.last_left > as_of) {
         // It was here meanwhile, or it may have been: what was read may be out of date.
-        return (Vec::new(), Err(Refusal::NotInMemory(key)));
+        return (Vec::new(), Err(NoReply::Missing(key)));
     }
     if state.release(key).is_some() {
         return super::advance(state, seen, then, now);
@@ -55,5 +55,5 @@ pub(super) fn advance(
         }
     }
     state.put_aside(key, is_small);
-    if is_small { (decision.changes, decision.answer) } else { (Vec::new(), Err(Refusal::NotInMemory(key))) }
+    if is_small { (decision.changes, decision.answer) } else { (Vec::new(), Err(NoReply::Missing(key))) }
 }

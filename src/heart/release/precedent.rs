@@ -9,12 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    assignment::Step,
-    change::Change,
-    lifecycle, members, rollout, stages,
-    state::{Release, ReleaseState},
-};
+use super::{assignment::Step, change::Change, lifecycle, members, rollout, stages, state::Release};
 use language::Order;
 use model::{ChildKey, Now, StageStatus};
 
@@ -131,7 +126,7 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
             _ => {}
         }
     }
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Vec::new();
     }
     let room = MAX_TIMES.saturating_sub(release.times.len());

@@ -54,8 +54,8 @@ impl Releases {
         Arc::make_mut(&mut self.by_key).values_mut().map(Arc::make_mut)
     }
 
-    pub fn iter(&self) -> Iter<'_> {
-        Iter(self.by_key.iter())
+    pub fn iter(&self) -> ReleaseIter<'_> {
+        ReleaseIter(self.by_key.iter())
     }
 
     /// In order of number, those within the bounds.
@@ -69,9 +69,9 @@ impl Releases {
 
 /// In order of number.
 #[derive(Debug)]
-pub struct Iter<'a>(btree_map::Iter<'a, ReleaseKey, Arc<Release>>);
+pub struct ReleaseIter<'a>(btree_map::Iter<'a, ReleaseKey, Arc<Release>>);
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for ReleaseIter<'a> {
     type Item = (&'a ReleaseKey, &'a Release);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -81,9 +81,9 @@ impl<'a> Iterator for Iter<'a> {
 
 impl<'a> IntoIterator for &'a Releases {
     type Item = (&'a ReleaseKey, &'a Release);
-    type IntoIter = Iter<'a>;
+    type IntoIter = ReleaseIter<'a>;
 
-    fn into_iter(self) -> Iter<'a> {
+    fn into_iter(self) -> ReleaseIter<'a> {
         self.iter()
     }
 }

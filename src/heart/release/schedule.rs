@@ -15,7 +15,7 @@ use std::{
 use smallvec::SmallVec;
 
 use super::{
-    assignment::ReleaseMs,
+    clock::ReleaseMs,
     state::{Release, ReleaseState, State},
 };
 use crate::names::Names;
@@ -24,7 +24,7 @@ use model::{Now, ReleaseKey, steps};
 
 /// As far as whose turn it is goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum RunStanding {
     Over,
     UnderWay {
         /// Whether it takes children in that come later.
@@ -43,7 +43,7 @@ enum Standing {
     },
 }
 
-impl Standing {
+impl RunStanding {
     fn of(release: &Release) -> Self {
         match release.state {
             ReleaseState::Planned => Self::Planned {
@@ -86,8 +86,8 @@ impl Standing {
 }
 
 #[derive(Debug)]
-struct Entry {
-    standing: Standing,
+struct QueueEntry {
+    standing: RunStanding,
     /// Its next deadline, in serving time; `None` while its clock stands still.
     due: Option<u64>,
     /// Where it is in [`Schedule::ready`].
@@ -121,9 +121,9 @@ pub(super) struct Schedule {
     functions: Names,
     /// What the wall showed when it was looked at last.
     wall_ms: i64,
-    entries: HashMap<ReleaseKey, Entry>,
+    entries: HashMap<ReleaseKey, QueueEntry>,
     due: BTreeSet<(u64, ReleaseKey)>,
-    /// By [`Standing::starts`].
+    /// By [`RunStanding::starts`].
     starts: BTreeSet<(i64, ReleaseKey)>,
     lanes: HashMap<u32, Lane>,
     /// Whose turn it is, by the serving time before which they don't begin: 0, or until managers have answered.
@@ -153,7 +153,7 @@ impl Schedule {
         let Some(release) = release else {
             if self.entries.contains_key(&key) {
                 self.set_due(key, None);
-                self.set_standing(key, Standing::Over);
+                self.set_standing(key, RunStanding::Over);
                 self.entries.remove(&key);
             }
             return;
@@ -161,9 +161,9 @@ impl Schedule {
         let Self { entries, functions, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
             let numbers = release.strategy.functions.iter().map(|function| functions.intern(&function.name));
-            Entry { standing: Standing::Over, due: None, ready: None, lanes: numbers.collect() }
+            QueueEntry { standing: RunStanding::Over, due: None, ready: None, lanes: numbers.collect() }
         });
-        let (due, standing) = (due_at(release), Standing::of(release));
+        let (due, standing) = (due_at(release), RunStanding::of(release));
         let (other_due, other_standing) = (entry.due != due, entry.standing != standing);
         if other_due {
             self.set_due(key, due);
@@ -181,7 +181,7 @@ impl Schedule {
         self.due.extend(due.map(|due| (due, key)));
     }
 
-    fn set_standing(&mut self, key: ReleaseKey, standing: Standing) {
+    fn set_standing(&mut self, key: ReleaseKey, standing: RunStanding) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let before = std::mem::replace(&mut entry.standing, standing);
         if let Some(starts) = before.starts() {
@@ -189,24 +189,24 @@ impl Schedule {
         }
         self.starts.extend(standing.starts().map(|starts| (starts, key)));
         match standing {
-            Standing::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
+            RunStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
             _ => self.open_to_all.remove(&key),
         };
-        self.unfinished -= usize::from(before != Standing::Over);
-        self.unfinished += usize::from(standing != Standing::Over);
+        self.unfinished -= usize::from(before != RunStanding::Over);
+        self.unfinished += usize::from(standing != RunStanding::Over);
         self.place(key, standing);
     }
 
     /// Puts it where it belongs in its lanes, and looks whose turn that makes it.
-    fn place(&mut self, key: ReleaseKey, standing: Standing) {
+    fn place(&mut self, key: ReleaseKey, standing: RunStanding) {
         let Some(lanes) = self.entries.get(&key).map(|entry| entry.lanes.clone()) else { return };
         let mut concerned: SmallVec<[ReleaseKey; 8]> = SmallVec::new();
         concerned.push(key);
         for number in lanes {
             let lane = self.lanes.entry(number).or_default();
             concerned.extend(lane.head());
-            put(&mut lane.under_way, key, matches!(standing, Standing::UnderWay { .. }));
-            put(&mut lane.planned, key, matches!(standing, Standing::Planned { .. }));
+            put(&mut lane.under_way, key, matches!(standing, RunStanding::UnderWay { .. }));
+            put(&mut lane.planned, key, matches!(standing, RunStanding::Planned { .. }));
             put(&mut lane.firm, key, standing.lets_no_other_pass(self.wall_ms));
             concerned.extend(lane.head());
             if lane.is_empty() {
@@ -223,7 +223,7 @@ impl Schedule {
         steps::take(1);
         let Some(entry) = self.entries.get(&key) else { return };
         let ready = match entry.standing {
-            Standing::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
+            RunStanding::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
                 Some(asked_until.unwrap_or_default())
             }
             _ => None,
@@ -235,7 +235,7 @@ impl Schedule {
         self.ready.extend(ready.map(|at| (at, key)));
     }
 
-    fn is_free(&self, key: ReleaseKey, entry: &Entry) -> bool {
+    fn is_free(&self, key: ReleaseKey, entry: &QueueEntry) -> bool {
         let is_head = |lane: &Lane| lane.under_way.is_empty() && lane.head() == Some(key);
         entry.standing.has_come(self.wall_ms)
             && entry.lanes.iter().all(|number| self.lanes.get(number).is_some_and(is_head))
@@ -270,7 +270,7 @@ impl Schedule {
 
 /// Whether one that has not begun holds those up that were submitted later and change one of its functions.
 pub(super) fn lets_no_other_pass(release: &Release, wall_ms: i64) -> bool {
-    Standing::of(release).lets_no_other_pass(wall_ms)
+    RunStanding::of(release).lets_no_other_pass(wall_ms)
 }
 
 fn put(set: &mut BTreeSet<ReleaseKey>, key: ReleaseKey, is_in: bool) {

@@ -202,7 +202,7 @@ fn done(planned: &Planned, open: u32) -> u32 {
 }
 
 /// Somebody whose turn is yet to come.
-struct Waiting {
+struct WaitingRelease {
     child: ChildKey,
     wave: u32,
     turnout: Turnout,
@@ -244,7 +244,7 @@ impl Release {
     }
 
     /// Everybody whose turn, or the turn of some of whose agents, is in a wave that is not open.
-    fn waiting(&self, state: &State, seen: &dyn Seen, told: &Turnouts, now: Now) -> Vec<Waiting> {
+    fn waiting(&self, state: &State, seen: &dyn Seen, told: &Turnouts, now: Now) -> Vec<WaitingRelease> {
         let (open, silent_after_ms) = (self.gates.stand.waves, self.silent_after_ms());
         let waits = |(child, part): (&ChildKey, &Assignment)| {
             if part.status.is_over() || part.wave < open {
@@ -252,7 +252,7 @@ impl Release {
             }
             let Some(planned) = self.managers.get(child) else {
                 let turnout = of_child(state, seen, &Turnouts::new(), silent_after_ms, *child, now);
-                return Some(Waiting { child: *child, wave: part.wave, turnout, done: 0 });
+                return Some(WaitingRelease { child: *child, wave: part.wave, turnout, done: 0 });
             };
             let done = done(planned, open);
             let said = of_child(state, seen, told, silent_after_ms, *child, now);
@@ -260,13 +260,13 @@ impl Release {
             let left = planned.agents.saturating_sub(done);
             let live = said.live.saturating_sub(done).min(left);
             let turnout = Turnout { live, silent: left - live };
-            Some(Waiting { child: *child, wave: part.wave, turnout, done })
+            Some(WaitingRelease { child: *child, wave: part.wave, turnout, done })
         };
         self.assignments.iter().filter_map(waits).collect()
     }
 
     /// For each, the waves and how many of its agents have had their turn after each of them.
-    fn in_waves(&self, waiting: &[Waiting], amounts: &[Amount]) -> Vec<Vec<(u32, u32)>> {
+    fn in_waves(&self, waiting: &[WaitingRelease], amounts: &[Amount]) -> Vec<Vec<(u32, u32)>> {
         let open = self.gates.stand.waves;
         let sum =
             |of: fn(&Turnout) -> u32| waiting.iter().map(|one| of(&one.turnout)).fold(0, u32::saturating_add);
@@ -277,7 +277,7 @@ impl Release {
         let waves = cut(rest, Filled { total, live, so_far: total - left }, keeps_empty);
         let last = waves.len().saturating_sub(1);
         let mut before = total - left;
-        let place = |one: &Waiting| {
+        let place = |one: &WaitingRelease| {
             let Turnout { live, silent } = one.turnout;
             let from = before;
             before = before.saturating_add(live);
@@ -299,12 +299,12 @@ impl Release {
     }
 
     /// Each of those that are heard of has a turn of its own, and the others one together, last.
-    fn one_by_one(&self, waiting: &[Waiting]) -> Vec<Vec<(u32, u32)>> {
+    fn one_by_one(&self, waiting: &[WaitingRelease]) -> Vec<Vec<(u32, u32)>> {
         let open = self.gates.stand.waves;
-        let is_live = |one: &Waiting| one.turnout.live > 0 || one.turnout.all() == 0;
+        let is_live = |one: &WaitingRelease| one.turnout.live > 0 || one.turnout.all() == 0;
         let last = open + waiting.iter().filter(|one| is_live(one)).count() as u32;
         let mut next = open;
-        let place = |one: &Waiting| {
+        let place = |one: &WaitingRelease| {
             let wave = if is_live(one) { next } else { last };
             next += u32::from(is_live(one));
             vec![(wave, one.turnout.all())]
@@ -314,7 +314,7 @@ impl Release {
 
     fn moved(
         &self,
-        waiting: &[Waiting],
+        waiting: &[WaitingRelease],
         places: Vec<Vec<(u32, u32)>>,
         silent: u32,
         now: Now,

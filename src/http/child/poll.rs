@@ -36,7 +36,7 @@ use model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATU
 use wire::{
     PollRequest,
     child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
-    question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, Question},
+    question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES, MAX_QUESTIONS, QuestionForm},
 };
 
 /// Another address of a child is noted at most once in this time.
@@ -86,7 +86,7 @@ pub(super) async fn handle(
         }
         check_token(&ctx, &headers, request.id())?;
     }
-    let manager = Manager::of(&request);
+    let manager = PollingManager::of(&request);
     let names_features = request.capabilities.as_ref().is_some_and(|has| !has.features.is_empty());
     if let Some(manager) = &manager {
         refuse_cycle(&ctx, manager)?;
@@ -142,7 +142,7 @@ async fn ask_and_check(
 
 /// A manager that calls as a child.
 #[derive(Debug)]
-struct Manager {
+struct PollingManager {
     id: String,
     /// Offers that it holds, in order.
     held: Vec<String>,
@@ -150,7 +150,7 @@ struct Manager {
     answers: bool,
 }
 
-impl Manager {
+impl PollingManager {
     /// Agents, and managers that say nothing of who they are, are `None`.
     fn of(request: &PollRequest<'_>) -> Option<Self> {
         let id = request.rm_ids.first()?.clone();
@@ -162,7 +162,7 @@ impl Manager {
 }
 
 /// A manager that is above this one can't be below it too: offers would go round for ever.
-fn refuse_cycle(ctx: &Context, manager: &Manager) -> Result<(), Refused> {
+fn refuse_cycle(ctx: &Context, manager: &PollingManager) -> Result<(), Refused> {
     let (own, lineage) = (ctx.view().kept.identity(), &ctx.view().lineage);
     if manager.id != own && !lineage.above().contains(&manager.id) {
         return Ok(());
@@ -194,7 +194,7 @@ fn for_agent(mut plain: Vec<u8>) -> Vec<u8> {
 }
 
 /// The plain answer, with what only managers understand.
-async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let answer = PollAnswer::parse(plain).map_err(|error| unwritten(&error))?;
     let (own, above) = (ctx.view().kept.identity(), ctx.view().lineage.above());
     let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
@@ -217,9 +217,9 @@ async fn for_manager(ctx: &Context, manager: &Manager, plain: &[u8]) -> Result<V
 }
 
 /// What a manager is asked with this answer.
-fn questions(ctx: &Context, key: ChildKey) -> Vec<Question> {
+fn questions(ctx: &Context, key: ChildKey) -> Vec<QuestionForm> {
     let handed = ctx.view().questions.hand_out(key, MAX_QUESTIONS, MAX_QUESTION_BYTES);
-    let question = |handed: Handed| Question {
+    let question = |handed: Handed| QuestionForm {
         id: handed.id,
         kind: handed.kind.to_owned(),
         within_ms: handed.within_ms,
@@ -289,7 +289,7 @@ async fn ask(
 async fn until_offer(
     ctx: &Context,
     id: &str,
-    manager: Option<&Manager>,
+    manager: Option<&PollingManager>,
     wait: Duration,
 ) -> Result<Option<String>, Refused> {
     let Some(mut waiting) = Waiting::begin(ctx, id, wait) else { return Ok(None) };

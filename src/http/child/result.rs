@@ -14,11 +14,11 @@ use heart::release::{
     command::Command,
     ending::{Cause, Ending},
     manager::Agents,
-    members, strata, summary,
+    members, summary,
 };
 use model::StageStatus;
 use wire::{
-    Histogram, ResultRequest, StageSummary, Stratum, Times,
+    HistogramForm, ResultRequest, StageSummary, StratumForm, TimesForm,
     child::{MAX_RESULT_BODY_BYTES, Why},
 };
 
@@ -115,21 +115,21 @@ fn agents(sent: &StageSummary) -> Option<Agents> {
     Some(Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed })
 }
 
-fn times(sent: Times) -> summary::Times {
+fn times(sent: TimesForm) -> summary::Times {
     summary::Times { median: sent.median, minimum: sent.minimum, maximum: sent.maximum }
 }
 
-fn histogram(sent: Histogram) -> summary::Reported {
+fn histogram(sent: HistogramForm) -> summary::Reported {
     match sent {
-        Histogram::Sketch(sketch) => summary::Reported::Sketch(sketch),
-        Histogram::Bounds(sent) => {
+        HistogramForm::Sketch(sketch) => summary::Reported::Sketch(sketch),
+        HistogramForm::Bounds(sent) => {
             summary::Reported::Bounds(summary::Histogram { bounds_ms: sent.bounds_ms, counts: sent.counts })
         }
     }
 }
 
-fn stratum(sent: Stratum) -> strata::Stratum {
-    strata::Stratum {
+fn stratum(sent: StratumForm) -> summary::Stratum {
+    summary::Stratum {
         split: sent.split,
         interval: sent.interval,
         assignment: sent.assignment,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     super::{
         diagnostic::quoted,
-        scalar::{self, Fault, fault, plain_number},
+        scalar::{self, ScalarFault, fault, plain_number},
     },
     MAX_ALPHA, MAX_LIMIT, MAX_TOLERANCE, MAX_WEIGHT,
 };
@@ -21,7 +21,7 @@ pub(super) enum Written {
     Number(f64),
 }
 
-pub(super) fn tolerance(text: &str) -> Result<Written, Fault<Written>> {
+pub(super) fn tolerance(text: &str) -> Result<Written, ScalarFault<Written>> {
     let trimmed = text.trim();
     let written = if let Some(percent) = trimmed.strip_suffix('%') {
         plain_number(percent.trim_end()).map(|percent| Written::Ratio(percent / 100.0))
@@ -52,7 +52,7 @@ pub(super) fn tolerance(text: &str) -> Result<Written, Fault<Written>> {
 }
 
 /// `0.1%` or `0.001`, from 0 to 1.
-pub(super) fn share(text: &str) -> Result<f64, Fault<f64>> {
+pub(super) fn share(text: &str) -> Result<f64, ScalarFault<f64>> {
     let trimmed = text.trim();
     let value = match trimmed.strip_suffix('%') {
         Some(percent) => plain_number(percent.trim_end()).map(|percent| percent / 100.0),
@@ -64,7 +64,7 @@ pub(super) fn share(text: &str) -> Result<f64, Fault<f64>> {
 }
 
 /// A relative standard deviation: above 0, below 1.
-pub(super) fn variation(text: &str) -> Result<f64, Fault<f64>> {
+pub(super) fn variation(text: &str) -> Result<f64, ScalarFault<f64>> {
     let wrong = |_| {
         fault(
             format!("{} is no variation from run to run", quoted(text)),
@@ -76,7 +76,7 @@ pub(super) fn variation(text: &str) -> Result<f64, Fault<f64>> {
 }
 
 /// `p99`, `P99.9` or `0.99`: above 0, below 1.
-pub(super) fn quantile(text: &str) -> Result<f64, Fault<f64>> {
+pub(super) fn quantile(text: &str) -> Result<f64, ScalarFault<f64>> {
     let trimmed = text.trim();
     let value = match trimmed.strip_prefix(['p', 'P']) {
         Some(percent) => plain_number(percent).map(|percent| percent / 100.0),
@@ -87,7 +87,7 @@ pub(super) fn quantile(text: &str) -> Result<f64, Fault<f64>> {
     })
 }
 
-pub(super) fn alpha(text: &str) -> Result<f64, Fault<f64>> {
+pub(super) fn alpha(text: &str) -> Result<f64, ScalarFault<f64>> {
     let wrong = || {
         fault(
             format!("{} is no alpha", quoted(text)),
@@ -103,7 +103,7 @@ pub(super) fn alpha(text: &str) -> Result<f64, Fault<f64>> {
     }
 }
 
-pub(super) fn weight(text: &str) -> Result<f64, Fault<f64>> {
+pub(super) fn weight(text: &str) -> Result<f64, ScalarFault<f64>> {
     let wrong = || {
         fault(
             format!("{} is no weight", quoted(text)),
@@ -116,7 +116,7 @@ pub(super) fn weight(text: &str) -> Result<f64, Fault<f64>> {
     }
 }
 
-pub(super) fn limit(text: &str) -> Result<u32, Fault<u32>> {
+pub(super) fn limit(text: &str) -> Result<u32, ScalarFault<u32>> {
     let trimmed = text.trim();
     let digits = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit());
     let wrong = || {
@@ -132,7 +132,7 @@ pub(super) fn limit(text: &str) -> Result<u32, Fault<u32>> {
 }
 
 /// A number of calls, above 0.
-pub(super) fn calls(text: &str) -> Result<u64, Fault<u64>> {
+pub(super) fn calls(text: &str) -> Result<u64, ScalarFault<u64>> {
     let trimmed = text.trim();
     let digits = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit());
     trimmed.parse().ok().filter(|calls| digits && *calls > 0).ok_or_else(|| {
@@ -141,7 +141,7 @@ pub(super) fn calls(text: &str) -> Result<u64, Fault<u64>> {
 }
 
 /// The name of a namespace (RFC 1123): a label of lower-case letters, digits and `-`.
-pub(super) fn namespace(text: &str) -> Result<String, Fault<String>> {
+pub(super) fn namespace(text: &str) -> Result<String, ScalarFault<String>> {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let sound =
         !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-');
@@ -160,14 +160,14 @@ pub(super) fn namespace(text: &str) -> Result<String, Fault<String>> {
 }
 
 /// A bound of an expected range.
-pub(super) fn bound(text: &str) -> Result<f64, Fault<f64>> {
+pub(super) fn bound(text: &str) -> Result<f64, ScalarFault<f64>> {
     plain_number(text.trim()).map(|value| value + 0.0).ok_or_else(|| {
         fault(format!("{} is not a number", quoted(text)), "write a plain number, as in 0.1 or 250")
     })
 }
 
 /// `true` or `false`.
-pub(super) fn truth(text: &str) -> Result<bool, Fault<bool>> {
+pub(super) fn truth(text: &str) -> Result<bool, ScalarFault<bool>> {
     match text.trim() {
         "true" => Ok(true),
         "false" => Ok(false),

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use super::{
     Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS,
-    MIN_INTERVAL, Metric, Reference, Rule, Source, amount,
-    metric::{self, Around, Values},
+    MIN_INTERVAL, Metric, MetricSource, Reference, Rule, amount,
+    metric::{self, Around, MetricKeys},
     providers::{ProviderKind, Providers},
     unclear,
 };
 use crate::{
     Condition, Metric as Judged,
     diagnostic::{Findings, nearest, quoted},
-    fields::{Entry, Fields, Located},
+    fields::{FieldEntry, Fields, Located},
     parse,
-    raw::{At, Kind, Node},
+    raw::{At, Node, NodeKind},
     scalar,
 };
 
@@ -34,7 +34,7 @@ const KEYS: [&str; 11] = [
 
 /// What a block judges.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum AnalysisPlace {
     /// A stage; the new version's share of traffic, if it could be read.
     Stage { new_traffic: Option<u8> },
     /// The whole release.
@@ -42,7 +42,7 @@ pub(crate) enum Place {
 }
 
 /// A block, and what others must know of it.
-pub(crate) struct Draft {
+pub(crate) struct AnalysisDraft {
     /// `None` where something was missing, which was reported.
     pub analysis: Option<Analysis>,
     /// Where alpha is given, if it is.
@@ -96,7 +96,11 @@ impl Schedule {
     }
 }
 
-pub(crate) fn read(entry: Entry<'_>, place: Place, findings: &mut Findings<'_>) -> Option<Draft> {
+pub(crate) fn read(
+    entry: FieldEntry<'_>,
+    place: AnalysisPlace,
+    findings: &mut Findings<'_>,
+) -> Option<AnalysisDraft> {
     let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, findings)?;
     let schedule = schedule(&fields, place, findings);
     let limit = |key: &str, findings: &mut Findings<'_>| {
@@ -143,16 +147,16 @@ pub(crate) fn read(entry: Entry<'_>, place: Place, findings: &mut Findings<'_>) 
     }
     let alpha = alpha_entry.map(|e| e.at);
     let dry_run = dry_run.unwrap_or(false);
-    Some(Draft { analysis, alpha, failure_limit, dry_run, providers })
+    Some(AnalysisDraft { analysis, alpha, failure_limit, dry_run, providers })
 }
 
-fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> Schedule {
-    let read = |entry: Entry<'_>, findings: &mut Findings<'_>| {
+fn schedule(fields: &Fields<'_>, place: AnalysisPlace, findings: &mut Findings<'_>) -> Schedule {
+    let read = |entry: FieldEntry<'_>, findings: &mut Findings<'_>| {
         parse::read(entry, "bad-duration", scalar::duration, findings)
     };
     let duration_entry = match place {
-        Place::Stage { .. } => fields.required("duration", "30m", findings),
-        Place::Rollout => fields.filled("duration", "30m", findings),
+        AnalysisPlace::Stage { .. } => fields.required("duration", "30m", findings),
+        AnalysisPlace::Rollout => fields.filled("duration", "30m", findings),
     };
     let own = own_intervals(fields);
     let interval_entry = if own.all {
@@ -165,7 +169,7 @@ fn schedule(fields: &Fields<'_>, place: Place, findings: &mut Findings<'_>) -> S
         .and_then(|e| Some((read(e, findings)?, e.at)))
         .and_then(|(interval, at)| long_enough(interval, at, findings));
     let interval = own.least.into_iter().chain(common).min();
-    let is_open = matches!(place, Place::Rollout) && fields.place("duration").is_none();
+    let is_open = matches!(place, AnalysisPlace::Rollout) && fields.place("duration").is_none();
     let found = Schedule { duration, interval, common, is_open };
     if let (Some(duration), Some(longest)) = (duration, own.longest.filter(|_| interval_entry.is_none()))
         && longest > duration
@@ -225,7 +229,7 @@ struct OwnIntervals {
 
 /// Faults are reported where a metric is read.
 fn own_intervals(fields: &Fields<'_>) -> OwnIntervals {
-    let Some(Kind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
+    let Some(NodeKind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
         return OwnIntervals::default();
     };
     let texts: Vec<Option<&str>> = items.iter().map(|metric| word(metric, "interval")).collect();
@@ -242,7 +246,7 @@ fn own_intervals(fields: &Fields<'_>) -> OwnIntervals {
 
 /// What all metrics of a block share.
 struct Shared<'a> {
-    place: Place,
+    place: AnalysisPlace,
     schedule: &'a Schedule,
     failure_limit: u32,
     dry_run: bool,
@@ -252,21 +256,21 @@ struct Shared<'a> {
 
 /// What a metric says under a key, if that is a single value.
 fn word<'n>(metric: &'n Node, wanted: &str) -> Option<&'n str> {
-    let Kind::Mapping(pairs) = &metric.kind else { return None };
+    let NodeKind::Mapping(pairs) = &metric.kind else { return None };
     pairs.iter().find_map(|(key, value)| match (&key.kind, &value.kind) {
-        (Kind::Scalar(key), Kind::Scalar(text)) if key == wanted => Some(text.as_str()),
+        (NodeKind::Scalar(key), NodeKind::Scalar(text)) if key == wanted => Some(text.as_str()),
         _ => None,
     })
 }
 
 fn has(metric: &Node, wanted: &str) -> bool {
-    let Kind::Mapping(pairs) = &metric.kind else { return false };
-    pairs.iter().any(|(key, _)| matches!(&key.kind, Kind::Scalar(key) if key == wanted))
+    let NodeKind::Mapping(pairs) = &metric.kind else { return false };
+    pairs.iter().any(|(key, _)| matches!(&key.kind, NodeKind::Scalar(key) if key == wanted))
 }
 
 /// Those that metrics give themselves, wherever they stand.
 fn names_of(fields: &Fields<'_>) -> Vec<String> {
-    let Some(Kind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
+    let Some(NodeKind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
         return Vec::new();
     };
     let name = |metric: &Node| word(metric, "name").map(str::to_owned);
@@ -278,7 +282,7 @@ type Metrics = (Option<Vec<Metric>>, Vec<Asking>);
 fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>) -> Metrics {
     let example = "and a list below it";
     let Some(entry) = fields.required("metrics", example, findings) else { return (None, Vec::new()) };
-    if matches!(&entry.node.kind, Kind::Sequence(items) if items.is_empty()) {
+    if matches!(&entry.node.kind, NodeKind::Sequence(items) if items.is_empty()) {
         findings.error(entry.at, "missing-value", "metrics is empty").fix("name at least one");
     }
     let (mut whole, mut metrics, mut providers) = (true, Vec::new(), Vec::new());
@@ -286,7 +290,7 @@ fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>
     for (index, node) in entry.items(MAX_METRICS, findings).iter().enumerate() {
         match one(node, index, shared, &mut names, findings) {
             Some(metric) => {
-                if let Source::Query(asked) = &metric.source {
+                if let MetricSource::Query(asked) = &metric.source {
                     let at = provider_at(node);
                     let looks_back = matches!(
                         metric.rule,
@@ -308,8 +312,8 @@ fn metrics(fields: &Fields<'_>, shared: &Shared<'_>, findings: &mut Findings<'_>
 
 /// Where the provider of a metric is named.
 fn provider_at(node: &Node) -> At {
-    let Kind::Mapping(pairs) = &node.kind else { return node.at };
-    let is_provider = |key: &Node| matches!(&key.kind, Kind::Scalar(key) if key == "provider");
+    let NodeKind::Mapping(pairs) = &node.kind else { return node.at };
+    let is_provider = |key: &Node| matches!(&key.kind, NodeKind::Scalar(key) if key == "provider");
     pairs.iter().find(|(key, _)| is_provider(key)).map_or(node.at, |(_, value)| value.at)
 }
 
@@ -338,7 +342,7 @@ fn one(
         }
         names.push(name.clone());
     }
-    let values = Values::read(&fields, findings);
+    let values = MetricKeys::read(&fields, findings);
     let Shared { place, schedule, failure_limit, dry_run, .. } = *shared;
     let around = Around { what: fields.what(), at: fields.at(), place, schedule, failure_limit, dry_run };
     metric::finish(name.map(|name| name.value), &values, &around, findings)
@@ -366,7 +370,7 @@ impl Shared<'_> {
     }
 }
 
-impl Draft {
+impl AnalysisDraft {
     /// The analysis of a stage, which judges its `metrics_conditions` too.
     pub fn with(self, conditions: &[Condition]) -> Option<Analysis> {
         let mut analysis = self.analysis?;
@@ -377,7 +381,7 @@ impl Draft {
             }
             analysis.metrics.push(Metric {
                 name,
-                source: Source::Children(match condition.metric {
+                source: MetricSource::Children(match condition.metric {
                     Judged::ErrorRate => ChildMetric::ErrorRate,
                     Judged::ResponseTime(_) => ChildMetric::ResponseTime,
                 }),

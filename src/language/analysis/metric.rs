@@ -5,18 +5,18 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Args, Asked, CHILDREN, ChildMetric, Comparison, DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation,
-    MAX_QUERY_BYTES, Metric, Query, Reference, Rule, Source, Tolerance, Variable, Variant,
+    CHILDREN, ChildMetric, Comparison, DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation, MAX_QUERY_BYTES, Metric,
+    MetricSource, ProviderQuery, Query, QueryArgs, Reference, Rule, Tolerance, Variable, Variant,
     amount::{self, Written},
-    block::{self, Place, Schedule},
+    block::{self, AnalysisPlace, Schedule},
     query,
 };
 use crate::{
     diagnostic::{Findings, nearest, quoted},
-    fields::{Entry, Fields, Located},
+    fields::{FieldEntry, Fields, Located},
     parse,
-    raw::{At, Kind},
-    scalar::{Fault, duration, fault},
+    raw::{At, NodeKind},
+    scalar::{ScalarFault, duration, fault},
 };
 
 /// Most arguments of one kind.
@@ -89,7 +89,7 @@ impl<T> Given<T> {
 }
 
 /// Every key of a metric, read by itself.
-pub(super) struct Values {
+pub(super) struct MetricKeys {
     provider: Given<String>,
     strategy: Given<Named>,
     query: Given<Query>,
@@ -100,10 +100,10 @@ pub(super) struct Values {
     floor: Given<f64>,
     quantile: Given<f64>,
     weight: Given<f64>,
-    baseline_args: Given<Args>,
-    canary_args: Given<Args>,
-    primary_args: Given<Args>,
-    app_args: Given<Args>,
+    baseline_args: Given<QueryArgs>,
+    canary_args: Given<QueryArgs>,
+    primary_args: Given<QueryArgs>,
+    app_args: Given<QueryArgs>,
     namespace: Given<String>,
     interval: Given<Duration>,
     failure_limit: Given<u32>,
@@ -112,7 +112,7 @@ pub(super) struct Values {
     dry_run: Given<bool>,
 }
 
-impl Values {
+impl MetricKeys {
     pub fn read(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Self {
         let deviations = [("LOW", Deviation::Low), ("HIGH", Deviation::High), ("EITHER", Deviation::Either)];
         let metrics = [("responseTime", ChildMetric::ResponseTime), ("errorRate", ChildMetric::ErrorRate)];
@@ -154,7 +154,7 @@ fn take<'n, T>(
     key: &str,
     example: &str,
     findings: &mut Findings<'_>,
-    read: impl FnOnce(Entry<'n>, &mut Findings<'_>) -> Option<T>,
+    read: impl FnOnce(FieldEntry<'n>, &mut Findings<'_>) -> Option<T>,
 ) -> Given<T> {
     let Some(entry) = fields.filled(key, example, findings) else {
         return fields.place(key).map_or(Given::No, Given::Unread);
@@ -169,7 +169,7 @@ fn scalar<T>(
     fields: &Fields<'_>,
     key: &str,
     example: &str,
-    read: fn(&str) -> Result<T, Fault<T>>,
+    read: fn(&str) -> Result<T, ScalarFault<T>>,
     findings: &mut Findings<'_>,
 ) -> Given<T> {
     take(fields, key, example, findings, |entry, findings| {
@@ -177,12 +177,12 @@ fn scalar<T>(
     })
 }
 
-fn read_interval(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Duration> {
+fn read_interval(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Duration> {
     let interval = parse::read(entry, "bad-duration", duration, findings)?;
     block::long_enough(interval, entry.at, findings)
 }
 
-fn read_query(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Query> {
+fn read_query(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Query> {
     let text = entry.text(findings)?;
     if text.value.len() > MAX_QUERY_BYTES && !findings.is_stored() {
         let message = format!("the query is longer than {MAX_QUERY_BYTES} bytes");
@@ -215,7 +215,7 @@ fn place_of(piece: &str, whole: &str, at: At, findings: &Findings<'_>) -> At {
     found.flatten().unwrap_or(at)
 }
 
-fn read_json_path(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<String> {
+fn read_json_path(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<String> {
     let text = entry.text(findings)?;
     match json_path(text.value) {
         Ok(path) => Some(path),
@@ -227,7 +227,7 @@ fn read_json_path(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Strin
 }
 
 /// An expression of RFC 9535.
-pub(super) fn json_path(text: &str) -> Result<String, Fault<String>> {
+pub(super) fn json_path(text: &str) -> Result<String, ScalarFault<String>> {
     match serde_json_path::JsonPath::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(fault(
@@ -237,7 +237,7 @@ pub(super) fn json_path(text: &str) -> Result<String, Fault<String>> {
     }
 }
 
-fn read_expected(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<(Option<f64>, Option<f64>)> {
+fn read_expected(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<(Option<f64>, Option<f64>)> {
     let fields = Fields::open(entry.node, "expected".to_owned(), &["min", "max"], findings)?;
     let mut bound = |key: &str| match scalar(&fields, key, "0.1", amount::bound, findings) {
         Given::No => Ok(None),
@@ -263,9 +263,9 @@ fn read_expected(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<(Optio
     }
 }
 
-fn args(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Args> {
+fn args(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<QueryArgs> {
     let key = entry.key;
-    let Kind::Mapping(pairs) = &entry.node.kind else {
+    let NodeKind::Mapping(pairs) = &entry.node.kind else {
         let message = format!("{key} is not a mapping");
         findings.error(entry.at, "wrong-type", message).fix(format!("write {key}: {{name: value}}"));
         return None;
@@ -275,10 +275,10 @@ fn args(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Args> {
         findings.error(entry.at, "too-many", message).fix("give fewer");
         return None;
     }
-    let mut args = Args::new();
+    let mut args = QueryArgs::new();
     let mut sound = true;
     for (name, value) in pairs {
-        let (Kind::Scalar(word), Kind::Scalar(value)) = (&name.kind, &value.kind) else {
+        let (NodeKind::Scalar(word), NodeKind::Scalar(value)) = (&name.kind, &value.kind) else {
             let message = format!("an argument of {key} has no name or no single value");
             findings.error(name.at, "wrong-type", message).fix("write name: value");
             sound = false;
@@ -301,7 +301,7 @@ fn args(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Args> {
 pub(super) struct Around<'a> {
     pub what: &'a str,
     pub at: At,
-    pub place: Place,
+    pub place: AnalysisPlace,
     pub schedule: &'a Schedule,
     pub failure_limit: u32,
     pub dry_run: bool,
@@ -310,7 +310,7 @@ pub(super) struct Around<'a> {
 /// Checks the rules between the keys, all of them, and builds the metric if it is whole.
 pub(super) fn finish(
     name: Option<String>,
-    values: &Values,
+    values: &MetricKeys,
     around: &Around<'_>,
     findings: &mut Findings<'_>,
 ) -> Option<Metric> {
@@ -325,7 +325,7 @@ pub(super) fn finish(
         _ => compare(values, strategy, dry_run, around, findings).map(Rule::Compare),
     });
     // What children report is compared once, when all have reported: it can't be crossed twice.
-    let is_once = matches!((&source, &rule), (Some(Source::Children(_)), Some(Rule::Compare(_))))
+    let is_once = matches!((&source, &rule), (Some(MetricSource::Children(_)), Some(Rule::Compare(_))))
         && !around.schedule.is_open;
     let inherited = if is_once { 0 } else { around.failure_limit };
     let failure_limit = values.failure_limit.value().copied().unwrap_or(inherited);
@@ -359,11 +359,11 @@ fn no_effect(key: &str, at: Option<At>, why: &str, fix: &str, findings: &mut Fin
 }
 
 fn source(
-    values: &Values,
+    values: &MetricKeys,
     strategy: Option<Named>,
     around: &Around<'_>,
     findings: &mut Findings<'_>,
-) -> Option<Source> {
+) -> Option<MetricSource> {
     let provider = match &values.provider {
         Given::Yes(provider) => provider,
         Given::No => {
@@ -375,7 +375,7 @@ fn source(
         Given::Unread(_) => return None,
     };
     if provider.value == CHILDREN {
-        return children(values, strategy, around, findings).map(Source::Children);
+        return children(values, strategy, around, findings).map(MetricSource::Children);
     }
     no_effect("metric", values.metric.at(), "provider: children", "write a query instead", findings);
     let query = match &values.query {
@@ -388,9 +388,9 @@ fn source(
         }
         Given::Unread(_) => return None,
     };
-    let args = |given: &Given<Args>| given.value().cloned().unwrap_or_default();
+    let args = |given: &Given<QueryArgs>| given.value().cloned().unwrap_or_default();
     let names = |wanted: &Variable| query.value.variables().any(|variable| variable == wanted);
-    let asked = Asked {
+    let asked = ProviderQuery {
         provider: provider.value.clone(),
         query: query.value.clone(),
         json_path: values.json_path.value().cloned(),
@@ -404,11 +404,11 @@ fn source(
         foreign_args(values, strategy, findings);
         bound(values, &asked, strategy, query, findings);
     }
-    Some(Source::Query(Box::new(asked)))
+    Some(MetricSource::Query(Box::new(asked)))
 }
 
 fn children(
-    values: &Values,
+    values: &MetricKeys,
     strategy: Option<Named>,
     around: &Around<'_>,
     findings: &mut Findings<'_>,
@@ -430,7 +430,7 @@ fn children(
                        which is CANARY_BASELINE; of CANARY_PRIMARY they know nothing";
         findings.error(at, "contradiction", message).fix("write strategy: CANARY_BASELINE");
     }
-    if let (Some(Named::Baseline), Place::Stage { new_traffic: Some(share @ (0 | 100)) }) =
+    if let (Some(Named::Baseline), AnalysisPlace::Stage { new_traffic: Some(share @ (0 | 100)) }) =
         (strategy, around.place)
         && let Some(at) = values.provider.at()
     {
@@ -450,7 +450,7 @@ fn children(
 }
 
 /// The variants whose numbers a strategy asks for.
-fn sides(strategy: Named, values: &Values) -> &'static [Variant] {
+fn sides(strategy: Named, values: &MetricKeys) -> &'static [Variant] {
     match strategy {
         Named::Threshold => &[Variant::Canary],
         // Without a given variation the base version's earlier weeks tell it.
@@ -473,7 +473,7 @@ const fn args_key(variant: Variant) -> &'static str {
     }
 }
 
-fn foreign_args(values: &Values, strategy: Named, findings: &mut Findings<'_>) {
+fn foreign_args(values: &MetricKeys, strategy: Named, findings: &mut Findings<'_>) {
     let given = [
         (Variant::Baseline, values.baseline_args.at(), "CANARY_BASELINE, and PREVIOUS without runVariation"),
         (
@@ -493,8 +493,8 @@ fn foreign_args(values: &Values, strategy: Named, findings: &mut Findings<'_>) {
 
 /// Every variable has a value on every side, every value is used, and the sides differ.
 fn bound(
-    values: &Values,
-    asked: &Asked,
+    values: &MetricKeys,
+    asked: &ProviderQuery,
     strategy: Named,
     query: &Located<Query>,
     findings: &mut Findings<'_>,
@@ -504,7 +504,7 @@ fn bound(
     let variables: Vec<&Variable> = query.value.variables().collect();
     let mut seen = BTreeSet::new();
     for variable in &variables {
-        let missing: Vec<(&str, &Given<Args>, &String)> = match variable {
+        let missing: Vec<(&str, &Given<QueryArgs>, &String)> = match variable {
             Variable::VariantArg(name) => sides(strategy, values)
                 .iter()
                 .filter(|side| !asked.args(**side).contains_key(name))
@@ -572,7 +572,7 @@ fn bound(
     }
 }
 
-const fn given_args(values: &Values, variant: Variant) -> &Given<Args> {
+const fn given_args(values: &MetricKeys, variant: Variant) -> &Given<QueryArgs> {
     match variant {
         Variant::Baseline => &values.baseline_args,
         Variant::Canary => &values.canary_args,
@@ -580,10 +580,10 @@ const fn given_args(values: &Values, variant: Variant) -> &Given<Args> {
     }
 }
 
-fn unused(values: &Values, variables: &[&Variable], findings: &mut Findings<'_>) {
+fn unused(values: &MetricKeys, variables: &[&Variable], findings: &mut Findings<'_>) {
     let variant = |name: &str| variables.iter().any(|v| matches!(v, Variable::VariantArg(n) if n == name));
     let app = |name: &str| variables.iter().any(|v| matches!(v, Variable::AppArg(n) if n == name));
-    let mut report = |key: &str, given: &Given<Args>, used: &dyn Fn(&str) -> bool, group: &str| {
+    let mut report = |key: &str, given: &Given<QueryArgs>, used: &dyn Fn(&str) -> bool, group: &str| {
         let Given::Yes(args) = given else { return };
         for name in args.value.keys().filter(|name| !used(name)) {
             findings
@@ -597,7 +597,7 @@ fn unused(values: &Values, variables: &[&Variable], findings: &mut Findings<'_>)
     report("appArgs", &values.app_args, &app, "AppArgs");
 }
 
-fn threshold(values: &Values, around: &Around<'_>, findings: &mut Findings<'_>) -> Option<Rule> {
+fn threshold(values: &MetricKeys, around: &Around<'_>, findings: &mut Findings<'_>) -> Option<Rule> {
     let keys = [
         ("deviation", values.deviation.at()),
         ("tolerance", values.tolerance.at()),
@@ -627,7 +627,7 @@ fn threshold(values: &Values, around: &Around<'_>, findings: &mut Findings<'_>) 
 }
 
 fn compare(
-    values: &Values,
+    values: &MetricKeys,
     strategy: Named,
     dry_run: bool,
     around: &Around<'_>,
@@ -677,7 +677,7 @@ fn compare(
 }
 
 /// What can be judged, though not well.
-fn doubt(values: &Values, strategy: Named, findings: &mut Findings<'_>) {
+fn doubt(values: &MetricKeys, strategy: Named, findings: &mut Findings<'_>) {
     let Some(at) = values.strategy.at() else { return };
     match (strategy, &values.run_variation) {
         (Named::Primary, _) => {
@@ -700,7 +700,7 @@ fn doubt(values: &Values, strategy: Named, findings: &mut Findings<'_>) {
 }
 
 fn tolerance(
-    values: &Values,
+    values: &MetricKeys,
     deviation: Deviation,
     is_rate: bool,
     findings: &mut Findings<'_>,
@@ -737,7 +737,7 @@ fn tolerance(
 }
 
 /// Points of a series and earlier runs can't be judged for as long as it takes.
-fn needs_an_end(values: &Values, strategy: Named, around: &Around<'_>, findings: &mut Findings<'_>) {
+fn needs_an_end(values: &MetricKeys, strategy: Named, around: &Around<'_>, findings: &mut Findings<'_>) {
     let series = values.provider.value().is_some_and(|provider| provider != CHILDREN);
     if around.schedule.is_open && (series || strategy == Named::Previous) {
         let message = format!("{} compares series, for which the end must be known beforehand", around.what);

@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::{block::Draft, block::Place, block::read};
+pub(super) use self::{block::AnalysisDraft, block::AnalysisPlace, block::read};
 pub use self::{
     query::{Binding, Escape, MAX_QUERY_BYTES, Query, Unbound, Variable},
     templates::{MAX_TEMPLATES, Templates},
@@ -118,7 +118,7 @@ pub enum Unclear {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     pub name: String,
-    pub source: Source,
+    pub source: MetricSource,
     pub rule: Rule,
     /// So many measurements outside of the expected range, or crossings of the boundary, are borne; of a condition, so
     /// many children.
@@ -133,10 +133,10 @@ pub struct Metric {
 /// Who is asked for the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum MetricSource {
     /// What children report with their results.
     Children(ChildMetric),
-    Query(Box<Asked>),
+    Query(Box<ProviderQuery>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,27 +150,27 @@ pub enum ChildMetric {
 
 /// A question to a configured provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ProviderQuery {
     pub provider: String,
     pub query: Query,
     /// Where in the answer of a `web` provider the values stand (RFC 9535); `None`: where the provider says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_path: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub baseline_args: Args,
+    pub baseline_args: QueryArgs,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub canary_args: Args,
+    pub canary_args: QueryArgs,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub primary_args: Args,
+    pub primary_args: QueryArgs,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub app_args: Args,
+    pub app_args: QueryArgs,
     /// Where the function runs, for `{{ .BuiltInArgs.App.K8s.Namespace }}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
 /// Values of variables by name.
-pub type Args = BTreeMap<String, String>;
+pub type QueryArgs = BTreeMap<String, String>;
 
 /// Whose numbers a query asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -281,12 +281,12 @@ impl Metric {
             Rule::Threshold { .. } => self.failure_limit == 0,
             Rule::Condition(_) => false,
         };
-        matches!(self.source, Source::Children(_)) && can_be
+        matches!(self.source, MetricSource::Children(_)) && can_be
     }
 
     /// Whether it compares calls of both versions, side by side, by what a provider tells of them.
     pub const fn compares_calls_of_a_provider(&self) -> bool {
-        matches!((&self.source, &self.rule), (Source::Query(_), Rule::Compare(_))) && !self.looks_back()
+        matches!((&self.source, &self.rule), (MetricSource::Query(_), Rule::Compare(_))) && !self.looks_back()
     }
 
     /// Whose numbers are judged, and with whose they are compared; nobody's for a threshold, and twice the same for
@@ -294,7 +294,7 @@ impl Metric {
     /// `primaryArgs` it is the primary, as it is called once it was rolled out.
     pub fn variants(&self) -> (Variant, Option<Variant>) {
         let new = match &self.source {
-            Source::Query(asked) if !asked.primary_args.is_empty() => Variant::Primary,
+            MetricSource::Query(asked) if !asked.primary_args.is_empty() => Variant::Primary,
             _ => Variant::Canary,
         };
         match &self.rule {
@@ -328,7 +328,7 @@ impl Analysis {
     }
 }
 
-impl Asked {
+impl ProviderQuery {
     /// The question about one variant of a function.
     pub fn text(&self, variant: Variant, function: &str, escape: Escape) -> Result<String, Unbound> {
         self.query.expand(&self.binding(variant, function), escape)
@@ -358,7 +358,7 @@ impl Asked {
         Binding { variant, variant_args, app_name: function, app_args, namespace, window_ms: None }
     }
 
-    const fn args(&self, variant: Variant) -> &Args {
+    const fn args(&self, variant: Variant) -> &QueryArgs {
         match variant {
             Variant::Baseline => &self.baseline_args,
             Variant::Canary => &self.canary_args,

@@ -6,10 +6,10 @@ use super::{CHILDREN, metric};
 use crate::{
     Diagnostic,
     diagnostic::{Findings, quoted},
-    fields::{Entry, Fields},
+    fields::{FieldEntry, Fields},
     parse,
-    raw::{self, At, Kind, Node},
-    scalar::{self, Fault, fault},
+    raw::{self, At, Node, NodeKind},
+    scalar::{self, ScalarFault, fault},
 };
 
 /// Most providers of a manager.
@@ -116,8 +116,8 @@ impl Providers {
         self.0.iter().map(|(name, settings)| (name.as_str(), settings))
     }
 
-    fn take(&mut self, entry: Entry<'_>, findings: &mut Findings<'_>) {
-        let Kind::Mapping(pairs) = &entry.node.kind else {
+    fn take(&mut self, entry: FieldEntry<'_>, findings: &mut Findings<'_>) {
+        let NodeKind::Mapping(pairs) = &entry.node.kind else {
             let found = findings.error(entry.at, "wrong-type", "providers is not a mapping");
             found.fix("write NAME: and below it type: and url:");
             return;
@@ -129,7 +129,7 @@ impl Providers {
             return;
         }
         for (key, node) in pairs {
-            let Kind::Scalar(name) = &key.kind else {
+            let NodeKind::Scalar(name) = &key.kind else {
                 findings.error(key.at, "wrong-type", "the name of a provider is not a word");
                 continue;
             };
@@ -152,7 +152,8 @@ fn one(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<ProviderS
     let kind = fields.required("type", "prometheus", findings);
     let kind = kind.and_then(|e| parse::word(e, "type of a provider", &kinds, findings));
     let url = fields.required("url", "http://127.0.0.1:9090", findings);
-    let has_secret = |e: &Entry<'_>| matches!(&e.node.kind, Kind::Scalar(url) if host(url).contains('@'));
+    let has_secret =
+        |e: &FieldEntry<'_>| matches!(&e.node.kind, NodeKind::Scalar(url) if host(url).contains('@'));
     let code = if url.as_ref().is_some_and(has_secret) { SECRET } else { "bad-url" };
     let url = url.and_then(|e| parse::read(e, code, address, findings));
     let timeout = value(&fields, "timeout", "10s", "bad-duration", timeout, findings);
@@ -193,7 +194,7 @@ fn value<T>(
     key: &str,
     example: &str,
     code: &'static str,
-    read: fn(&str) -> Result<T, Fault<T>>,
+    read: fn(&str) -> Result<T, ScalarFault<T>>,
     findings: &mut Findings<'_>,
 ) -> Option<T> {
     fields.filled(key, example, findings).and_then(|entry| parse::read(entry, code, read, findings))
@@ -233,7 +234,7 @@ fn host(url: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-fn address(text: &str) -> Result<String, Fault<String>> {
+fn address(text: &str) -> Result<String, ScalarFault<String>> {
     let wrong = |why: &str| {
         fault(
             format!("the address {} {why}", quoted(text)),
@@ -258,7 +259,7 @@ fn address(text: &str) -> Result<String, Fault<String>> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-fn timeout(text: &str) -> Result<Duration, Fault<Duration>> {
+fn timeout(text: &str) -> Result<Duration, ScalarFault<Duration>> {
     let timeout = scalar::duration(text)?;
     if timeout.is_zero() || timeout > MAX_TIMEOUT {
         return Err(fault(
@@ -269,7 +270,7 @@ fn timeout(text: &str) -> Result<Duration, Fault<Duration>> {
     Ok(timeout)
 }
 
-fn step(text: &str) -> Result<Duration, Fault<Duration>> {
+fn step(text: &str) -> Result<Duration, ScalarFault<Duration>> {
     scalar::duration(text).and_then(|step| {
         if step < LEAST_STEP {
             let least = LEAST_STEP.as_millis();
@@ -280,14 +281,14 @@ fn step(text: &str) -> Result<Duration, Fault<Duration>> {
     })
 }
 
-fn points(text: &str) -> Result<usize, Fault<usize>> {
+fn points(text: &str) -> Result<usize, ScalarFault<usize>> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|points| digits && (1..=MAX_POINTS).contains(points)).ok_or_else(|| {
         fault(format!("{} is no number of points", quoted(text)), format!("write one from 1 to {MAX_POINTS}"))
     })
 }
 
-fn file(text: &str) -> Result<PathBuf, Fault<PathBuf>> {
+fn file(text: &str) -> Result<PathBuf, ScalarFault<PathBuf>> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(fault("the path of the file is empty", "write where the file is"));
     }

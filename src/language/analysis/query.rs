@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Args, Variant};
+use super::{QueryArgs, Variant};
 use crate::diagnostic::{nearest, quoted};
 
 /// Longest query, in bytes: 16 KiB.
@@ -102,9 +102,9 @@ pub enum Escape {
 #[derive(Debug, Clone, Copy)]
 pub struct Binding<'a> {
     pub variant: Variant,
-    pub variant_args: &'a Args,
+    pub variant_args: &'a QueryArgs,
     pub app_name: &'a str,
-    pub app_args: &'a Args,
+    pub app_args: &'a QueryArgs,
     pub namespace: Option<&'a str>,
     /// What time is asked about: its ends, in milliseconds since 1970.
     pub window_ms: Option<(i64, i64)>,

@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use super::{
     amount,
-    metric::{self, Values},
+    metric::{self, MetricKeys},
 };
 use crate::{
     Diagnostic,
     diagnostic::{Findings, nearest, quoted},
     fields::Fields,
-    raw::{self, At, Kind, Node},
+    raw::{self, At, Node, NodeKind},
 };
 
 /// Most templates of a manager, and of a strategy.
@@ -58,7 +58,7 @@ impl Templates {
     }
 
     fn take(&mut self, node: &Node, others: &BTreeMap<String, Node>, findings: &mut Findings<'_>) {
-        let Kind::Mapping(pairs) = &node.kind else {
+        let NodeKind::Mapping(pairs) = &node.kind else {
             findings
                 .error(node.at, "wrong-type", "the templates are not a mapping")
                 .fix("write NAME: and below it a metric");
@@ -72,13 +72,13 @@ impl Templates {
         let keys: Vec<&'static str> =
             metric::KEYS.into_iter().filter(|key| !OWN_KEYS.contains(key)).collect();
         for (key, metric) in pairs {
-            let Kind::Scalar(name) = &key.kind else {
+            let NodeKind::Scalar(name) = &key.kind else {
                 findings.error(key.at, "wrong-type", "the name of a template is not a word");
                 continue;
             };
             let what = format!("template {}", quoted(name));
             if let Some(fields) = Fields::open(metric, what.clone(), &keys, findings) {
-                Values::read(&fields, findings);
+                MetricKeys::read(&fields, findings);
             }
             if others.contains_key(name) || self.0.insert(name.clone(), metric.clone()).is_some() {
                 findings
@@ -131,7 +131,7 @@ pub(crate) fn expand(
 fn namespace(root: &mut Node, findings: &mut Findings<'_>) -> Option<Node> {
     let node = child(root, NAMESPACE)?;
     let fault = match &node.kind {
-        Kind::Scalar(text) => amount::namespace(text).err(),
+        NodeKind::Scalar(text) => amount::namespace(text).err(),
         _ => amount::namespace("").err(),
     };
     match fault {
@@ -145,15 +145,15 @@ fn namespace(root: &mut Node, findings: &mut Findings<'_>) -> Option<Node> {
 
 /// Gives a metric what it doesn't say itself.
 fn share(metric: &mut Node, key: &str, value: &Node) {
-    let Kind::Mapping(pairs) = &mut metric.kind else { return };
+    let NodeKind::Mapping(pairs) = &mut metric.kind else { return };
     if !pairs.iter().any(|(given, _)| is_key(given, key)) {
-        let name = Node { at: value.at, kind: Kind::Scalar(key.to_owned()) };
+        let name = Node { at: value.at, kind: NodeKind::Scalar(key.to_owned()) };
         pairs.push((name, placed(value, value.at)));
     }
 }
 
 fn own(root: &Node, findings: &mut Findings<'_>) -> Option<Templates> {
-    let Kind::Mapping(pairs) = &root.kind else { return None };
+    let NodeKind::Mapping(pairs) = &root.kind else { return None };
     let (_, node) = pairs.iter().find(|(key, _)| is_key(key, KEY))?;
     let mut own = Templates::default();
     own.take(node, &BTreeMap::new(), findings);
@@ -161,23 +161,23 @@ fn own(root: &Node, findings: &mut Findings<'_>) -> Option<Templates> {
 }
 
 fn is_key(node: &Node, key: &str) -> bool {
-    matches!(&node.kind, Kind::Scalar(word) if word == key)
+    matches!(&node.kind, NodeKind::Scalar(word) if word == key)
 }
 
 fn child<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
-    let Kind::Mapping(pairs) = &mut node.kind else { return None };
+    let NodeKind::Mapping(pairs) = &mut node.kind else { return None };
     pairs.iter_mut().find(|(name, _)| is_key(name, key)).map(|(_, value)| value)
 }
 
 fn items(node: &mut Node) -> &mut [Node] {
     match &mut node.kind {
-        Kind::Sequence(items) => items,
+        NodeKind::Sequence(items) => items,
         _ => &mut [],
     }
 }
 
 /// What a metric says of its template.
-struct Wanted {
+struct WantedTemplate {
     name: String,
     at: At,
     app_args: Option<Node>,
@@ -210,26 +210,26 @@ fn put_in(metric: &mut Node, shelf: &Shelf<'_>, used: &mut BTreeSet<String>, fin
     if from_site {
         used.insert(wanted.name.clone());
     }
-    let Kind::Mapping(pairs) = &mut metric.kind else { return };
+    let NodeKind::Mapping(pairs) = &mut metric.kind else { return };
     pairs.retain(|(key, _)| !is_key(key, "template"));
-    let word = |word: &str| Node { at: wanted.at, kind: Kind::Scalar(word.to_owned()) };
+    let word = |word: &str| Node { at: wanted.at, kind: NodeKind::Scalar(word.to_owned()) };
     if !pairs.iter().any(|(key, _)| is_key(key, "name")) {
         pairs.push((word("name"), word(&wanted.name)));
     }
     if let Some(app_args) = wanted.app_args {
         pairs.push((word("appArgs"), app_args));
     }
-    let Kind::Mapping(shared) = &template.kind else { return };
+    let NodeKind::Mapping(shared) = &template.kind else { return };
     for (key, value) in shared {
-        if !pairs.iter().any(|(given, _)| matches!(&key.kind, Kind::Scalar(key) if is_key(given, key))) {
+        if !pairs.iter().any(|(given, _)| matches!(&key.kind, NodeKind::Scalar(key) if is_key(given, key))) {
             // Its faults are shown where it is named: this text has no other place for them.
             pairs.push((placed(key, wanted.at), placed(value, wanted.at)));
         }
     }
 }
 
-fn wanted(node: &mut Node, findings: &mut Findings<'_>) -> Option<Wanted> {
-    if let Kind::Mapping(pairs) = &node.kind
+fn wanted(node: &mut Node, findings: &mut Findings<'_>) -> Option<WantedTemplate> {
+    if let NodeKind::Mapping(pairs) = &node.kind
         && let Some((key, _)) = pairs.iter().find(|(key, _)| is_key(key, "args"))
     {
         findings
@@ -241,16 +241,16 @@ fn wanted(node: &mut Node, findings: &mut Findings<'_>) -> Option<Wanted> {
     let name = fields.required("name", "http_error_rate", findings)?.text(findings)?;
     let (name, at) = (name.value.to_owned(), name.at);
     let app_args = fields.filled("appArgs", "{job: sieve}", findings).map(|entry| entry.node.clone());
-    Some(Wanted { name, at, app_args })
+    Some(WantedTemplate { name, at, app_args })
 }
 
 fn placed(node: &Node, at: At) -> Node {
     let kind = match &node.kind {
-        Kind::Null => Kind::Null,
-        Kind::Scalar(text) => Kind::Scalar(text.clone()),
-        Kind::Sequence(items) => Kind::Sequence(items.iter().map(|item| placed(item, at)).collect()),
-        Kind::Mapping(pairs) => {
-            Kind::Mapping(pairs.iter().map(|(k, v)| (placed(k, at), placed(v, at))).collect())
+        NodeKind::Null => NodeKind::Null,
+        NodeKind::Scalar(text) => NodeKind::Scalar(text.clone()),
+        NodeKind::Sequence(items) => NodeKind::Sequence(items.iter().map(|item| placed(item, at)).collect()),
+        NodeKind::Mapping(pairs) => {
+            NodeKind::Mapping(pairs.iter().map(|(k, v)| (placed(k, at), placed(v, at))).collect())
         }
     };
     Node { at, kind }
@@ -272,14 +272,14 @@ pub(crate) fn freeze(text: &str, used: &BTreeSet<String>, templates: &Templates)
 /// Scalars are texts, whatever they look like: that is how the language reads them.
 fn value(node: &Node) -> Value {
     match &node.kind {
-        Kind::Null => Value::Null,
-        Kind::Scalar(text) => Value::String(text.clone()),
-        Kind::Sequence(items) => Value::Array(items.iter().map(value).collect()),
-        Kind::Mapping(pairs) => Value::Object(
+        NodeKind::Null => Value::Null,
+        NodeKind::Scalar(text) => Value::String(text.clone()),
+        NodeKind::Sequence(items) => Value::Array(items.iter().map(value).collect()),
+        NodeKind::Mapping(pairs) => Value::Object(
             pairs
                 .iter()
                 .filter_map(|(key, node)| match &key.kind {
-                    Kind::Scalar(key) => Some((key.clone(), value(node))),
+                    NodeKind::Scalar(key) => Some((key.clone(), value(node))),
                     _ => None,
                 })
                 .collect(),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Analysis, Extend, MAX_EXTENSION, Rule, Source, Unclear, amount};
+use super::{Analysis, Extend, MAX_EXTENSION, MetricSource, Rule, Unclear, amount};
 use crate::{
     diagnostic::{Findings, quoted},
-    fields::{Entry, Fields},
+    fields::{FieldEntry, Fields},
     parse,
-    raw::{At, Kind},
+    raw::{At, NodeKind},
     scalar::{self, fault},
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Inconclusive {
     pub at: Option<At>,
 }
 
-pub(super) fn word(entry: Entry<'_>, findings: &mut Findings<'_>) -> Option<Unclear> {
+pub(super) fn word(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Unclear> {
     parse::word(entry, entry.key, &WORDS, findings)
 }
 
@@ -33,17 +33,17 @@ pub(super) fn inconclusive(fields: &Fields<'_>, is_open: bool, findings: &mut Fi
         return Inconclusive::default();
     };
     match &entry.node.kind {
-        Kind::Scalar(text) if text == "extend" => {
+        NodeKind::Scalar(text) if text == "extend" => {
             let found = findings.error(entry.at, "missing-value", "extend doesn't say for how long");
             found.fix("write inconclusive: {extend: 30m}");
             Inconclusive::default()
         }
-        Kind::Mapping(_) => going_on(entry, is_open, findings),
+        NodeKind::Mapping(_) => going_on(entry, is_open, findings),
         _ => Inconclusive { then: word(entry, findings), ..Inconclusive::default() },
     }
 }
 
-fn going_on(entry: Entry<'_>, is_open: bool, findings: &mut Findings<'_>) -> Inconclusive {
+fn going_on(entry: FieldEntry<'_>, is_open: bool, findings: &mut Findings<'_>) -> Inconclusive {
     let fields = Fields::open(entry.node, "inconclusive".to_owned(), &["extend", "calls", "then"], findings);
     let Some(fields) = fields else { return Inconclusive::default() };
     let calls = fields.filled("calls", "20000", findings);
@@ -67,7 +67,7 @@ fn going_on(entry: Entry<'_>, is_open: bool, findings: &mut Findings<'_>) -> Inc
     Inconclusive { then, extend, at: Some(entry.at) }
 }
 
-fn longer(text: &str) -> Result<Duration, scalar::Fault<Duration>> {
+fn longer(text: &str) -> Result<Duration, scalar::ScalarFault<Duration>> {
     let duration = scalar::duration(text)?;
     if duration.is_zero() || duration > MAX_EXTENSION {
         let hours = MAX_EXTENSION.as_secs() / 3_600;
@@ -90,7 +90,7 @@ pub(super) fn doubt(
     let judged = || analysis.metrics.iter().filter(|metric| !metric.dry_run);
     if let (Some(at), true) = (early_pass, analysis.early_pass) {
         let to_the_end = judged().find(|metric| {
-            matches!(metric.source, Source::Query(_)) && !matches!(metric.rule, Rule::Compare(_))
+            matches!(metric.source, MetricSource::Query(_)) && !matches!(metric.rule, Rule::Compare(_))
         });
         if analysis.duration.is_none() {
             let message =

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::Cursor, path::Path};
 use zip::ZipArchive;
 
 use super::{is_under, paths};
-use crate::{Diagnostic, Places, Severity, Strategy, nearest};
+use crate::{Diagnostic, Severity, Strategy, TextPlaces, nearest};
 
 /// Most folders that are compared with a misspelt one.
 const MAX_COMPARED: usize = 1_000;
@@ -16,7 +16,7 @@ pub fn missing_in_folder(
     called: &str,
     severity: Severity,
     strategy: &Strategy,
-    places: &Places,
+    places: &TextPlaces,
 ) -> Vec<Diagnostic> {
     let has = |path: &str| root.join(path).is_dir();
     let beside = |path: &str| {
@@ -30,7 +30,7 @@ pub fn missing_in_folder(
 }
 
 /// The named folders of which a zip holds nothing; nothing is said of what is no zip.
-pub fn missing_in_zip(zip: &[u8], called: &str, strategy: &Strategy, places: &Places) -> Vec<Diagnostic> {
+pub fn missing_in_zip(zip: &[u8], called: &str, strategy: &Strategy, places: &TextPlaces) -> Vec<Diagnostic> {
     let Ok(archive) = ZipArchive::new(Cursor::new(zip)) else { return Vec::new() };
     let names: Vec<String> =
         archive.file_names().filter_map(|name| name.ok().map(std::borrow::Cow::into_owned)).collect();
@@ -45,7 +45,7 @@ fn missing(
     called: &str,
     severity: Severity,
     strategy: &Strategy,
-    places: &Places,
+    places: &TextPlaces,
     has: impl Fn(&str) -> bool,
     known: impl Fn(&str) -> Vec<String>,
 ) -> Vec<Diagnostic> {

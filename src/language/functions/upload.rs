@@ -31,7 +31,7 @@ pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<A
     if archive.len() > limits.entries {
         return Err(ArchiveError::TooManyEntries { count: archive.len(), max: limits.entries });
     }
-    let mut kept = Kept::default();
+    let mut kept = KeptFiles::default();
     // The crate keeps one of several entries with the same name; which one, others may see differently.
     let twice = archive.has_duplicate_names();
     for index in 0..archive.len() {
@@ -61,7 +61,7 @@ pub fn holds_some_of(zip: impl Read + Seek, strategy: &Strategy) -> bool {
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptFiles {
     files: Files,
     bytes: u64,
     /// Every name of the upload, by its lower-case form.
@@ -69,7 +69,7 @@ struct Kept {
     plain_files: BTreeSet<String>,
 }
 
-impl Kept {
+impl KeptFiles {
     fn note(&mut self, path: &str, is_folder: bool) -> Result<(), ArchiveError> {
         if let Some(other) = self.seen.insert(path.to_lowercase(), path.to_owned()) {
             let path = path.to_owned();

@@ -2,7 +2,7 @@
 //!
 //! A [`Provider`] is asked for a [`Window`] of time and gives [`Samples`], or a [`ProviderError`] that says what was
 //! wrong. What children report is no provider: it lies in the results of their stages, and whoever judges reads it there
-//! (`language::analysis::Source::Children`).
+//! (`language::analysis::MetricSource::Children`).
 //!
 //! Invariants: an answer that is partial, ambiguous or beyond a limit is an error and never a smaller answer; no value
 //! is infinite or not a number; no redirect is followed; every call ends within its timeout; no secret is in an error.

@@ -99,7 +99,7 @@ fn seconds(ms: i64) -> String {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct QueryAnswer<'a> {
     #[serde(borrow)]
     status: Cow<'a, str>,
     #[serde(default)]
@@ -129,7 +129,7 @@ struct Series<'a> {
 
 fn samples(body: &[u8], grid: &Grid) -> Result<Samples, ProviderError> {
     let nonsense = |error: serde_json::Error| ProviderError::Nonsense(shown(&error.to_string()));
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(nonsense)?;
+    let answer: QueryAnswer<'_> = serde_json::from_slice(body).map_err(nonsense)?;
     let warnings: Vec<&String> = answer.warnings.iter().filter(|text| !text.starts_with(NOTE)).collect();
     if let Some(warning) = warnings.first() {
         return Err(ProviderError::Partial(shown(warning)));

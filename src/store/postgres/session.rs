@@ -75,7 +75,7 @@ impl Sessions for PgSessions {
         Box::pin(async {
             let mut transaction = self.pool.begin_with(BEGIN_SNAPSHOT).await.map_err(store_error)?;
             sqlx::raw_sql(NO_TIMEOUT).execute(&mut *transaction).await.map_err(store_error)?;
-            Ok(Box::new(Snapshot(transaction)) as Box<dyn Session>)
+            Ok(Box::new(PostgresSnapshot(transaction)) as Box<dyn Session>)
         })
     }
 
@@ -90,7 +90,7 @@ impl Sessions for PgSessions {
 
 struct One(PoolConnection<Postgres>);
 
-struct Snapshot(Transaction<'static, Postgres>);
+struct PostgresSnapshot(Transaction<'static, Postgres>);
 
 impl Session for One {
     fn rows<'a>(
@@ -103,7 +103,7 @@ impl Session for One {
     }
 }
 
-impl Session for Snapshot {
+impl Session for PostgresSnapshot {
     fn rows<'a>(
         &'a mut self,
         sql: &'static str,

@@ -70,7 +70,7 @@ impl Sessions for SqliteSessions {
     fn snapshot(&self) -> BoxFuture<'_, Result<Box<dyn Session>, StoreError>> {
         Box::pin(async {
             let transaction = self.pool.begin().await.map_err(store_error)?;
-            Ok(Box::new(Snapshot(transaction)) as Box<dyn Session>)
+            Ok(Box::new(SqliteSnapshot(transaction)) as Box<dyn Session>)
         })
     }
 
@@ -85,7 +85,7 @@ impl Sessions for SqliteSessions {
 
 struct One(PoolConnection<Sqlite>);
 
-struct Snapshot(Transaction<'static, Sqlite>);
+struct SqliteSnapshot(Transaction<'static, Sqlite>);
 
 impl Session for One {
     fn rows<'a>(
@@ -98,7 +98,7 @@ impl Session for One {
     }
 }
 
-impl Session for Snapshot {
+impl Session for SqliteSnapshot {
     fn rows<'a>(
         &'a mut self,
         sql: &'static str,

@@ -7,7 +7,7 @@
 use analysis::{
     Counts, Design, EARLY_PART, End, Histogram, Judgement, Occasion, Question, Sample, Spending, Stratum,
     Tolerance,
-    effects::{Children, Effect, Effects},
+    effects::{ChildEffects, Effect, Effects},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -121,7 +121,7 @@ impl Null for Fleet {
             let [baseline, canary] = told.sides;
             strata.push(Stratum::new("canary", look - 1, baseline, canary));
             if self.is_told {
-                judgement.set_children(Children::of([told.effects]));
+                judgement.set_children(ChildEffects::of([told.effects]));
             }
             let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
             if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {

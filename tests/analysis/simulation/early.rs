@@ -8,7 +8,7 @@ use analysis::{
     dist::normal_z,
     mixture::ln_mixture,
     rank::{Map, weighted_rank_sums},
-    spread::Side,
+    spread::SortedSide,
 };
 
 use super::{
@@ -59,8 +59,8 @@ impl Judge {
             let is_last = look == cell.looks;
             let [baseline, canary] = sides(cell, random);
             let sum = weighted_rank_sums(
-                &Side::of_values(baseline.clone(), None),
-                &Side::of_values(canary.clone(), None),
+                &SortedSide::of_values(baseline.clone(), None),
+                &SortedSide::of_values(canary.clone(), None),
                 Map::scale(1.0 + TOLERANCE),
             );
             (s, v, proxy) = (s + sum.s, v + sum.v, proxy + sum.proxy);

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use analysis::{
     Design, End, Judgement, Occasion, Rounding, Sample, Spending, Stratum, Tolerance, Values,
     classes::{class_of, is_worth_ranking},
-    effects::{Children, Effect, Effects},
+    effects::{ChildEffects, Effect, Effects},
     values::Clock,
 };
 
@@ -183,7 +183,7 @@ impl Fleet {
                 }
             }
             strata.append(&mut few);
-            judgement.set_children(Children::of([effects]));
+            judgement.set_children(ChildEffects::of([effects]));
             let occasion = if is_last { Occasion::Last } else { Occasion::Look };
             if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
                 return Ending { verdict, look };

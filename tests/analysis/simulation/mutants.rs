@@ -6,9 +6,9 @@ use analysis::{
     dependence::{LEAST_EFFECTIVE_POINTS, UPPER_BOUND, autocorrelation_time},
     dist::{binomial_sf, normal_sf, pearson3_sf},
     rank::{Alternative, Map, normal_p, rank_sums},
-    spending::{Bounds, spent},
+    spending::{SpentBounds, spent},
     split::{Split, Splits},
-    spread::Side,
+    spread::SortedSide,
 };
 
 use super::{ALPHA, Null as _, TOLERANCE, exceeds, shapes::Shape};
@@ -91,7 +91,7 @@ fn a_judge_that_assumes_equal_information_at_every_look_is_refused() {
     // Traffic doubles from look to look. The statistic itself is drawn: all that matters is what the looks know.
     const LOOKS: u32 = 8;
     let crosses = |random: &mut Random, assumed: fn(u32) -> f64| {
-        let mut bounds = Bounds::default();
+        let mut bounds = SpentBounds::default();
         let (mut s, mut v) = (0.0, 0.0);
         (1..=LOOKS).any(|look| {
             let information = f64::from(look).exp2();
@@ -113,7 +113,7 @@ fn a_judge_that_corrects_for_ties_without_the_third_moment_is_refused() {
     let sums = |random: &mut Random| {
         let draw = |count: usize, scale: f64, random: &mut Random| {
             let values = (0..count).map(|_| Shape::Zeros(0.99).draw(random, scale)).collect();
-            Side::of_values(values, None)
+            SortedSide::of_values(values, None)
         };
         let (baseline, canary) = (draw(950, 1.0, random), draw(50, 1.0 + TOLERANCE, random));
         rank_sums(&baseline, &canary, boundary())
@@ -225,11 +225,11 @@ fn a_judge_that_takes_the_autocorrelation_as_it_was_found_is_refused() {
 #[test]
 fn a_judge_that_tests_for_any_difference_and_filters_by_the_estimate_is_refused() {
     let sides = |random: &mut Random| {
-        let baseline = Side::of_values(values(500, 1.0, random), None);
-        let canary = Side::of_values(values(500, 1.0 + TOLERANCE, random), None);
+        let baseline = SortedSide::of_values(values(500, 1.0, random), None);
+        let canary = SortedSide::of_values(values(500, 1.0 + TOLERANCE, random), None);
         (baseline, canary)
     };
-    let p = |baseline: &Side, canary: &Side, map| {
+    let p = |baseline: &SortedSide, canary: &SortedSide, map| {
         normal_p(&rank_sums(baseline, canary, map), Alternative::Greater, false)
     };
     let real = |random: &mut Random| {

@@ -7,7 +7,7 @@ use std::{fmt::Write as _, sync::Mutex};
 use analysis::{
     Clock, Design, End, Judgement, Occasion, Sample, Spending, Stratum, Tolerance, Values, Verdict,
     dist::binomial_cdf,
-    effects::{Children, Effect, Effects},
+    effects::{ChildEffects, Effect, Effects},
     power::{Among, Power, Spread},
 };
 
@@ -132,7 +132,7 @@ impl Fleet {
         for (look, told) in (1..).zip(self.release(children, calls, ratio, random)) {
             let [baseline, canary] = told.sides.map(Sample::Measured);
             strata.push(Stratum::new("canary", look - 1, baseline, canary));
-            judgement.set_children(Children::of([told.effects]));
+            judgement.set_children(ChildEffects::of([told.effects]));
             let occasion = if look == self.looks { Occasion::Last } else { Occasion::Look };
             if let Some(verdict) = judgement.decide(&strata, look, occasion).verdict {
                 return Ending { verdict, look };

@@ -6,7 +6,7 @@ use analysis::{
     Verdict,
     dist::normal_sf,
     rank::{Alternative, Map, normal_p, rank_sums, weighted_rank_sums},
-    spread::Side,
+    spread::SortedSide,
 };
 
 use super::{
@@ -50,10 +50,10 @@ impl Judge {
     }
 }
 
-fn sides(cell: &Cell, random: &mut Random) -> (Side, Side) {
+fn sides(cell: &Cell, random: &mut Random) -> (SortedSide, SortedSide) {
     let draw = |count: u64, scale: f64, random: &mut Random| {
         let values = (0..count).map(|_| Shape::Continuous.draw(random, scale)).collect();
-        Side::of_values(values, None)
+        SortedSide::of_values(values, None)
     };
     let canary = random.binomial(cell.values, cell.share);
     (draw(cell.values - canary, 1.0, random), draw(canary, cell.ratio, random))

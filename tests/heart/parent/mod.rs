@@ -5,7 +5,7 @@ mod chance;
 mod rules;
 
 use heart::{
-    parent::{Act, Answer, Call, CallId, Facts, FromParent, Link, Pause, Polled, Settings, Trouble},
+    parent::{Act, Answer, Call, CallId, Facts, FromParent, Link, PauseFact, Polled, Settings, Trouble},
     release::parent::Waiting,
 };
 use model::ReleaseId;
@@ -103,7 +103,7 @@ fn facts(stages: &[(&str, u8, bool)]) -> Facts {
                 release,
                 waiting: Some(waiting),
                 interim_ms: None,
-                pause: Pause::No,
+                pause: PauseFact::No,
                 skipped: Vec::new(),
             },
         )

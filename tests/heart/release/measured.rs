@@ -2,13 +2,13 @@
 
 use analysis::{
     Assignment, Design, Finding, Histogram, Judgement, Occasion, Question, Tolerance, Verdict,
-    effects::Children, values::GAMMA,
+    effects::ChildEffects, values::GAMMA,
 };
 use heart::release::{
     manager::Agents,
     measured::{effects, judged},
-    strata::{Strata, Stratum, Understood},
-    summary::{Reported, Summary},
+    strata::{Strata, Understood},
+    summary::{Reported, Stratum, Summary},
 };
 use language::{Stage, analysis::ChildMetric, check_stored};
 use model::StageStatus;
@@ -77,7 +77,7 @@ fn judge(summaries: &[Summary], of: ChildMetric) -> Finding {
     let strata = judged(&stage(), &Strata::of(summaries, 50), of);
     let mut judgement = Judgement::new(design).unwrap();
     let told = effects(summaries, 50).unwrap_or_default();
-    judgement.set_children(Children::of(match of {
+    judgement.set_children(ChildEffects::of(match of {
         ChildMetric::ErrorRate => told.errors,
         ChildMetric::ResponseTime => told.times,
     }));
@@ -272,7 +272,7 @@ fn what_sessions_of_a_child_tell_of_it_is_as_uncertain_as_they_differ() {
     let agents: Vec<Summary> = (0..200).map(|_| with_sessions(1.0, 80, &mut random)).collect();
     let of = |agents: &[Summary]| {
         let told = effects(agents, 50).unwrap();
-        [told.times, told.errors].map(|told| Children::of(told).between().unwrap())
+        [told.times, told.errors].map(|told| ChildEffects::of(told).between().unwrap())
     };
     let [times, errors] = of(&agents).map(|between| (between.children, between.deviation.unwrap()));
     assert!(times.0 == 200 && times.1 < 0.05, "{times:?}");

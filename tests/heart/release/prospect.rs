@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use analysis::{
     Clock, Design, Judgement, Occasion, Rounding, Sample, Stratum, Tolerance, Values, Verdict,
-    dist::binomial_cdf, effects::Children,
+    dist::binomial_cdf, effects::ChildEffects,
 };
 use heart::release::{
     measured::{effects, judged},
@@ -75,7 +75,7 @@ fn passes(reports: &[Summary]) -> bool {
     // As a release that can be extended: a tenth of alpha is kept.
     let design = Design { reserve: 0.1, ..Design::new(Tolerance::Ratio(0.05)) };
     let mut judgement = Judgement::new(design).unwrap();
-    judgement.set_children(Children::of(effects(reports, 50).unwrap().times));
+    judgement.set_children(ChildEffects::of(effects(reports, 50).unwrap().times));
     let strata = judged(&stage(), &Strata::of(reports, 50), ChildMetric::ResponseTime);
     judgement.decide(&strata, 0, Occasion::Last).verdict == Some(Verdict::Pass)
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use simulated::{NextAction, Offer, Stage};
+use simulated::{NextAction, Offer, OfferStage};
 
 use super::{
     ledger::{Fact, Runs},
@@ -203,7 +203,7 @@ impl Agent {
         &mut self,
         offer: &Offer,
         text: &Bytes,
-        stage: &Stage,
+        stage: &OfferStage,
         rolled_back: &mut bool,
     ) -> Result<(), Stop> {
         let is_undo = stage.on_success == NextAction::Rollback && stage.new_traffic == 0;
@@ -228,7 +228,7 @@ impl Agent {
         Ok(())
     }
 
-    async fn wait_for_signal(&mut self, offer: &Offer, text: &Bytes, stage: &Stage) -> Result<(), Stop> {
+    async fn wait_for_signal(&mut self, offer: &Offer, text: &Bytes, stage: &OfferStage) -> Result<(), Stop> {
         let ask = json!({"id": self.id, "strategy_id": offer.id, "stage_name": stage.name});
         let mut announced = false;
         loop {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use simulated::{FleetConfig, FleetReport, Live, run};
+use simulated::{FleetConfig, FleetReport, LiveVersion, run};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +99,7 @@ fn live(report: &FleetReport, function: &str) -> BTreeMap<String, usize> {
         assert_eq!(agent.exit, None, "agent {} has exited", agent.index);
         let runs = match agent.live.get(function) {
             None => "untouched".to_owned(),
-            Some(Live::Base { path } | Live::New { path }) => path.clone(),
+            Some(LiveVersion::Base { path } | LiveVersion::New { path }) => path.clone(),
             Some(other) => format!("{other:?}"),
         };
         *found.entry(runs).or_default() += 1;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use choirmaster::cli::fleet::{FleetArgs, run};
 use clap::Parser;
-use simulated::{FleetConfig, Kind, Latency};
+use simulated::{FleetConfig, FleetKind, Latency};
 
 #[derive(Debug, Parser)]
 struct Command {
@@ -29,7 +29,7 @@ fn each_flag_says_what_it_does() {
                 --spread -1,2,3,4 --kind modern --crash 0.1% --runtime nodejs --label tier=edge --bad-path bad --for 1m \
                 --until-idle 5 --wait 10s --clock 1ms,down --session-calls 10";
     let config = parse(line).unwrap().config();
-    assert_eq!((config.agents, config.seed, config.kind), (2000, 8, Kind::Modern));
+    assert_eq!((config.agents, config.seed, config.kind), (2000, 8, FleetKind::Modern));
     assert_eq!((config.poll, config.wait), (Duration::from_millis(1500), Duration::from_secs(10)));
     assert_eq!(config.traffic.base.latency, Latency::Constant { ms: 4.0 });
     assert_eq!(config.traffic.bad.latency, config.traffic.base.latency);

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use serde_json::json;
-use simulated::{AgentReport, Behaviour, Exit, FleetConfig, Latency, Live};
+use simulated::{AgentReport, Behaviour, Exit, FleetConfig, Latency, LiveVersion};
 
 use super::manager::{
     CLOSE, Call, Manager, PACE, Script, count, functions_zip, offer, results, stage, work, zip_of,
@@ -35,16 +35,16 @@ fn without_calls(config: FleetConfig) -> FleetConfig {
     config
 }
 
-fn live(agent: &AgentReport) -> Option<&Live> {
+fn live(agent: &AgentReport) -> Option<&LiveVersion> {
     agent.live.get("sieve")
 }
 
-fn new_version() -> Live {
-    Live::New { path: "fns/f2".into() }
+fn new_version() -> LiveVersion {
+    LiveVersion::New { path: "fns/f2".into() }
 }
 
-fn base_version() -> Live {
-    Live::Base { path: "fns/f1".into() }
+fn base_version() -> LiveVersion {
+    LiveVersion::Base { path: "fns/f1".into() }
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn point_4_its_proxy_stays_behind_when_it_exits_in_the_middle() {
     let manager = Manager::start(Script::of(&offer(&[stage("one", "A/B", "two", "rollback"), second]))).await;
     let (report, _) = manager.run_until(manager.config(), |_| false).await;
     assert_eq!(report.agents[0].exit, Some(Exit::UnknownFunction("sleve".into())));
-    assert_eq!(live(&report.agents[0]), Some(&Live::OrphanedProxy));
+    assert_eq!(live(&report.agents[0]), Some(&LiveVersion::OrphanedProxy));
     assert!(report.without_service() > 0.0, "{:?}", report.agents[0]);
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use analysis::{Histogram, Rounding, Values};
-use simulated::{CallClock, FleetConfig, Kind, Live, MAX_SESSION_CALLS};
+use simulated::{CallClock, FleetConfig, FleetKind, LiveVersion, MAX_SESSION_CALLS};
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
 
 fn modern(config: FleetConfig) -> FleetConfig {
     FleetConfig {
-        kind: Kind::Modern,
+        kind: FleetKind::Modern,
         // How long an answer takes would count as time of the stage.
         wait: Duration::ZERO,
         runtimes: vec!["nodejs".into()],
@@ -41,7 +41,7 @@ async fn it_says_what_it_is_and_counts_its_calls() {
     assert_eq!(f1 + f2, 2_400, "12 seconds of 200 calls");
     let histogram: Histogram = serde_json::from_value(summary["f2_histogram"].clone()).unwrap();
     assert_eq!(histogram.count(), f2 - summary["f2_errors"].as_u64().unwrap());
-    assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });
+    assert_eq!(report.agents[0].live["sieve"], LiveVersion::New { path: "fns/f2".into() });
 }
 
 /// An offer that is to be reported while it goes on.
@@ -222,7 +222,7 @@ async fn it_rolls_back_when_the_signal_says_so() {
     let manager = Manager::start(script).await;
     let (report, _) =
         manager.run_until(modern(manager.config()), |calls| !final_results(calls).is_empty()).await;
-    assert_eq!(report.agents[0].live["sieve"], Live::Base { path: "fns/f1".into() });
+    assert_eq!(report.agents[0].live["sieve"], LiveVersion::Base { path: "fns/f1".into() });
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn it_lets_the_manager_wait_where_it_has_nothing_else_to_do() {
     let manager = Manager::start(Script { end_at: Some(15), ..Script::of(&waiting()) }).await;
     let config = FleetConfig { wait: Duration::from_secs(30), ..modern(manager.config()) };
     let (report, calls) = manager.run_until(config, |calls| !final_results(calls).is_empty()).await;
-    assert_eq!(report.agents[0].live["sieve"], Live::New { path: "fns/f2".into() });
+    assert_eq!(report.agents[0].live["sieve"], LiveVersion::New { path: "fns/f2".into() });
     let announced = calls.iter().position(|call| call.status() == Some(2)).unwrap();
     for (place, call) in calls.iter().enumerate() {
         // 30 s of its clock.

@@ -3,11 +3,12 @@
 use std::{collections::HashSet, time::Duration};
 
 use analysis::{Clock, Rounding};
+use model::duration::read_go;
 use rand::{SeedableRng, rngs::StdRng};
-use simulated::{Behaviour, Bounds, CallClock, Latency, Offer, StageCalls, area_of, go_duration};
-use wire::Histogram;
+use simulated::{Behaviour, BoundingBox, CallClock, Latency, Offer, StageCalls, area_of};
+use wire::HistogramForm;
 
-const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
+const BOX: BoundingBox = BoundingBox { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 
 fn stage_of(seed: u64) -> StageCalls {
     stage_timed_by(seed, CallClock::MICROSECONDS)
@@ -42,7 +43,7 @@ fn numbers_are_those_that_were_asked_for() {
     assert!((7.5..8.5).contains(&base.median), "{base:?}");
     assert!((27.0..33.0).contains(&new.median) && new.minimum >= 20.0 && new.maximum <= 40.0, "{new:?}");
     assert!(proxy.minimum > base.minimum && proxy.maximum > new.maximum, "{proxy:?}");
-    let Some(Histogram::Sketch(histogram)) = calls.new.histogram() else { panic!("{calls:?}") };
+    let Some(HistogramForm::Sketch(histogram)) = calls.new.histogram() else { panic!("{calls:?}") };
     assert_eq!(histogram.count(), calls.new.calls - calls.new.errors);
     let median = histogram.quantile(0.5).unwrap();
     assert!((median / new.median - 1.0).abs() < 0.03, "{median} {new:?}");
@@ -104,10 +105,10 @@ fn go_durations_know_hours_to_milliseconds_and_no_days() {
         ("250ms", 250),
         ("1m1s1ms", 61_001),
     ] {
-        assert_eq!(go_duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        assert_eq!(read_go(text), Some(Duration::from_millis(milliseconds)), "{text}");
     }
     for text in ["", "1d", "10", "s", "-1s", "1 s", "1..5s", "1s2", "9999999999999999999h", "é"] {
-        assert_eq!(go_duration(text), None, "{text}");
+        assert_eq!(read_go(text), None, "{text}");
     }
 }
 
@@ -123,7 +124,7 @@ fn latencies_and_boxes_are_read_or_refused_with_an_example() {
     }
     assert_eq!("13.3,52.4,13.6,52.6".parse(), Ok(BOX));
     for wrong in ["", "1,2,3", "13.6,52.4,13.3,52.6", "0,0,NaN,1", "0,0,181,1"] {
-        assert!(wrong.parse::<Bounds>().is_err(), "{wrong}");
+        assert!(wrong.parse::<BoundingBox>().is_err(), "{wrong}");
     }
 }
 

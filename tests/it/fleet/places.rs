@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use simulated::{
-    Bounds, area_of,
-    tree::{MAX_MANAGERS, Place, TreeSpec},
+    BoundingBox, area_of,
+    tree::{MAX_MANAGERS, ManagerPlace, TreeSpec},
 };
 
-const BOX: Bounds = Bounds { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
+const BOX: BoundingBox = BoundingBox { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
 
-fn places(spec: &str) -> Vec<Place> {
+fn places(spec: &str) -> Vec<ManagerPlace> {
     spec.parse::<TreeSpec>().unwrap().places(BOX)
 }
 
@@ -57,18 +57,18 @@ fn what_is_no_tree_is_refused_with_the_reason() {
     "#);
 }
 
-fn is_within(inner: &Bounds, outer: &Bounds) -> bool {
+fn is_within(inner: &BoundingBox, outer: &BoundingBox) -> bool {
     outer.west <= inner.west
         && inner.east <= outer.east
         && outer.south <= inner.south
         && inner.north <= outer.north
 }
 
-fn is_apart(a: &Bounds, b: &Bounds) -> bool {
+fn is_apart(a: &BoundingBox, b: &BoundingBox) -> bool {
     a.east <= b.west || b.east <= a.west || a.north <= b.south || b.north <= a.south
 }
 
-fn size(bounds: &Bounds) -> f64 {
+fn size(bounds: &BoundingBox) -> f64 {
     (bounds.east - bounds.west) * (bounds.north - bounds.south)
 }
 
@@ -88,10 +88,10 @@ proptest! {
         (width, height) in (0.01..10.0_f64, 0.01..10.0_f64),
     ) {
         let text = levels.iter().chain([&agents]).map(usize::to_string).collect::<Vec<_>>().join("x");
-        let bounds = Bounds { west, south, east: west + width, north: south + height };
+        let bounds = BoundingBox { west, south, east: west + width, north: south + height };
         let places = text.parse::<TreeSpec>().unwrap().places(bounds);
         for (index, place) in places.iter().enumerate() {
-            let below: Vec<&Place> = places.iter().filter(|other| other.parent == Some(index)).collect();
+            let below: Vec<&ManagerPlace> = places.iter().filter(|other| other.parent == Some(index)).collect();
             let covered: f64 = below.iter().map(|below| size(&below.bounds)).sum();
             prop_assert!(below.is_empty() || (covered / size(&place.bounds) - 1.0).abs() < 1e-6);
             for (at, one) in below.iter().enumerate() {
@@ -100,7 +100,7 @@ proptest! {
             }
             for agent in 0..place.agents {
                 for [x, y] in corners(area_of(agent, place.agents, seed, &place.bounds).get()) {
-                    let Bounds { west, south, east, north } = place.bounds;
+                    let BoundingBox { west, south, east, north } = place.bounds;
                     prop_assert!(west < x && x < east && south < y && y < north);
                 }
             }

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use serde_json::Value;
-use simulated::{AgentReport, FleetConfig, FleetReport, Live};
+use simulated::{AgentReport, FleetConfig, FleetReport, LiveVersion};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
@@ -93,7 +93,7 @@ impl Story {
     async fn ends_with_the_base_version(self) -> Vec<AgentReport> {
         let agents = self.ends().await;
         for agent in &agents {
-            assert_eq!(agent.live["sieve"], Live::Base { path: "fns/sieve_base".into() }, "{agent:?}");
+            assert_eq!(agent.live["sieve"], LiveVersion::Base { path: "fns/sieve_base".into() }, "{agent:?}");
         }
         agents
     }
@@ -198,6 +198,6 @@ async fn without_a_block_every_agent_goes_through_all_stages_to_the_roll_out() {
     story.world.submit(&strategy("", &FOUR)).await.ok();
     assert_eq!(story.reaches("Done").await["counts"]["succeeded"], AGENTS);
     for agent in story.ends().await {
-        assert_eq!(agent.live["sieve"], Live::New { path: "fns/sieve_new".into() }, "{agent:?}");
+        assert_eq!(agent.live["sieve"], LiveVersion::New { path: "fns/sieve_new".into() }, "{agent:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use choirmaster::cli::fleet::summary;
-use simulated::{FleetConfig, FleetError, Kind, Live, Progress, run};
+use simulated::{FleetConfig, FleetError, FleetKind, LiveVersion, Progress, run};
 use tokio_util::sync::CancellationToken;
 
 use super::manager::{Call, Manager, Script, count, offer, results, stage};
@@ -18,7 +18,7 @@ fn two_stages() -> String {
 
 #[tokio::test]
 async fn a_fleet_of_either_kind_runs_a_release_to_its_roll_out_over_one_connection_each() {
-    for kind in [Kind::Deployed, Kind::Modern] {
+    for kind in [FleetKind::Deployed, FleetKind::Modern] {
         let manager = Manager::start(Script { end_at: Some(1), ..Script::of(&two_stages()) }).await;
         let mut config = FleetConfig { agents: 25, kind, ..manager.config() };
         // The first stage is ended early: one failed call of few would be too many.
@@ -31,7 +31,7 @@ async fn a_fleet_of_either_kind_runs_a_release_to_its_roll_out_over_one_connecti
         let (report, _) = manager.run_until(config, over).await;
         assert_eq!(report.totals.rolled_out, 25, "{kind:?}");
         for agent in &report.agents {
-            assert_eq!(agent.live["sieve"], Live::New { path: "fns/f2".into() });
+            assert_eq!(agent.live["sieve"], LiveVersion::New { path: "fns/f2".into() });
             assert_eq!(agent.setups, BTreeMap::from([("fns/f1".into(), 1), ("fns/f2".into(), 1)]));
         }
         assert_eq!(manager.connections.load(SeqCst), 25, "{kind:?}");

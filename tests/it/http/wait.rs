@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulated::{FleetConfig, Kind};
+use simulated::{FleetConfig, FleetKind};
 use sqlx::Connection as _;
 use tokio::{
     io::AsyncWriteExt as _,
@@ -395,7 +395,7 @@ async fn simulated_modern_children_wait_for_a_release_and_run_it() {
     let config = FleetConfig {
         url: format!("http://{}", world.manager.address),
         agents: 5,
-        kind: Kind::Modern,
+        kind: FleetKind::Modern,
         pace: 0.01,
         ..FleetConfig::default()
     };

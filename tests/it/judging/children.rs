@@ -1,6 +1,6 @@
 //! A stage that is judged by what children report of it.
 
-use simulated::{FleetConfig, Kind};
+use simulated::{FleetConfig, FleetKind};
 
 use super::{Agents, in_state, judged, registered};
 use crate::world::World;
@@ -15,7 +15,7 @@ fn even(text: &str) -> String {
 }
 
 fn modern(config: &mut FleetConfig) {
-    config.kind = Kind::Modern;
+    config.kind = FleetKind::Modern;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +45,7 @@ async fn histograms_of_children_tell_a_slow_version_from_a_good_one() {
 /// Times within a hundredth of a millisecond, and a new version that takes 0.75 % or 0.25 % longer.
 pub(super) fn within_a_bucket(slow: bool) -> impl Fn(&mut FleetConfig) {
     move |config| {
-        config.kind = Kind::Modern;
+        config.kind = FleetKind::Modern;
         let (base, new) =
             ("uniform:8ms,8.01ms", if slow { "uniform:8.06ms,8.07ms" } else { "uniform:8.02ms,8.03ms" });
         config.traffic.base.latency = base.parse().unwrap();

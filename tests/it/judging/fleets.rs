@@ -21,9 +21,9 @@ use std::{
 };
 
 use analysis::dist::binomial_sf;
-use engine::clock::Source;
+use engine::clock::ClockSource;
 use serde_json::Value;
-use simulated::{FleetConfig, Kind, Latency};
+use simulated::{FleetConfig, FleetKind, Latency};
 use tokio::{
     runtime,
     task::{JoinHandle, spawn_blocking},
@@ -115,7 +115,7 @@ fn release(id: &str) -> String {
 }
 
 fn agents(config: &mut FleetConfig, story: Story, seed: u64) {
-    config.kind = Kind::Modern;
+    config.kind = FleetKind::Modern;
     config.seed = seed;
     config.pace = 1.0;
     config.traffic.calls_per_second = CALLS_PER_SECOND;
@@ -174,7 +174,7 @@ async fn registered(world: &World) -> usize {
 async fn run(story: Story, seed: u64, hand: Option<&Hand>) -> Ended {
     let world = World::with(|options| {
         if hand.is_some() {
-            options.task.clock = Source::runtime(1_700_000_000_000);
+            options.task.clock = ClockSource::runtime(1_700_000_000_000);
         }
     })
     .await;

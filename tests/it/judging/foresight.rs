@@ -28,7 +28,7 @@ fn metric<'p>(plan: &'p Value, name: &str) -> &'p Value {
 async fn a_plan_says_what_it_takes_by_what_the_release_before_measured() {
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {
-        config.kind = simulated::Kind::Modern;
+        config.kind = simulated::FleetKind::Modern;
         config.traffic.new.latency = config.traffic.base.latency;
     });
     registered(&world, 3).await;

@@ -2,7 +2,7 @@
 //! calls that the first one found too few.
 
 use serde_json::Value;
-use simulated::{FleetConfig, Kind};
+use simulated::{FleetConfig, FleetKind};
 
 use super::{Agents, judged, look_until, registered};
 use crate::{tree::levels, world::World};
@@ -27,7 +27,7 @@ fn strategy(id: &str) -> String {
 fn agents_of(world: &World, seed: u64, speeds: &[&str]) -> Vec<Agents> {
     let agents = speeds.iter().zip(seed..).map(|(median, seed)| {
         Agents::below(world, 1, |config: &mut FleetConfig| {
-            config.kind = Kind::Modern;
+            config.kind = FleetKind::Modern;
             config.seed = seed;
             config.traffic.calls_per_second = 1.0;
             config.traffic.base.latency = format!("lognormal:{median},0.02").parse().unwrap();

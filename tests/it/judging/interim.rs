@@ -2,7 +2,7 @@
 
 use analysis::Histogram;
 use serde_json::{Value, json};
-use simulated::{FleetConfig, Kind};
+use simulated::{FleetConfig, FleetKind};
 
 use super::{Agents, events, in_state, judged, look_until, registered};
 use crate::{
@@ -306,7 +306,7 @@ fn long(id: &str, block: &str) -> String {
 /// Newer agents, twenty times as fast, whose new version takes so many times as long.
 fn modern(slower: u32) -> impl Fn(&mut FleetConfig) {
     move |config| {
-        (config.kind, config.pace) = (Kind::Modern, 0.05);
+        (config.kind, config.pace) = (FleetKind::Modern, 0.05);
         config.traffic.calls_per_second = 20.0;
         config.traffic.base.latency = "lognormal:8ms,0.3".parse().unwrap();
         config.traffic.new.latency = format!("lognormal:{}ms,0.3", 8 * slower).parse().unwrap();
@@ -328,7 +328,7 @@ async fn a_version_ten_times_slower_is_stopped_at_the_first_intervals_also_besid
     let agents = Agents::below(&world, 4, modern(10));
     let silent = Agents::below(&world, 2, |config| {
         modern(10)(config);
-        config.kind = Kind::Deployed;
+        config.kind = FleetKind::Deployed;
     });
     registered(&world, 6).await;
     world.submit(&long("slow", TIMES)).await.ok();

@@ -2,7 +2,7 @@
 
 use analysis::{Clock, Rounding, Values, Verdict};
 use serde_json::{Value, json};
-use simulated::Kind;
+use simulated::FleetKind;
 
 use super::{Agents, in_state, judged, look_until, registered};
 use crate::{
@@ -162,7 +162,7 @@ async fn a_fleet_with_sessions_is_judged_by_their_groups_where_its_manager_has_o
         let root = World::start().await;
         let low = levels::below(&root).await;
         let agents = Agents::below(&low, 3, |config| {
-            (config.kind, config.session_calls) = (Kind::Modern, 10);
+            (config.kind, config.session_calls) = (FleetKind::Modern, 10);
             config.traffic.new.latency = format!("lognormal:{slower},0.3").parse().unwrap();
         });
         levels::manager_of(&root, 3).await;

@@ -12,7 +12,7 @@ use choirmaster::app::Options;
 use futures_util::future::join_all;
 use language::analysis::providers::Providers;
 use serde_json::Value;
-use simulated::{AgentReport, FleetReport, Live};
+use simulated::{AgentReport, FleetReport, LiveVersion};
 use tokio::time::{sleep, timeout};
 
 use super::{Agents, PATIENCE, events, in_state, judged};
@@ -247,7 +247,8 @@ async fn told(tree: Tree, app: &str, story: Story, shown: &Value) {
     }
     for report in tree.stop().await {
         // Who is paused goes on testing.
-        let run_new = |agent: &&AgentReport| agent.live.values().any(|live| matches!(live, Live::New { .. }));
+        let run_new =
+            |agent: &&AgentReport| agent.live.values().any(|live| matches!(live, LiveVersion::New { .. }));
         let expected = if story == Story::Good { AGENTS } else { 0 };
         assert_eq!(report.agents.iter().filter(run_new).count(), expected, "{app}: {:?}", report.agents);
     }

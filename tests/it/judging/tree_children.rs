@@ -2,7 +2,7 @@
 
 use analysis::Histogram;
 use serde_json::{Value, json};
-use simulated::{Behaviour, FleetConfig, Kind};
+use simulated::{Behaviour, FleetConfig, FleetKind};
 
 use super::{
     Agents,
@@ -84,7 +84,7 @@ async fn histograms_of_agents_two_levels_below_tell_a_slow_version_from_a_good_o
     let told = [("12ms", "RolledBack", "fail"), ("8ms", "Done", "pass")];
     let told = told.map(|(median, state, verdict)| async move {
         let (shown, worlds, agents) = over_a_tree(verdict, TIMES, state, |config| {
-            config.kind = Kind::Modern;
+            config.kind = FleetKind::Modern;
             config.traffic.new.latency = format!("lognormal:{median},0.3").parse().unwrap();
         })
         .await;
@@ -114,9 +114,9 @@ async fn values_of_agents_two_levels_below_tell_what_histograms_could_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_that_agents_count_are_compared_and_those_of_agents_that_count_none_are_not() {
     let told = [
-        (Kind::Modern, 0.2, "RolledBack", "fail"),
-        (Kind::Modern, 0.05, "Done", "pass"),
-        (Kind::Deployed, 0.05, "Paused", "no data"),
+        (FleetKind::Modern, 0.2, "RolledBack", "fail"),
+        (FleetKind::Modern, 0.05, "Done", "pass"),
+        (FleetKind::Deployed, 0.05, "Paused", "no data"),
     ];
     let told = told.map(|(kind, errors, state, verdict)| async move {
         let id = state.to_lowercase();

@@ -1,7 +1,7 @@
 //! What an analysis needs is in the store and can't be read: it says so, and does not pass as if it were not there.
 
 use serde_json::{Value, json};
-use simulated::Kind;
+use simulated::FleetKind;
 
 use super::{Agents, in_state, judged, registered};
 use crate::world::{STAGE, World, strategy, summary};
@@ -94,7 +94,7 @@ async fn what_the_release_before_was_and_can_not_be_read_is_not_as_if_there_had_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_says_nothing_of_an_earlier_release_of_which_something_can_not_be_read() {
     let world = World::start().await;
-    let agents = Agents::below(&world, 1, |config| config.kind = Kind::Modern);
+    let agents = Agents::below(&world, 1, |config| config.kind = FleetKind::Modern);
     registered(&world, 1).await;
     world.submit(&strategy("one")).await.ok();
     in_state(&world, "one", "Done").await;

@@ -1,6 +1,6 @@
 //! The analysis of a whole release: between its waves, and in the background.
 
-use simulated::Kind;
+use simulated::FleetKind;
 
 use super::{Agents, Meter, events, in_state, registered};
 use crate::world::{World, strategy};
@@ -59,7 +59,7 @@ fn even(text: &str) -> String {
 async fn in_the_background_children_that_report_a_slow_version_take_everything_back() {
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {
-        config.kind = Kind::Modern;
+        config.kind = FleetKind::Modern;
         config.traffic.new.latency = "lognormal:16ms,0.3".parse().unwrap();
     });
     registered(&world, 3).await;
@@ -81,7 +81,7 @@ async fn in_the_background_children_that_report_a_slow_version_take_everything_b
 async fn in_the_background_nothing_is_held_up_and_the_end_says_that_nothing_was_found() {
     let world = World::start().await;
     let agents = Agents::below(&world, 3, |config| {
-        config.kind = Kind::Modern;
+        config.kind = FleetKind::Modern;
         config.traffic.new.latency = config.traffic.base.latency;
     });
     registered(&world, 3).await;

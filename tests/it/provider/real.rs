@@ -10,7 +10,7 @@ use std::{
 };
 
 use language::{
-    analysis::{Source, Variant},
+    analysis::{MetricSource, Variant},
     check,
 };
 use ports::provider::{Ask, Provider, ProviderError, Window};
@@ -165,7 +165,7 @@ async fn both_variants(it: &Arc<dyn Provider>) {
     let strategy = check(&text).strategy.unwrap();
     let (_, analysis) = strategy.analyses().next().unwrap();
     let metric = &analysis.metrics[0];
-    let Source::Query(asked) = &metric.source else { panic!("{metric:?}") };
+    let MetricSource::Query(asked) = &metric.source else { panic!("{metric:?}") };
     assert_eq!(metric.variants(), (Variant::Canary, Some(Variant::Baseline)));
     for (variant, factor) in [(Variant::Baseline, 1.0), (Variant::Canary, 2.0)] {
         let text = asked.text(variant, "sieve", it.escape()).unwrap();

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use engine::effect::{OWED, Owed, TAKING};
 use heart::{
     children::{self, Poll, Profile},
-    parent::{Act, Answer, Below, Call, CallId, Facts, Link, Look, Polled, Row, Settings, Trouble},
+    parent::{Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, Trouble},
     release::{
         assignment::Slot,
         command::{Command, Offer, Refusal, Reply},
@@ -131,7 +131,7 @@ impl Line {
     }
 
     fn look_below(&mut self, manager: &Manager) {
-        let below = Look::of(&manager.state.children).finish(None);
+        let below = Survey::of(&manager.state.children).finish(None);
         if below != self.below {
             self.below = below;
             self.link.below(self.below.area(false).is_some());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::questions::{
     PATIENCE, Unanswered, ask,
-    eligible::{Able, Eligible, Wanted},
+    eligible::{Able, Eligible, EligibleWanted},
 };
 use heart::plan::Needs;
 use model::ChildKey;
@@ -20,9 +20,9 @@ use crate::world::{AREA, Answer, World};
 /// Nobody is silent for so long here.
 const NEVER_MS: u64 = 3_600_000;
 
-fn wanted(rest: &str, silent_after_ms: u64) -> Wanted {
+fn wanted(rest: &str, silent_after_ms: u64) -> EligibleWanted {
     let checked = language::check(&(crate::world::strategy("asked") + rest));
-    Wanted { needs: Needs::of(&checked.strategy.unwrap()), silent_after_ms }
+    EligibleWanted { needs: Needs::of(&checked.strategy.unwrap()), silent_after_ms }
 }
 
 /// The manager below, once it stands for so many agents and is known to answer.
@@ -39,7 +39,7 @@ pub async fn asked_of(world: &World, agents: u64) -> ChildKey {
     }
 }
 
-async fn able(world: &World, child: ChildKey, wanted: &Wanted) -> Result<Able, Unanswered> {
+async fn able(world: &World, child: ChildKey, wanted: &EligibleWanted) -> Result<Able, Unanswered> {
     ask::<Eligible>(&world.manager.engine, child, wanted, PATIENCE).await
 }
 

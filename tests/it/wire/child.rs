@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use wire::{
     EndStageAnswer, EndStageRequest, MAX_ERROR_BYTES, PollAnswer, PollRequest, ResultRequest, StageSummary,
-    Then, Times,
+    Then, TimesForm,
     child::{
         MAX_CHILD_NAME_BYTES, MAX_GROUPED_STRATA, MAX_HISTOGRAM_BOUNDS, MAX_LABELS, MAX_RUNTIMES,
         MAX_STAGE_NAME_BYTES, MAX_STRATA, MAX_SUMMARIES,
@@ -518,7 +518,7 @@ proptest! {
             release_id: "1".into(),
             stage_summaries: vec![StageSummary {
                 stage_name: name,
-                f2_times: Times { median, minimum, maximum },
+                f2_times: TimesForm { median, minimum, maximum },
                 f2_err_rate: (rate * 1024.0).round() / 1024.0,
                 f2_calls: calls,
                 ..StageSummary::without_calls(StageStatus::from_wire(status).unwrap())

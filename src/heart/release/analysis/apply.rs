@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Change, Extended, Metered, Run, Standing, ms, weight};
+use super::{
+    change::Change,
+    run::{Extended, Metered, Run, Standing, ms},
+    verdict::weight,
+};
 use crate::release::state::{Release, State};
 use ::analysis::Verdict;
 use language::analysis::Rule;

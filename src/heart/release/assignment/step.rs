@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FunctionSet, ReleaseMs, Slot};
+use super::{FunctionSet, Slot};
+use crate::release::clock::ReleaseMs;
 use crate::release::{manager::Agents, offer::Piece};
 use model::{ChildKey, ChildStatus, Outcome, StageStatus};
 

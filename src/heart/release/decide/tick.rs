@@ -10,8 +10,9 @@ use super::{
 use crate::{
     children::{self, Child, Forgetting, GHOST_AFTER, REPLACED_FOR, recheck::Recheck},
     release::{
-        assignment::{Assignment, ReleaseMs, Step},
+        assignment::{Assignment, Step},
         change::Change,
+        clock::ReleaseMs,
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
         members,
@@ -43,7 +44,7 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
         .collect();
     let touched: BTreeSet<ChildKey> = forgotten.iter().map(|(key, _)| *key).collect();
     let decided = changes.iter().filter_map(Change::release).collect();
-    let mut look = Look { state, seen, now, touched, decided, missed: 0, changes };
+    let mut look = TickRound { state, seen, now, touched, decided, missed: 0, changes };
     for release in due(state, now) {
         let from = look.changes.len();
         look.overdue(release);
@@ -121,7 +122,7 @@ fn due(state: &State, now: Now) -> Vec<&Release> {
 }
 
 /// A look at what is due.
-struct Look<'a> {
+struct TickRound<'a> {
     state: &'a State,
     seen: &'a dyn Seen,
     now: Now,
@@ -134,7 +135,7 @@ struct Look<'a> {
     changes: Vec<Change>,
 }
 
-impl Look<'_> {
+impl TickRound<'_> {
     /// Looks through one release. What is not due tells when to look again.
     fn overdue(&mut self, release: &Release) {
         let Self { state, seen, now, .. } = *self;

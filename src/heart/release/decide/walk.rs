@@ -3,8 +3,9 @@
 use crate::{
     children::{Deployment, Variant},
     release::{
-        assignment::{Assignment, FunctionSet, ReleaseMs, Step},
+        assignment::{Assignment, FunctionSet, Step},
         change::Change,
+        clock::ReleaseMs,
         members,
         offer::MAX_ATTEMPT,
         state::{Release, State},

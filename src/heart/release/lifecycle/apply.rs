@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{Change, Membership, Submitted};
 use crate::release::{
-    assignment::{Assignment, Fact, ReleaseMs, Step},
+    assignment::{Assignment, Fact, Step},
     assignments::Assignments,
+    clock::ReleaseMs,
     deadline,
     gate::Turns,
     state::{Counts, End, Known, Release, ReleaseState, State},

@@ -9,7 +9,7 @@ use super::{
 use crate::release::{
     assignment::{Dated, Fact, Step},
     change::Change,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{another_fact, find, held, wrong},
         successor,
@@ -40,9 +40,9 @@ pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> 
 
 /// A release that is over leaves the history. What children run is never without the release that brought it there, and one
 /// that is in memory is not over, or somebody owes it something.
-fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
+fn remove(state: &State, id: &str) -> Result<Decision, NoReply> {
     let Some((id, known)) = state.known.get_key_value(id) else {
-        return Err(Refusal::UnknownRelease(id.to_owned()));
+        return Err(Refusal::UnknownRelease(id.to_owned()).into());
     };
     if state.find(known.key).is_some() || state.is_deployed(known.key) {
         return Ok(Decision::unchanged(Reply::Done));
@@ -51,7 +51,7 @@ fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
     Ok(Decision::new(vec![removed], Reply::Done))
 }
 
-fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let paused = || {
         let pause = Pause::new(PausedBy::Operator, reason);
@@ -72,7 +72,7 @@ fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Re
     }
 }
 
-fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn resume(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
@@ -106,7 +106,7 @@ fn abort(
     note: Option<&str>,
     by: Option<&str>,
     now: Now,
-) -> Result<Decision, Refusal> {
+) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::Planned
@@ -165,7 +165,7 @@ pub(in crate::release) fn roll_back(
     changes
 }
 
-fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
         return Err(wrong(release, "only one in which nobody could take part is planned once more"));
@@ -174,7 +174,7 @@ fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     Ok(Decision::new(vec![again], Reply::Done))
 }
 
-pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::Running
@@ -189,7 +189,7 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
     }
     if release.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);
-        return Err(Refusal::Limit { what: "attempts of a release", limit });
+        return Err(Refusal::Limit { what: "attempts of a release", limit }.into());
     }
     let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
         .assignments
@@ -198,7 +198,7 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         .map(|(child, _)| *child)
         .partition(|child| state.children.get(*child).is_some());
     if retryable.is_empty() {
-        return Err(Refusal::NothingToRetry(release.id.clone()));
+        return Err(Refusal::NothingToRetry(release.id.clone()).into());
     }
     let reopened = release.state.is_over();
     if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {

@@ -4,7 +4,8 @@ use super::Change;
 use crate::{
     children::{Deployment, Variant},
     release::{
-        assignment::{Assignment, FunctionSet, ReleaseMs, Step},
+        assignment::{Assignment, FunctionSet, Step},
+        clock::ReleaseMs,
         deadline,
         manager::Planned,
         state::{End, Release, ReleaseState, State, Sweep},

@@ -5,7 +5,7 @@ use crate::{
     children,
     release::{
         change::Change,
-        command::{Decision, Refusal, Reply},
+        command::{Decision, NoReply, Refusal, Reply},
         decide::signs_of_life,
         offer::OfferName,
         state::{Release, State},
@@ -49,13 +49,13 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Refuses children and offers that are not known here.
-    pub fn resolve(state: &'a State, child: &str, offer: &str) -> Result<Self, Refusal> {
+    pub fn resolve(state: &'a State, child: &str, offer: &str) -> Result<Self, NoReply> {
         let key = state.children.key(child).ok_or_else(|| Refusal::UnknownChild(child.to_owned()))?;
         let never = || Refusal::NeverOffered { child: child.to_owned(), offer: offer.to_owned() };
         let (known, name) = OfferName::candidates(offer)
             .find_map(|(id, name)| Some((state.known.get(id)?, name)))
             .ok_or_else(never)?;
-        let release = state.release(known.key).ok_or(Refusal::NotInMemory(known.key))?;
+        let release = state.release(known.key).ok_or(NoReply::Missing(known.key))?;
         Ok(Self { key, release, name })
     }
 }

@@ -27,7 +27,7 @@ use model::{ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUEST
 pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
-        Err(refusal) => return Decision::refused(refusal),
+        Err(why) => return why.into(),
     };
     let never =
         || Decision::refused(Refusal::NeverOffered { child: child.to_owned(), offer: offer.to_owned() });

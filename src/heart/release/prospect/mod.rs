@@ -13,7 +13,7 @@ pub use self::{
     observed::{Measured, Observed},
     risk::{Risk, risks},
 };
-pub use ::analysis::power::Point;
+pub use ::analysis::power::PowerAt;
 
 use super::{analysis, gate::Levels};
 use ::analysis::{
@@ -23,7 +23,7 @@ use ::analysis::{
 };
 use language::{
     Order, Stage, Strategy,
-    analysis::{Analysis, Asked, ChildMetric, Metric, Rule, Source},
+    analysis::{Analysis, ChildMetric, Metric, MetricSource, ProviderQuery, Rule},
 };
 
 /// Assumed of times without history: standard deviation by mean.
@@ -51,9 +51,9 @@ pub struct Prospect {
     /// Of all agents that are judged together.
     pub calls_per_second: Option<f64>,
     /// For each of [`WANTED`], what lets as many pass; `None`: no number of calls does.
-    pub wanted: Vec<(f64, Option<Point>)>,
+    pub wanted: Vec<(f64, Option<PowerAt>)>,
     /// What the data at the end will be good for.
-    pub given: Option<Point>,
+    pub given: Option<PowerAt>,
     /// How often what is measured is looked at; `None`: as long as the release takes.
     pub looks: Option<u64>,
     /// Who reports when, and what comes of it, in words.
@@ -189,7 +189,7 @@ impl Around<'_> {
     fn prospect(&self, design: &Design) -> Prospect {
         let Expected { spread, basis, per_second } = self.expected();
         let (by_children, on_the_way) =
-            (matches!(self.metric.source, Source::Children(_)), self.metric.is_judged_on_the_way());
+            (matches!(self.metric.source, MetricSource::Children(_)), self.metric.is_judged_on_the_way());
         let looked_at = Design { end: analysis::while_running(self.analysis, self.metric), ..design.clone() };
         let once = design;
         let design = if on_the_way && self.known.reporting.looks_on_the_way() { &looked_at } else { once };
@@ -260,7 +260,7 @@ impl Around<'_> {
 
     /// Of children that are compared with themselves of an earlier release nobody tells how they differ.
     fn among(&self) -> Option<Among> {
-        let Source::Children(of) = self.metric.source else { return None };
+        let MetricSource::Children(of) = self.metric.source else { return None };
         if !self.metric.is_judged_on_the_way() {
             return None;
         }
@@ -274,13 +274,13 @@ impl Around<'_> {
         let rate = self.observed.and_then(|observed| observed.calls_per_second);
         let rate = rate.map(|rate| rate * self.agents as f64).filter(|rate| *rate > 0.0);
         match &self.metric.source {
-            Source::Children(ChildMetric::ErrorRate) => {
+            MetricSource::Children(ChildMetric::ErrorRate) => {
                 let known = self.observed.and_then(Observed::errors);
                 let (rate_of_errors, basis) = known.unwrap_or_else(|| self.assuming_alike(assumed_errors()));
                 let spread = Spread::Events { rate: rate_of_errors };
                 Expected { spread, basis, per_second: rate }
             }
-            Source::Children(ChildMetric::ResponseTime) => {
+            MetricSource::Children(ChildMetric::ResponseTime) => {
                 let times = self.observed.and_then(|observed| Some((observed.times()?, observed.basis())));
                 let (spread, basis) = match times {
                     Some((times, basis)) => (Spread::Observed(Sample::Measured(times.clone())), basis),
@@ -288,11 +288,11 @@ impl Around<'_> {
                 };
                 Expected { spread, basis, per_second: rate }
             }
-            Source::Query(asked) => self.expected_points(asked),
+            MetricSource::Query(asked) => self.expected_points(asked),
         }
     }
 
-    fn expected_points(&self, asked: &Asked) -> Expected {
+    fn expected_points(&self, asked: &ProviderQuery) -> Expected {
         let stage = self.stage.map(|_| self.of.name.as_str());
         let interval = self.analysis.interval_of(self.metric);
         let measured = self.known.measured.iter().find(|found| found.is_of(stage, asked, interval));
@@ -340,8 +340,8 @@ impl Around<'_> {
 
 /// What to do where the calls at the end are too few for most equal versions to pass.
 fn too_few(
-    given: Point,
-    wanted: Option<Point>,
+    given: PowerAt,
+    wanted: Option<PowerAt>,
     rate: Option<f64>,
     wider: impl Fn() -> Option<f64>,
 ) -> Option<String> {

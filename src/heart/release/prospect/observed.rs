@@ -6,7 +6,7 @@ use crate::release::{
     summary::Summary,
 };
 use analysis::{Counts, Stratum, Values, power::Among};
-use language::analysis::{Analysis, Asked, Metric, Source};
+use language::analysis::{Analysis, Metric, MetricSource, ProviderQuery};
 
 /// Fewer calls tell nothing.
 const LEAST_CALLS: u64 = 100;
@@ -131,8 +131,13 @@ impl Measured {
     }
 
     /// Whether it answers the same question, asked in the same words and as often.
-    pub(super) fn is_of(&self, stage: Option<&str>, asked: &Asked, interval: std::time::Duration) -> bool {
-        let Source::Query(then) = &self.metric.source else { return false };
+    pub(super) fn is_of(
+        &self,
+        stage: Option<&str>,
+        asked: &ProviderQuery,
+        interval: std::time::Duration,
+    ) -> bool {
+        let MetricSource::Query(then) = &self.metric.source else { return false };
         self.stage.as_deref() == stage
             && self.interval == interval
             && (&then.provider, &then.query, &then.json_path)

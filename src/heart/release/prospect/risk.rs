@@ -1,7 +1,7 @@
 //! What chance does to plain conditions, each child by itself.
 
 use super::{Observed, assumed_errors};
-use analysis::power::{self, Chances, Kept};
+use analysis::power::{self, Chances, KeptCondition};
 use language::{Condition, Metric, Operator, Stage, Statistic, Strategy};
 
 /// The share of children that chance may stop at a condition.
@@ -41,7 +41,7 @@ fn risk(
         Metric::ErrorRate => {
             let (rate, basis) = observed.and_then(Observed::errors).unwrap_or_else(assumed_errors);
             let or_equal = or_equal(condition.operator)?;
-            (Kept::Errors { threshold: condition.threshold, or_equal }, rate, basis)
+            (KeptCondition::Errors { threshold: condition.threshold, or_equal }, rate, basis)
         }
         Metric::ResponseTime(statistic) => {
             // Without history nobody knows how long calls take.
@@ -79,11 +79,11 @@ const fn or_equal(operator: Operator) -> Option<bool> {
     }
 }
 
-const fn kept(statistic: Statistic, beyond: f64) -> Kept {
+const fn kept(statistic: Statistic, beyond: f64) -> KeptCondition {
     match statistic {
-        Statistic::Median => Kept::Quantile { q: 0.5, beyond },
-        Statistic::Quantile(q) => Kept::Quantile { q, beyond },
-        Statistic::Maximum => Kept::All { beyond },
-        Statistic::Minimum => Kept::One { beyond },
+        Statistic::Median => KeptCondition::Quantile { q: 0.5, beyond },
+        Statistic::Quantile(q) => KeptCondition::Quantile { q, beyond },
+        Statistic::Maximum => KeptCondition::All { beyond },
+        Statistic::Minimum => KeptCondition::One { beyond },
     }
 }

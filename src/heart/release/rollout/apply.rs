@@ -2,7 +2,8 @@
 
 use super::Change;
 use crate::release::{
-    assignment::{Fact, ReleaseMs},
+    assignment::Fact,
+    clock::ReleaseMs,
     deadline,
     gate::Reached,
     state::{Release, ReleaseState, State},

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::release::{
     change::Change,
-    command::{Decision, Refusal, Reply, Seen},
+    command::{Decision, NoReply, Reply, Seen},
     decide::checks::{another_fact, find, held, wrong},
     gate::{ALL_OPEN, Gate},
     lifecycle::{self, lacks_of, membership},
@@ -23,7 +23,7 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
     }
 }
 
-fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn approve(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::AwaitingApproval { .. } => Ok(Decision::new(
@@ -40,9 +40,9 @@ fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
 
 /// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold. What
 /// came from the parent is promoted as far as the next gate that only that one opens.
-fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Err(wrong(release, "only a release that runs can be promoted"));
     }
     another_fact(release)?;
@@ -73,7 +73,7 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
-fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if !release.is_under_way() {
         return Err(wrong(release, "only a release that is under way can be extended"));

@@ -4,7 +4,7 @@ use super::{Change as StageChange, Command, skip};
 use crate::release::{
     assignment::{Assignment, Slot},
     change::Change,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Refusal, Reply},
     decide::checks::{another_fact, find, held, wrong},
     state::{Release, State},
 };
@@ -24,7 +24,7 @@ pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal>
     release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
 }
 
-fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
+fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if !release.is_running() {
         return Err(wrong(release, "a stage can be ended while the release runs"));

@@ -13,12 +13,12 @@ use super::decide::stage_of;
 use crate::release::{
     assignment::{Fact, Step},
     change::Change,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Reply},
     decide::checks::{another_fact, find, held, wrong},
     lifecycle, members,
     offer::Piece,
     stages,
-    state::{Release, ReleaseState, State},
+    state::{Release, State},
 };
 use language::Action;
 use model::{ChildKey, Now};
@@ -30,12 +30,12 @@ pub(in crate::release) fn decide(
     stage: &str,
     from_parent: bool,
     now: Now,
-) -> Result<Decision, Refusal> {
+) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if release.parent.is_some() && !from_parent {
         return Err(held(release, "which stages are skipped".to_owned()));
     }
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Err(wrong(release, "a stage can be skipped while the release runs"));
     }
     let index = stage_of(release, stage)?;

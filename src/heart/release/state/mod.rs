@@ -2,6 +2,7 @@
 //!
 //! Only `apply` (in [`super::apply`]) changes it. Everything here can be rebuilt from the store's rows.
 
+mod agents;
 mod counts;
 mod release;
 mod standing;
@@ -13,7 +14,9 @@ use std::{
 
 pub use counts::{Bad, Counts};
 pub use release::{Release, Sweep};
-pub use standing::{End, ReleaseClock, ReleaseState};
+pub use standing::{End, ReleaseState};
+
+pub use super::clock::ReleaseClock;
 
 /// Whoever reads a release from a store makes one; nothing of it is stored.
 pub use crate::plan::KeptCover;

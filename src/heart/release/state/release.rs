@@ -7,8 +7,9 @@ use crate::{
     plan::KeptCover,
     release::{
         analysis::Run,
-        assignment::{Dated, ReleaseMs},
+        assignment::Dated,
         assignments::Assignments,
+        clock::ReleaseMs,
         ending::Ending,
         gate::{Gates, Turns},
         lifecycle::Submitted,
@@ -171,10 +172,7 @@ impl Release {
 
     /// Whether it has begun and may yet end well.
     pub const fn is_under_way(&self) -> bool {
-        matches!(
-            self.state,
-            ReleaseState::Running | ReleaseState::Paused { .. } | ReleaseState::AwaitingApproval { .. }
-        )
+        self.state.is_under_way()
     }
 
     /// Whether it must stay in memory: it is not over, or somebody owes the proof of the base version.

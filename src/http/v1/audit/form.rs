@@ -10,12 +10,12 @@ use wire::api::AuditEntry;
 /// The place of an entry in the trail, `SEQ-IDX`: the sequence that the store has once the commit is there, and
 /// the place within it. `0-0` comes before all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
+pub struct AuditPlace {
     seq: u64,
     idx: u32,
 }
 
-impl Place {
+impl AuditPlace {
     pub fn of(row: &AuditRow) -> Self {
         Self::at(row.seq, row.idx)
     }
@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AuditPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.seq, self.idx)
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Place {
 #[derive(Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
-impl FromStr for Place {
+impl FromStr for AuditPlace {
     type Err = NoPlace;
 
     fn from_str(text: &str) -> Result<Self, NoPlace> {
@@ -58,7 +58,7 @@ pub fn entry(row: &AuditRow, unreadable: &Unreadable) -> AuditEntry {
     });
     let release = events.first().and_then(|event| event.get("release")?.as_str()).map(str::to_owned);
     AuditEntry {
-        id: Place::of(row).to_string(),
+        id: AuditPlace::of(row).to_string(),
         at: rfc3339(row.at_ms),
         actor: row.actor.clone(),
         release: release.filter(|_| row.release_key.is_some()),

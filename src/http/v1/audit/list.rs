@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::form::{self, Place};
+use super::form::{self, AuditPlace};
 use crate::{Context, extract::Query, problem::Problem, v1::page};
 use store::AuditFilter;
 use wire::api::{AuditEntry, Page};
@@ -33,13 +33,13 @@ pub(super) async fn handle(
         None => None,
         Some(id) => Some(ctx.view().releases.key_of(&id).ok_or_else(|| Problem::unknown_release(&id))?.0),
     };
-    let after: Place = page::after(parameters.after.as_deref())?.unwrap_or_default();
+    let after: AuditPlace = page::after(parameters.after.as_deref())?.unwrap_or_default();
     // One more than wanted tells whether there is a page after this one.
     let filter = AuditFilter { after: after.columns(), release_key, limit: limit + 1 };
     let mut rows = ctx.engine.reader().audit(&filter).await?;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
-    let next = rows.last().filter(|_| has_more).map(|row| Place::of(row).to_string());
+    let next = rows.last().filter(|_| has_more).map(|row| AuditPlace::of(row).to_string());
     let entry = |row| form::entry(row, ctx.engine.unreadable());
     Ok(Json(Page { items: rows.iter().map(entry).collect(), next }))
 }

@@ -10,7 +10,7 @@ use crate::{
     problem::Problem,
     v1::page::{self, path_below, unheard},
 };
-use engine::questions::deployments::{self, PageError, Wanted};
+use engine::questions::deployments::{self, DeploymentsWanted, PageError};
 use store::DeploymentFilter;
 use wire::api::{Deployment, Page};
 
@@ -45,7 +45,7 @@ pub(super) async fn handle(
             return Err(Problem::bad_request("`child` is one of this manager; with `below` it names nobody"));
         }
         let after = after.map(|(function, child)| (child, function));
-        let wanted = Wanted { path, function: parameters.function, after, limit };
+        let wanted = DeploymentsWanted { path, function: parameters.function, after, limit };
         let page = deployments::below(&ctx.engine, wanted).await;
         return page.map(Json).map_err(|why| unheard(&why));
     }

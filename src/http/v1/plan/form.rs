@@ -27,7 +27,7 @@ const MAX_NAMED: usize = 10;
 
 /// Which children are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Children {
+pub enum ShownChildren {
     None,
     Participants,
     All,
@@ -36,7 +36,7 @@ pub enum Children {
 /// What is asked beside the plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    pub children: Children,
+    pub children: ShownChildren,
     pub areas: bool,
     pub after: Option<ChildKey>,
     pub limit: usize,
@@ -91,7 +91,7 @@ pub fn plan(
         plan.partly.iter().filter_map(member).collect()
     });
     let (children, next) = match asked.children {
-        Children::None => (Vec::new(), None),
+        ShownChildren::None => (Vec::new(), None),
         _ => Listing::new(state, strategy, &plan).page(asked),
     };
     let by_wave = plan.by_wave();
@@ -235,12 +235,12 @@ impl<'a> Listing<'a> {
 
     fn page(&self, asked: &Asked) -> (Vec<PlannedChild>, Option<String>) {
         let keys: Vec<ChildKey> = match asked.children {
-            Children::None => Vec::new(),
-            Children::Participants => {
+            ShownChildren::None => Vec::new(),
+            ShownChildren::Participants => {
                 let from = self.plan.members.partition_point(|key| Some(*key) <= asked.after);
                 self.plan.members[from..].iter().copied().take(asked.limit + 1).collect()
             }
-            Children::All => {
+            ShownChildren::All => {
                 // An id whose place another has taken is nobody.
                 let rest = self.state.children.after(asked.after);
                 let rest = rest.filter(|(_, child)| child.replaced.is_none());

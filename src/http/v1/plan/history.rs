@@ -6,10 +6,10 @@ use engine::{Engine, stored};
 use heart::release::{
     assignment::Slot,
     precedent::Time,
-    prospect::{Known, Measured, Observed, Point, Prospect, Reporting, Risk, prospects, risks},
+    prospect::{Known, Measured, Observed, PowerAt, Prospect, Reporting, Risk, prospects, risks},
     summary::Summary,
 };
-use language::{Stage, Strategy, analysis::Source};
+use language::{Stage, Strategy, analysis::MetricSource};
 use store::{
     Reader, StoreError,
     rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
@@ -24,12 +24,12 @@ const NONE: u32 = u32::MAX;
 
 /// What the store has of the earlier releases of a strategy's functions, unread. Of one of which something can't be read
 /// nothing is said, rather than what the rest comes to.
-pub struct History {
+pub struct PlanHistory {
     earlier: BTreeMap<usize, Earlier>,
     engine: Engine,
 }
 
-impl History {
+impl PlanHistory {
     /// Of some children of each earlier release.
     pub async fn read(engine: &Engine, strategy: &Strategy) -> Result<Self, StoreError> {
         let mut found = BTreeMap::new();
@@ -98,7 +98,7 @@ impl Earlier {
             let stage = stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone());
             let queries = analysis.metrics.iter().zip(run.metrics);
             let queries = queries.filter(|(metric, found)| {
-                matches!(metric.source, Source::Query(_)) && !found.strata.is_empty()
+                matches!(metric.source, MetricSource::Query(_)) && !found.strata.is_empty()
             });
             all.extend(queries.map(|(metric, found)| {
                 Measured::of(&self.id, stage.clone(), analysis, metric, found.strata, run.looked_ms)
@@ -135,7 +135,7 @@ impl Earlier {
 /// What it takes to judge a strategy, as the API shows it. `waves`: the agents of each.
 pub fn takes(
     strategy: &Strategy,
-    history: &History,
+    history: &PlanHistory,
     waves: &[u64],
     reporting: Reporting,
 ) -> (Vec<PlannedMetric>, Vec<PlannedCondition>) {
@@ -150,7 +150,7 @@ pub fn takes(
 
 fn metric(strategy: &Strategy, found: Prospect) -> PlannedMetric {
     let seconds = |calls: u64| found.calls_per_second.map(|rate| calls as f64 / rate);
-    let point = |wanted: Option<f64>, point: Option<Point>| PlannedPoint {
+    let point = |wanted: Option<f64>, point: Option<PowerAt>| PlannedPoint {
         calls: point.map(|point| point.calls),
         seconds: point.and_then(|point| seconds(point.calls)),
         passes: point.map(|point| point.passes).or(wanted).unwrap_or(0.0),

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{
-    form::{self, Asked, Children},
-    history::{self, History},
+    form::{self, Asked, ShownChildren},
+    history::{self, PlanHistory},
 };
 use crate::{
     Context,
@@ -27,7 +27,7 @@ use crate::{
         },
     },
 };
-use engine::{EngineError, questions, questions::eligible::Wanted};
+use engine::{EngineError, questions, questions::eligible::EligibleWanted};
 use heart::{
     plan::Needs,
     release::{state, turnout::Turnouts},
@@ -70,9 +70,9 @@ pub(super) async fn handle(
 ) -> Result<Json<Plan>, Problem> {
     let asked = Asked {
         children: match parameters.children.as_deref() {
-            None | Some("none") => Children::None,
-            Some("participants") => Children::Participants,
-            Some("all") => Children::All,
+            None | Some("none") => ShownChildren::None,
+            Some("participants") => ShownChildren::Participants,
+            Some("all") => ShownChildren::All,
             Some(_) => return Err(Problem::bad_request("`children` is one of none, participants, all")),
         },
         areas: parameters.areas,
@@ -94,7 +94,7 @@ pub(super) async fn handle(
     };
     // With the first page; those that follow only list children.
     let history = match &asked.after {
-        None => Some(History::read(&ctx.engine, &strategy).await?),
+        None => Some(PlanHistory::read(&ctx.engine, &strategy).await?),
         Some(_) => None,
     };
     // Clipping polygons is slow, and needs nothing of the state any more; nor does what it takes to judge.
@@ -124,7 +124,8 @@ async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, 
     let planned = Arc::clone(strategy);
     let (able, unable) =
         ctx.engine.read_apart(PATIENCE, move |state| form::managers(state, &planned)).await?;
-    let wanted = Wanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
+    let wanted =
+        EligibleWanted { needs: Needs::of(strategy), silent_after_ms: form::silent_after_ms(strategy) };
     let (told, mut unheard) = questions::turnout::of_managers(&ctx.engine, &wanted, able).await?;
     unheard.extend(unable);
     Ok((told, unheard))

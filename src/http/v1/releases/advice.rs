@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::{Context, context::PATIENCE};
 use engine::EngineError;
 use heart::{plan, plan::Advice};
-use language::{Diagnostic, Places, Severity, Strategy, nearest};
+use language::{Diagnostic, Severity, Strategy, TextPlaces, nearest};
 
 /// Asks the children about a strategy.
 pub async fn ask(
     ctx: &Context,
     strategy: &Arc<Strategy>,
-    places: &Places,
+    places: &TextPlaces,
 ) -> Result<Vec<Diagnostic>, EngineError> {
     let asked = Arc::clone(strategy);
     let advice = ctx.engine.read_apart(PATIENCE, move |state| {
@@ -22,7 +22,7 @@ pub async fn ask(
 }
 
 /// In words.
-pub fn warnings(strategy: &Strategy, places: &Places, advice: &Advice) -> Vec<Diagnostic> {
+pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let (Some(children), Some(place)) = (advice.swapped, &places.area) {
         let lie = if children == 1 { "1 child lies".to_owned() } else { format!("{children} children lie") };

@@ -174,8 +174,8 @@ fn excluded(excluded: &[(Exclusion, u32)]) -> BTreeMap<String, u32> {
     excluded.iter().map(|(why, count)| (why.to_string(), *count)).collect()
 }
 
-fn counts(counts: &Counts, participants: u32) -> api::Counts {
-    api::Counts {
+fn counts(counts: &Counts, participants: u32) -> api::ReleaseCounts {
+    api::ReleaseCounts {
         participants,
         todo: counts.todo,
         doing: counts.doing,
@@ -205,9 +205,9 @@ pub(super) fn part_below(below: Below) -> api::PartBelow {
     }
 }
 
-pub(super) fn agents(agents: Agents) -> api::Agents {
+pub(super) fn agents(agents: Agents) -> api::AgentCounts {
     let Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed } = agents;
-    api::Agents { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
+    api::AgentCounts { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed }
 }
 
 /// In what comes from above, the types of stages say after which of them the parent holds a barrier; agents wait for

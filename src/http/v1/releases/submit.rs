@@ -31,7 +31,7 @@ use heart::release::{
     state::{End, ReleaseState},
 };
 use language::{
-    Checked, Diagnostic, Places, Severity, Strategy, functions,
+    Checked, Diagnostic, Severity, Strategy, TextPlaces, functions,
     functions::{Archive, ArchiveError},
 };
 use wire::api::{self, Note, Submitted};
@@ -144,7 +144,7 @@ pub struct Prepared {
     pub submission: lifecycle::Submitted,
     pub archive: Archive,
     pub warnings: Vec<Diagnostic>,
-    pub places: Places,
+    pub places: TextPlaces,
     /// Whether it reaches beyond this manager.
     goes_up: bool,
 }
@@ -192,7 +192,7 @@ fn unpacked(
     upload: &Upload,
     ctx: &Context,
     strategy: &Strategy,
-    places: &Places,
+    places: &TextPlaces,
 ) -> Problem {
     let missing = match (&error, &upload.functions) {
         (ArchiveError::Missing { .. }, Some(zip)) => {
