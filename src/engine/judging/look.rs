@@ -8,7 +8,7 @@ use super::{
     agenda::Due, ask::ask, background, children, conditions, interim::Reports, previous, ranges,
     threshold::Range,
 };
-use crate::Engine;
+use crate::{Engine, stored};
 use analysis::{
     Assignment, Design, Judgement, Occasion, RunVariation, Sample, Stratum, Verdict, effects::ChildEffects,
     previous::LEAST_WINDOWS,
@@ -173,8 +173,7 @@ fn erred(mut before: Metered, why: &str, analysis: &Analysis) -> Metered {
 
 /// What could not be read back would keep the manager from starting again.
 fn storable(found: Metered) -> Metered {
-    let text = serde_json::to_string(&found).unwrap_or_default();
-    if serde_json::from_str::<Metered>(&text).is_ok() {
+    if stored::json(&found).is_ok_and(|text| serde_json::from_str::<Metered>(&text).is_ok()) {
         return found;
     }
     let sentence = format!("the data led to numbers that can't be kept; {}", found.sentence);

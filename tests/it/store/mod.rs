@@ -5,6 +5,6 @@ pub mod everything;
 mod lease;
 pub mod place;
 mod power_loss;
-mod rows;
+pub mod rows;
 mod strategies;
 mod transfer;

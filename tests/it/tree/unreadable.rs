@@ -53,17 +53,18 @@ async fn effects_that_can_not_be_read_are_counted_and_stay_in_the_store() {
         .sql(
             "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES
                 (1, 'webhook', 0, '{\"url\": \"http://token@secret/\"}', 0), (2, 'upward', 0, '{\"offer\": 7}', 0),
-                (3, 'enrolled', 0, 'cut', 0), (4, 'forwarded', 0, '[]', 0), (5, 'unheard-of', 0, '{}', 0)",
+                (3, 'enrolled', 0, 'cut', 0), (4, 'forwarded', 0, '[]', 0), (5, 'unheard-of', 0, '{}', 0),
+                (6, 'webhook', 0, '{\"version\": 2, \"url\": \"http://127.0.0.1:1/\", \"body\": {}}', 0)",
         )
         .await;
     let world = world.restart_with(settings).await;
-    until("five effects", async || world.unreadable("outbox").await == 5).await;
+    until("six effects", async || world.unreadable("outbox").await == 6).await;
     let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
-    let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM outbox WHERE id BETWEEN 1 AND 5 ORDER BY id")
+    let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM outbox WHERE id BETWEEN 1 AND 6 ORDER BY id")
         .fetch_all(&mut store)
         .await
         .unwrap();
-    assert_eq!(left, [1, 2, 3, 4, 5]);
+    assert_eq!(left, [1, 2, 3, 4, 5, 6]);
     world.stop().await;
 }
 
