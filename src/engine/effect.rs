@@ -1,10 +1,10 @@
-//! What lies in the outbox, typed: what is still to be done outside, and two kinds of things that are kept there.
+//! What lies in the outbox, typed: what is still to be done outside.
 //!
 //! A row is a kind and a payload; what a payload of a kind looks like is said here alone. One that can't be read, or whose kind
 //! is not known, stays in the store for a program that can read it.
 //!
 //! ```text
-//! webhook ─▶ notify        owed, taking, enrolled ─▶ parent        identity, forwarded ─▶ view: never done
+//! webhook ─▶ notify        owed, taking ─▶ parent
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -20,24 +20,14 @@ const WEBHOOK: &str = "webhook";
 /// The kind of a result for the parent.
 pub const OWED: &str = "upward";
 
-/// The kind of the id that this manager has at its parent.
-pub const ENROLLED: &str = "enrolled";
-
 /// The kind of an offer to be taken over.
 pub const TAKING: &str = "taking";
-
-const IDENTITY: &str = "identity";
-const FORWARDED: &str = "forwarded";
 
 /// An entry of the outbox.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     Webhook(Webhook),
     Parent(ToParent),
-    /// The id of this manager among managers, made once for a store. It is never done.
-    Identity(String),
-    /// The latest are kept, see [`super::pointers`].
-    Forwarded(Pointer),
 }
 
 /// What concerns the parent.
@@ -48,8 +38,6 @@ pub enum ToParent {
     /// An offer to be taken over, by its id. It is stored before the offer is fetched: the parent doesn't show it again once
     /// it was.
     Taking(String),
-    /// It is stored before it is used again, never done, and replaced by the next.
-    Enrolled(Enrolled),
 }
 
 /// A row of the outbox that was read.
@@ -81,22 +69,6 @@ impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Webhook").field("body", &self.body).finish_non_exhaustive()
     }
-}
-
-/// Where a release went that was submitted here and reaches beyond this manager's area.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pointer {
-    pub release: String,
-    /// The parent.
-    pub to: String,
-}
-
-/// Who this manager is at its parent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enrolled {
-    /// The parent.
-    pub url: String,
-    pub id: String,
 }
 
 /// How a stage of the parent's offer ended here.
@@ -163,9 +135,6 @@ impl Entry {
             Self::Webhook(_) => WEBHOOK,
             Self::Parent(ToParent::Owed(_)) => OWED,
             Self::Parent(ToParent::Taking(_)) => TAKING,
-            Self::Parent(ToParent::Enrolled(_)) => ENROLLED,
-            Self::Identity(_) => IDENTITY,
-            Self::Forwarded(_) => FORWARDED,
         }
     }
 
@@ -174,9 +143,7 @@ impl Entry {
         match self {
             Self::Webhook(webhook) => stored::json(webhook),
             Self::Parent(ToParent::Owed(owed)) => stored::json(owed),
-            Self::Parent(ToParent::Taking(text)) | Self::Identity(text) => Ok(text.clone()),
-            Self::Parent(ToParent::Enrolled(enrolled)) => stored::json(enrolled),
-            Self::Forwarded(pointer) => stored::json(pointer),
+            Self::Parent(ToParent::Taking(offer)) => Ok(offer.clone()),
         }
     }
 
@@ -185,9 +152,6 @@ impl Entry {
             WEBHOOK => Self::Webhook(stored::payload(row)?),
             OWED => Self::Parent(ToParent::Owed(stored::payload(row)?)),
             TAKING => Self::Parent(ToParent::Taking(row.payload.clone())),
-            ENROLLED => Self::Parent(ToParent::Enrolled(stored::payload(row)?)),
-            IDENTITY => Self::Identity(row.payload.clone()),
-            FORWARDED => Self::Forwarded(stored::payload(row)?),
             other => return Err(stored::bad("outbox", row.id, "kind", format!("{other:?} is none"))),
         })
     }

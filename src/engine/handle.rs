@@ -12,6 +12,7 @@ use super::{
     classes::Remembered,
     clock::Clock,
     effect::Entry,
+    kept::Setting,
     mailbox::{By, Decided, EngineError, Envelope, NamedArchive},
     unreadable::Unreadable,
     view::View,
@@ -135,6 +136,19 @@ impl Engine {
     /// Effects of the outbox that were carried out.
     pub async fn effects_done(&self, ids: Vec<u64>) -> Result<(), EngineError> {
         self.mailbox.send(Envelope::EffectsDone(ids)).await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Pointers that make way.
+    pub async fn pointers_gone(&self, keys: Vec<u64>) -> Result<(), EngineError> {
+        self.mailbox.send(Envelope::PointersGone(keys)).await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Keeps something of this manager itself; when this returns, it is stored.
+    pub async fn keep(&self, setting: Setting) -> Result<(), EngineError> {
+        let (stored, is_stored) = oneshot::channel();
+        let keep = Envelope::Keep { setting, stored };
+        self.mailbox.send(keep).await.map_err(|_| EngineError::Stopped)?;
+        is_stored.await.map_err(|_| EngineError::Stopped)
     }
 
     /// Puts something to be done into the outbox; when this returns, it is stored and handed over.

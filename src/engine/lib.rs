@@ -23,6 +23,7 @@ pub mod effect;
 mod gather;
 mod handle;
 pub mod judging;
+pub mod kept;
 mod load;
 mod mailbox;
 mod members;

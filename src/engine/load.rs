@@ -30,8 +30,8 @@ use model::{
 use store::{
     Loader, ReleaseHead, StoreError,
     rows::{
-        AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, ReleaseRow,
-        StageResultRow,
+        AnalysisRunRow, AssignmentRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PointerRow,
+        ReleaseRow, SettingRow, StageResultRow,
     },
 };
 
@@ -44,23 +44,31 @@ fn digest(table: &'static str, key: u32, column: &'static str, bytes: &[u8]) -> 
 pub(super) struct Loading {
     state: State,
     releases: BTreeMap<ReleaseKey, Building>,
+    beside: Beside,
+}
+
+/// What is not of the state.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
     pub outbox: Vec<OutboxRow>,
+    pub settings: Vec<SettingRow>,
+    pub pointers: Vec<PointerRow>,
 }
 
 impl Loading {
     pub fn new(state: State) -> Self {
-        Self { state, releases: BTreeMap::new(), outbox: Vec::new() }
+        Self { state, releases: BTreeMap::new(), beside: Beside::default() }
     }
 
     /// The state, complete.
     /// `served_ms`: the serving time.
-    pub fn finish(mut self, served_ms: u64) -> (State, Vec<OutboxRow>) {
+    pub fn finish(mut self, served_ms: u64) -> (State, Beside) {
         for building in self.releases.into_values() {
             let release = building.finish(&self.state);
             self.state.hold(release);
         }
         self.state.recheck_all(served_ms);
-        (self.state, self.outbox)
+        (self.state, self.beside)
     }
 
     fn building(&mut self, key: u32, table: &'static str) -> Result<&mut Building, StoreError> {
@@ -128,7 +136,17 @@ impl Loader for Loading {
     }
 
     fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError> {
-        self.outbox.push(row);
+        self.beside.outbox.push(row);
+        Ok(())
+    }
+
+    fn setting(&mut self, row: SettingRow) -> Result<(), StoreError> {
+        self.beside.settings.push(row);
+        Ok(())
+    }
+
+    fn pointer(&mut self, row: PointerRow) -> Result<(), StoreError> {
+        self.beside.pointers.push(row);
         Ok(())
     }
 }

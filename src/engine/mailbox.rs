@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::{audit::Actor, effect::Entry};
+use super::{audit::Actor, effect::Entry, kept::Setting};
 use heart::release::{
     command::{Command, Refusal, Reply},
     state::Snapshot,
@@ -78,8 +78,13 @@ pub(super) enum Envelope {
     /// Whoever reads wants to see the state as it is committed.
     Look(oneshot::Sender<Arc<Snapshot>>),
     EffectsDone(Vec<u64>),
+    PointersGone(Vec<u64>),
     Effect {
         entry: Entry,
+        stored: oneshot::Sender<()>,
+    },
+    Keep {
+        setting: Setting,
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),

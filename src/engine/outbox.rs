@@ -8,7 +8,7 @@ use super::{
     effect::{Due, Entry, ToParent, Webhook},
     view::View,
 };
-use store::rows::OutboxRow;
+use store::rows::{OutboxRow, PointerRow};
 
 /// Who carries out which effect.
 #[derive(Debug)]
@@ -27,9 +27,14 @@ impl Effects {
         match Entry::read(row) {
             Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
             Ok(Entry::Parent(what)) => drop(self.to_parent.send(Due { row: row.id, served_ms, what })),
-            Ok(Entry::Identity(id)) => self.view.lineage.name_self(id),
-            Ok(Entry::Forwarded(pointer)) => self.view.pointers.note(row.id, pointer),
-            Err(error) => self.view.stats.unreadable.note(&error),
+            Err(error) => self.view.stats.unreadable.note_effect(row.id, &error),
+        }
+    }
+
+    /// Shows where a strategy went; a pointer that can't be read is left in the store.
+    pub fn point(&self, row: &PointerRow) {
+        if let Err(error) = self.view.pointers.note(row) {
+            self.view.stats.unreadable.note(&error);
         }
     }
 }

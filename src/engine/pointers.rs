@@ -1,26 +1,37 @@
 //! Where releases went that were handed to the parent.
 //!
-//! Each is a row of the outbox that is never done, so it is stored in the commit that makes it so, and comes back at
-//! a start. The latest [`MAX_POINTERS`] are kept.
+//! Each is a row of the store, written in the commit that makes it so, and comes back at a start. The latest [`MAX_POINTERS`]
+//! are kept.
 
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError},
 };
 
-use super::effect::Pointer;
+use super::stored;
+use store::{StoreError, rows::PointerRow};
 
 /// Pointers that are kept; the oldest make way.
 pub const MAX_POINTERS: usize = 1_000;
+
+/// Where a release went that was submitted here and reaches beyond this manager's area.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointer {
+    pub release: String,
+    /// The parent.
+    pub to: String,
+}
 
 /// The pointers, oldest first, each with the row that keeps it.
 #[derive(Debug, Default)]
 pub struct Pointers(Mutex<VecDeque<(u64, Pointer)>>);
 
 impl Pointers {
-    /// Takes note of one that this row of the outbox keeps.
-    pub(super) fn note(&self, row: u64, pointer: Pointer) {
-        self.with(|pointers| pointers.push_back((row, pointer)));
+    /// Takes note of one of the store. The error says that it can't be read.
+    pub(super) fn note(&self, row: &PointerRow) -> Result<(), StoreError> {
+        let pointer = stored::pointer(row)?;
+        self.with(|pointers| pointers.push_back((row.pointer_key, pointer)));
+        Ok(())
     }
 
     /// Where a release went, if it went up; the last time counts.
@@ -31,7 +42,7 @@ impl Pointers {
         })
     }
 
-    /// The rows of those that make way.
+    /// The keys of those that make way.
     pub fn outdated(&self) -> Vec<u64> {
         self.with(|pointers| {
             let more = pointers.len().saturating_sub(MAX_POINTERS);

@@ -4,7 +4,7 @@
 //! Ages are serving time, so a wall clock that jumps removes nothing. What is kept however old it is: a release that left
 //! any child with what it runs (it may have to be taken back, and people ask where a version came from), one whose
 //! measurements the next release of a function is compared with, and all while results for the parent wait, as
-//! their numbers are read from these rows.
+//! their numbers are read from these rows. A result that can't be read is not waited for.
 //!
 //! Here it is found out which ones may go, a page at a time, beside everything else; the engine decides, in one small
 //! commit each, and its task removes the rows a slice at a time.
@@ -24,7 +24,7 @@ use super::{
 };
 use heart::release::{command::Command, lifecycle};
 use model::Now;
-use store::{StoreError, rows::OverRow};
+use store::{MAX_PAGE, StoreError, rows::OverRow};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
@@ -73,7 +73,7 @@ async fn look(
     after: Option<u32>,
 ) -> Result<Option<u32>, RemovalTrouble> {
     let reader = engine.reader();
-    if reader.awaits(OWED).await? {
+    if is_owed(engine).await? {
         return Ok(after);
     }
     let served_ms = engine.clock().served_ms();
@@ -97,6 +97,16 @@ async fn look(
         }
     }
     Ok(last)
+}
+
+/// Whether a result for the parent waits. One that can't be read is not sent, however long it is waited for: it is kept, and
+/// holds nothing back.
+async fn is_owed(engine: &Engine) -> Result<bool, StoreError> {
+    let unreadable = engine.unreadable().effects();
+    let limit = u32::try_from(unreadable.len() + 1).unwrap_or(MAX_PAGE).min(MAX_PAGE);
+    let waiting = engine.reader().awaiting(OWED, limit).await?;
+    // More of them than a page has room for are not looked through.
+    Ok(waiting.len() == MAX_PAGE as usize || waiting.iter().any(|id| !unreadable.contains(id)))
 }
 
 fn is_too_old(row: &OverRow, served_ms: u64, retention: Duration) -> Result<bool, StoreError> {

@@ -20,7 +20,9 @@ use heart::{
 };
 use model::{ChildKey, ChildKind, Now, Outcome, ReleaseKey, StageStatus};
 use store::StoreError;
-use store::rows::{AssignmentRow, AuditRow, ChildRow, MembersRow, OutboxRow, REMOVED, ReleaseRow, WallMs};
+use store::rows::{
+    AssignmentRow, AuditRow, ChildRow, MembersRow, OutboxRow, PointerRow, REMOVED, ReleaseRow, WallMs,
+};
 
 pub(super) fn audit_rows(
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
@@ -41,7 +43,7 @@ pub(super) fn audit_rows(
         .collect()
 }
 
-/// Effects of one commit that fit its sequence number into one id.
+/// Effects, and pointers, of one commit that fit its sequence number into one id.
 const MAX_EFFECTS_PER_COMMIT: u64 = 1_000_000;
 
 pub(super) fn outbox_rows(outbox: Vec<(&'static str, String)>, seq: u64, now: Now) -> Vec<OutboxRow> {
@@ -54,6 +56,19 @@ pub(super) fn outbox_rows(outbox: Vec<(&'static str, String)>, seq: u64, now: No
             at_ms: now.wall_ms,
             payload,
             served_ms: Some(now.served_ms),
+        })
+        .collect()
+}
+
+/// `pointers`: their details.
+pub(super) fn pointer_rows(pointers: Vec<String>, seq: u64, now: Now) -> Vec<PointerRow> {
+    pointers
+        .into_iter()
+        .zip(0..MAX_EFFECTS_PER_COMMIT)
+        .map(|(detail, place)| PointerRow {
+            pointer_key: seq * MAX_EFFECTS_PER_COMMIT + place,
+            at_ms: now.wall_ms,
+            detail,
         })
         .collect()
 }

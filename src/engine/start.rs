@@ -10,8 +10,9 @@ use tokio::{
 
 use super::{
     clock::Clock,
-    effect::{Due, Entry, ToParent, Webhook},
+    effect::{Due, ToParent, Webhook},
     handle::Engine,
+    kept::Setting,
     load::Loading,
     mailbox::MAILBOX,
     outbox::Effects,
@@ -55,15 +56,23 @@ async fn load_and_start(
     let mut loading = Loading::new(State::new(rules));
     writer.load(&mut loading).await?;
     let clock = Clock::start(settings.clock, writer.lease().served_ms);
-    let (state, outbox) = loading.finish(clock.served_ms());
+    let (state, beside) = loading.finish(clock.served_ms());
     let view = Arc::new(View::default());
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let (events, _) = broadcast::channel(EVENT_BACKLOG);
     let (webhooks, to_do) = mpsc::unbounded_channel();
     let (parent_sender, to_parent) = mpsc::unbounded_channel();
     let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view) };
-    for row in &outbox {
+    for row in &beside.outbox {
         effects.send(row, clock.served_ms());
+    }
+    for row in &beside.pointers {
+        effects.point(row);
+    }
+    for row in &beside.settings {
+        if let Err(error) = view.kept.load(row) {
+            view.stats.unreadable.note(&error);
+        }
     }
     let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
     let engine = Engine { mailbox, events, view, reader, clock, remembered: Arc::default() };
@@ -73,10 +82,12 @@ async fn load_and_start(
     if is_ready.await.is_err() {
         return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
     }
-    if engine.view.lineage.own().is_empty() && engine.effect(Entry::Identity(fresh_identity())).await.is_err()
-    {
-        let ended = task.await.unwrap_or(Ok(()));
-        return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
+    if engine.view.kept.identity().is_empty() {
+        let fresh = fresh_identity();
+        if engine.keep(Setting::Identity(fresh.clone())).await.is_err() {
+            return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
+        }
+        engine.view.kept.name_self(fresh);
     }
     Ok(Started { engine, task, effects: to_do, to_parent })
 }

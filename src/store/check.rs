@@ -30,7 +30,8 @@ pub(crate) fn batch(batch: &Batch) -> Result<(), StoreError> {
 /// Checks the rows of a batch.
 pub(crate) fn writes(writes: &Writes) -> Result<(), StoreError> {
     writes.show(&mut Checking)?;
-    writes.outbox_done.iter().try_for_each(|id| number_fits("outbox id", *id))
+    writes.outbox_done.iter().try_for_each(|id| number_fits("outbox id", *id))?;
+    writes.pointers_gone.iter().try_for_each(|key| number_fits("key of a pointer", *key))
 }
 
 fn number_fits(what: &str, number: u64) -> Result<(), StoreError> {

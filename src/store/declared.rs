@@ -41,6 +41,8 @@ macro_rules! every_table {
                 [release_key, variant, path, at_ms];
             audit Audit(AuditRow) insert alone [seq, idx] from audit [at_ms, release_key, actor, events];
             outbox Outbox(OutboxRow) insert alone [id] from outbox [kind, at_ms, payload, served_ms];
+            settings Setting(SettingRow) upsert alone [name] from settings [value, at_ms];
+            pointers Pointer(PointerRow) insert alone [pointer_key] from pointers [at_ms, detail];
         }
     };
 }
@@ -51,6 +53,7 @@ macro_rules! every_part {
     ($then:ident) => {
         $then! {
             ReleaseHead releases [release_key] [id, digest, open];
+            OutboxId outbox [] [id];
             OverRow releases [release_key] [id, functions, detail];
             LeaseRow lease [] [epoch, seq, holder, served_ms];
         }

@@ -5,7 +5,7 @@ use super::{
     declared::every_table,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+        OutboxRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow, Writes,
     },
     session::{Arg, Columns, Session},
     tables::{FromRow, Stored, columns, part},
@@ -81,7 +81,9 @@ pub(crate) async fn load(session: &mut dyn Session, loader: &mut dyn Loader) -> 
     }
     each(session, OPEN_ANALYSIS_RUNS, |row: AnalysisRunRow| loader.analysis_run(row)).await?;
     each(session, DEPLOYMENTS, |row: DeploymentRow| loader.deployment(row)).await?;
-    each(session, OutboxRow::SELECT, |row: OutboxRow| loader.outbox(row)).await
+    each(session, OutboxRow::SELECT, |row: OutboxRow| loader.outbox(row)).await?;
+    each(session, SettingRow::SELECT, |row: SettingRow| loader.setting(row)).await?;
+    each(session, PointerRow::SELECT, |row: PointerRow| loader.pointer(row)).await
 }
 
 macro_rules! any_row {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{
     AuditFilter, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, StoreError,
     rows::{
-        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OverRow,
+        AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
         PrecedentRow, ReleaseRow, StageResultRow, WallMs,
     },
     session::{Arg, Sessions},
@@ -96,7 +96,8 @@ pub(crate) const OVER: &str = concat!(
     " FROM releases WHERE release_key > $1 AND NOT open AND state <> 'Removed' ORDER BY release_key LIMIT $2"
 );
 
-pub(crate) const AWAITS: &str = "SELECT id FROM outbox WHERE kind = $1 LIMIT 1";
+pub(crate) const AWAITING: &str =
+    concat!("SELECT ", part!(OutboxId), " FROM outbox WHERE kind = $1 ORDER BY id LIMIT $2");
 
 pub(crate) const PING: &str = "SELECT 1";
 
@@ -118,7 +119,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     AUDIT_OF_RELEASE,
     AUDIT_END,
     OVER,
-    AWAITS,
+    AWAITING,
     PING,
 ];
 
@@ -202,21 +203,10 @@ impl Reader for History {
         })
     }
 
-    fn awaits<'a>(&'a self, kind: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+    fn awaiting<'a>(&'a self, kind: &'a str, limit: u32) -> BoxFuture<'a, Result<Vec<u64>, StoreError>> {
         Box::pin(async move {
-            let mut found = false;
-            let asking = async {
-                let mut session = self.sessions.session().await?;
-                let mut each = |_: &dyn super::session::Columns| {
-                    found = true;
-                    Ok(())
-                };
-                session.rows(AWAITS, &[Arg::Text(kind)], &mut each).await
-            };
-            timeout(READ_TIMEOUT, asking)
-                .await
-                .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer about the outbox".to_owned())))?;
-            Ok(found)
+            let rows: Vec<OutboxId> = self.all(AWAITING, &[Arg::Text(kind), page(limit)]).await?;
+            Ok(rows.into_iter().map(|row| row.id).collect())
         })
     }
 

@@ -33,7 +33,7 @@ pub use tables::TABLES;
 
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,
-    OverRow, PrecedentRow, ReleaseRow, StageResultRow, WallMs,
+    OverRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow, WallMs,
 };
 
 /// A lease that was not renewed for this long may be taken by another manager; its holder has stopped answering.
@@ -94,6 +94,9 @@ pub trait Loader: Send {
     fn analysis_run(&mut self, row: AnalysisRunRow) -> Result<(), StoreError>;
     fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError>;
     fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError>;
+    fn setting(&mut self, row: SettingRow) -> Result<(), StoreError>;
+    /// In order of key.
+    fn pointer(&mut self, row: PointerRow) -> Result<(), StoreError>;
 }
 
 /// What the engine remembers of every release, over or not.
@@ -208,8 +211,8 @@ pub trait Reader: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<Vec<ReleaseRow>, StoreError>>;
     /// Releases that are over, the oldest first: only keys above `after`; `limit` 1 to [`MAX_PAGE`].
     fn over(&self, after: Option<u32>, limit: u32) -> BoxFuture<'_, Result<Vec<OverRow>, StoreError>>;
-    /// Whether an effect of this kind waits to be carried out.
-    fn awaits<'a>(&'a self, kind: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+    /// The effects of this kind that wait to be carried out, the oldest first: their ids; `limit` 1 to [`MAX_PAGE`].
+    fn awaiting<'a>(&'a self, kind: &'a str, limit: u32) -> BoxFuture<'a, Result<Vec<u64>, StoreError>>;
     fn archive<'a>(&'a self, digest: &'a [u8]) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
     fn members(&self, release_key: u32) -> BoxFuture<'_, Result<Vec<MembersRow>, StoreError>>;
     fn assignment(

@@ -201,11 +201,36 @@ pub struct OutboxRow {
     pub served_ms: Option<u64>,
 }
 
+/// Which effect it is.
+#[derive(Debug)]
+pub(crate) struct OutboxId {
+    pub id: u64,
+}
+
 impl OutboxRow {
     /// For how long it has waited at this serving time, in milliseconds.
     pub fn age_ms(&self, served_ms: u64) -> u64 {
         served_ms.saturating_sub(self.served_ms.unwrap_or(served_ms))
     }
+}
+
+/// `settings`: what a manager keeps of itself. Primary key name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingRow {
+    pub name: String,
+    /// A text, or a JSON object.
+    pub value: String,
+    pub at_ms: WallMs,
+}
+
+/// `pointers`: where a strategy went that was submitted here and belongs elsewhere. Primary key `pointer_key`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointerRow {
+    /// Later ones have higher keys.
+    pub pointer_key: u64,
+    pub at_ms: WallMs,
+    /// JSON object.
+    pub detail: String,
 }
 
 /// `lease`: a single row; who writes, and how far the writing has got.
@@ -237,6 +262,7 @@ macro_rules! writes {
             /// Updates of `seen_ms` alone: `(child_key, seen_ms)`.
             pub seen: Vec<(u32, WallMs)>,
             pub outbox_done: Vec<u64>,
+            pub pointers_gone: Vec<u64>,
         }
     };
 }

@@ -9,7 +9,8 @@ use super::{
     declared::{every_part, every_table},
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxRow, OverRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+        OutboxId, OutboxRow, OverRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow,
+        Writes,
     },
     session::Columns,
 };

@@ -19,7 +19,7 @@ use super::{
     StoreError,
     dump::{self, AnyRow},
     hex,
-    rows::{LeaseRow, Writes},
+    rows::{LeaseRow, OutboxRow, PointerRow, SettingRow, Writes},
     session::{Columns, Session, Sessions},
     tables::{COUNTS, FromRow},
 };
@@ -28,7 +28,10 @@ use super::{
 const FORMAT: &str = "choirmaster-store";
 
 /// The version of the file's form; raised when an older program couldn't read it. Older forms lack tables.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// Up to this form settings and pointers were rows of the outbox.
+const ALL_IN_THE_OUTBOX: u32 = 2;
 
 /// Longest line accepted, in bytes. An archive is one line.
 pub const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
@@ -210,15 +213,22 @@ struct ImportFile<'a> {
     rows: u64,
     progress: Option<Progress>,
     ended: bool,
+    form: u32,
+    /// Those that were rows of the outbox, by name: written when all are known.
+    moved: BTreeMap<String, SettingRow>,
 }
 
 impl<'a> ImportFile<'a> {
     fn open(input: &'a mut (dyn BufRead + Send)) -> Result<Self, StoreError> {
         let (digest, line) = (Sha256::new(), Vec::new());
-        let mut file = Self { input, digest, line, number: 0, rows: 0, progress: None, ended: false };
+        let (progress, moved) = (None, BTreeMap::new());
+        let mut file =
+            Self { input, digest, line, number: 0, rows: 0, progress, ended: false, form: 0, moved };
         file.next_line()?;
         match serde_json::from_slice::<Head>(&file.line) {
-            Ok(head) if head.format == FORMAT && (1..=VERSION).contains(&head.version) => {}
+            Ok(head) if head.format == FORMAT && (1..=VERSION).contains(&head.version) => {
+                file.form = head.version
+            }
             Ok(head) if head.format == FORMAT => {
                 let found = head.version;
                 return Err(file.bad(&format!("has form {found}, this program reads up to {VERSION}")));
@@ -264,6 +274,7 @@ impl<'a> ImportFile<'a> {
                 Ok(Line::End { end }) => {
                     self.check_end(&end)?;
                     slice.progress = self.progress;
+                    slice.writes.settings.extend(std::mem::take(&mut self.moved).into_values());
                     self.ended = true;
                     return Ok(Some(slice));
                 }
@@ -278,8 +289,37 @@ impl<'a> ImportFile<'a> {
     }
 
     fn add(&mut self, writes: &mut Writes, row: AnyRow) {
+        let row = match row {
+            AnyRow::Outbox(row) if self.form <= ALL_IN_THE_OUTBOX => match self.of_before(row) {
+                Some(row) => row,
+                None => return,
+            },
+            row => row,
+        };
         if let Some(LeaseRow { seq, served_ms, .. }) = row.add_to(writes) {
             self.progress = Some(Progress { seq, served_ms });
+        }
+    }
+
+    /// What a row of an outbox is that held everything, as the migration of a store has it. `None`: it is kept until the end.
+    fn of_before(&mut self, row: OutboxRow) -> Option<AnyRow> {
+        let setting = |row: OutboxRow| SettingRow { name: row.kind, value: row.payload, at_ms: row.at_ms };
+        match row.kind.as_str() {
+            // The first counted.
+            "identity" => {
+                self.moved.entry(row.kind.clone()).or_insert_with(|| setting(row));
+                None
+            }
+            // The latest did.
+            "enrolled" => {
+                self.moved.insert(row.kind.clone(), setting(row));
+                None
+            }
+            "forwarded" => {
+                let OutboxRow { id, at_ms, payload, .. } = row;
+                Some(AnyRow::Pointer(PointerRow { pointer_key: id, at_ms, detail: payload }))
+            }
+            _ => Some(AnyRow::Outbox(row)),
         }
     }
 
@@ -295,5 +335,59 @@ impl<'a> ImportFile<'a> {
             Some(Progress { seq, served_ms }) if i64::try_from(seq.max(served_ms)).is_ok() => Ok(()),
             _ => Err(self.bad("ends an export without a usable lease row")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = r#"{"format":"choirmaster-store","version":2}
+{"lease":{"epoch":1,"seq":9,"holder":"","served_ms":5}}
+{"outbox":{"id":0,"kind":"identity","at_ms":1,"payload":"me"}}
+{"outbox":{"id":3,"kind":"enrolled","at_ms":2,"payload":"{\"url\":\"http://a/\",\"id\":\"old\"}"}}
+{"outbox":{"id":4,"kind":"forwarded","at_ms":3,"payload":"{\"release\":\"r\",\"to\":\"http://a/\"}","served_ms":3}}
+{"outbox":{"id":5,"kind":"enrolled","at_ms":4,"payload":"{\"url\":\"http://a/\",\"id\":\"new\"}"}}
+{"outbox":{"id":6,"kind":"webhook","at_ms":5,"payload":"{}","served_ms":4}}
+{"outbox":{"id":7,"kind":"identity","at_ms":6,"payload":"another"}}
+"#;
+
+    /// With its last line.
+    fn whole(text: &str) -> String {
+        let rows = text.lines().count() - 1;
+        let sha256 = hex(&Sha256::digest(text));
+        format!("{text}{{\"end\":{{\"rows\":{rows},\"sha256\":\"{sha256}\"}}}}\n")
+    }
+
+    fn read(text: &str) -> Writes {
+        let text = whole(text);
+        let mut input = text.as_bytes();
+        let mut file = ImportFile::open(&mut input).unwrap();
+        let slice = file.slice().unwrap().unwrap();
+        assert_eq!(slice.progress, Some(Progress { seq: 9, served_ms: 5 }));
+        assert!(file.slice().unwrap().is_none());
+        slice.writes
+    }
+
+    #[test]
+    fn an_export_in_which_everything_lay_in_the_outbox_has_settings_and_pointers() {
+        let enrolled = r#"{"url":"http://a/","id":"new"}"#;
+        let setting = |name: &str, value: &str, at_ms| SettingRow {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            at_ms,
+        };
+        let pointer = r#"{"release":"r","to":"http://a/"}"#.to_owned();
+        let writes = read(BEFORE);
+        assert_eq!(writes.settings, [setting("enrolled", enrolled, 4), setting("identity", "me", 1)]);
+        assert_eq!(writes.pointers, [PointerRow { pointer_key: 4, at_ms: 3, detail: pointer }]);
+        let left: Vec<u64> = writes.outbox.iter().map(|row| row.id).collect();
+        assert_eq!(left, [6]);
+    }
+
+    #[test]
+    fn rows_of_the_outbox_are_what_they_are_since_there_are_settings() {
+        let writes = read(&BEFORE.replace(r#""version":2"#, r#""version":3"#));
+        assert_eq!((writes.outbox.len(), writes.settings.len(), writes.pointers.len()), (6, 0, 0));
     }
 }

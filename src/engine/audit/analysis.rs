@@ -1,6 +1,6 @@
 //! What changes of analyses are called in the trail.
 
-use super::{Event, metrics_found};
+use super::event::{Event, metrics_found};
 use heart::release::analysis::{Change, name};
 use heart::release::state::Release;
 

@@ -1,6 +1,6 @@
 //! What changes of children are called in the trail.
 
-use super::Event;
+use super::event::Event;
 use heart::children::Change;
 use heart::release::state::State;
 

@@ -1,6 +1,6 @@
 //! What changes of a release's life are called in the trail.
 
-use super::Event;
+use super::event::Event;
 use heart::release::lifecycle::Change;
 use heart::release::state::End;
 

@@ -1,6 +1,6 @@
 //! What changes of one child's part in a release are called in the trail.
 
-use super::Event;
+use super::event::Event;
 use heart::release::members::Change;
 use heart::release::state::Release;
 

@@ -1,6 +1,6 @@
 //! What changes of what the parent orders and is told are called in the trail.
 
-use super::{Event, stage_name};
+use super::event::{Event, stage_name};
 use heart::release::parent::Change;
 use heart::release::state::Release;
 

@@ -1,6 +1,6 @@
 //! What changes of waves, levels and gates are called in the trail.
 
-use super::Event;
+use super::event::Event;
 use heart::release::gate::{ALL_OPEN, Gate};
 use heart::release::rollout::Change;
 use heart::release::state::Release;

@@ -1,6 +1,6 @@
 //! What changes of whole stages are called in the trail.
 
-use super::{Event, stage_name};
+use super::event::{Event, stage_name};
 use heart::release::stages::Change;
 use heart::release::state::Release;
 

@@ -15,7 +15,8 @@ use super::{CallTrouble, PATIENCE, ParentCaller};
 use crate::{
     By, Engine, EngineError,
     audit::Actor,
-    effect::{Due, Enrolled, Entry, Owed, ToParent},
+    effect::{Due, Entry, Owed, ToParent},
+    kept::{Enrolled, Setting},
     questions,
 };
 use heart::{
@@ -76,15 +77,24 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub fn new(caller: ParentCaller, owed: mpsc::UnboundedReceiver<Due<ToParent>>) -> Self {
+    /// `id`: the one that the parent gave.
+    pub fn new(
+        caller: ParentCaller,
+        id: Option<String>,
+        owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+    ) -> Self {
         let settings = link::Settings {
             poll_ms: caller.settings.poll.as_millis() as u64,
-            own_id: caller.engine.view().lineage.own().to_owned(),
+            own_id: caller.engine.view().kept.identity().to_owned(),
             seed: rand::random(),
         };
         let now = Instant::now();
+        let mut link = Link::new(settings, 0);
+        if let Some(id) = id {
+            link.note_enrolled(id);
+        }
         Self {
-            link: Link::new(settings, 0),
+            link,
             began: now,
             owed,
             events: caller.engine.events(),
@@ -174,11 +184,6 @@ impl Driver {
     fn take(&mut self, due: Due<ToParent>) {
         let age_ms = due.age_ms(self.caller.engine.clock().served_ms());
         match due.what {
-            ToParent::Enrolled(enrolled) if enrolled.url == self.caller.settings.url => {
-                self.link.note_enrolled(due.row, enrolled.id);
-            }
-            // Another parent's.
-            ToParent::Enrolled(_) => self.link.note_outdated(due.row),
             ToParent::Taking(offer) => self.link.note_taking(due.row, offer),
             ToParent::Owed(owed) => {
                 let now = self.now();
@@ -291,7 +296,9 @@ impl Driver {
             }
             Act::Enroll(id) => {
                 let enrolled = Enrolled { url: self.caller.settings.url.clone(), id };
-                engine.effect(Entry::Parent(ToParent::Enrolled(enrolled))).await?;
+                engine.keep(Setting::Enrolled(enrolled.clone())).await?;
+                self.link.note_enrolled(enrolled.id);
+                self.look().await?;
             }
             Act::Note { offer } => engine.effect(Entry::Parent(ToParent::Taking(offer))).await?,
             Act::Done(rows) => {

@@ -1,12 +1,12 @@
 //! Which managers are above this one, and how the link to them stands: what tells a tree from a cycle.
 //!
 //! Read with every poll of a manager below, changed when the parent says something new. It is kept in memory: the first
-//! answer of the parent says it again. This manager's own id stands beside it.
+//! answer of the parent says it again.
 
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -19,8 +19,6 @@ const MAX_REFUSED: usize = 1_000;
 /// This manager and those above it, as calls see them.
 #[derive(Debug, Default)]
 pub struct Lineage {
-    /// The id of this manager among managers; it never changes.
-    own: OnceLock<String>,
     above: RwLock<Arc<[String]>>,
     refused: Mutex<BTreeSet<String>>,
     pub link: LinkNumbers,
@@ -29,15 +27,6 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// The id of this manager among managers: the same for the life of its store.
-    pub fn own(&self) -> &str {
-        self.own.get().map_or("", String::as_str)
-    }
-
-    pub(crate) fn name_self(&self, id: String) {
-        let _ = self.own.set(id);
-    }
-
     /// The parent told the time: when it was asked and when it answered, in serving time, and what it told.
     pub fn heard_time(&self, sent_ms: u64, came_ms: u64, told: ManagerInstant) {
         let mut clock = self.clock.write().unwrap_or_else(PoisonError::into_inner);

@@ -39,6 +39,7 @@ use self::{
 use crate::{
     Engine, EngineError,
     effect::{Due, ToParent},
+    kept::Enrolment,
 };
 use heart::parent as link;
 use language::functions;
@@ -117,7 +118,22 @@ async fn speak(
             return;
         }
     };
-    let driver = Driver::new(ParentCaller { engine, parent, settings, told: Mutex::default() }, owed);
+    let id = match engine.view().kept.enrolment() {
+        Enrolment::At(enrolled) if enrolled.url == settings.url => Some(enrolled.id),
+        // Another parent's is replaced when this one has given an id.
+        Enrolment::At(_) | Enrolment::No => None,
+        // To register anew would leave the parent with two of it.
+        Enrolment::Unreadable => {
+            tracing::error!(
+                url = settings.url,
+                "the parent is not called: under which id it knows this manager can't be read; repair the setting \
+                 `enrolled` of the store, or remove it to register anew"
+            );
+            engine.view().lineage.link.set(false, 0);
+            return;
+        }
+    };
+    let driver = Driver::new(ParentCaller { engine, parent, settings, told: Mutex::default() }, id, owed);
     tokio::select! {
         () = driver.run() => {}
         () = stop.cancelled() => {}

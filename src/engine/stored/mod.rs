@@ -11,6 +11,7 @@
 mod assignment;
 mod child;
 pub mod form;
+mod kept;
 mod parts;
 mod release;
 
@@ -20,20 +21,23 @@ pub use self::{
     release::{ReleaseDetail, Times},
 };
 pub(crate) use self::{
-    form::{Boxed, Maybe},
+    form::{Boxed, Maybe, Version},
+    kept::{EnrolledForm, PointerForm},
     parts::AgentsForm,
     release::EndingForm,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::members;
+use crate::{kept::Enrolled, members, pointers::Pointer};
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, StageStatus};
 use store::{
     StoreError,
-    rows::{AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PrecedentRow, StageResultRow},
+    rows::{
+        AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, SettingRow, StageResultRow,
+    },
 };
 
 #[expect(clippy::needless_pass_by_value, reason = "keys and reasons are made on the spot")]
@@ -62,6 +66,34 @@ pub(crate) fn read<T: DeserializeOwned>(
     serde_json::from_str(text).map_err(|error| bad(table, key, column, error))
 }
 
+/// A value of a column whose form has no field for its version: it stands in the JSON object beside the others, and is not written
+/// while it is 1.
+fn read_marked<T: DeserializeOwned>(
+    table: &'static str,
+    key: impl ToString,
+    column: &'static str,
+    text: &str,
+) -> Result<T, StoreError> {
+    match newer(text) {
+        Some(why) => Err(bad(table, key, column, why)),
+        None => read(table, key, column, text),
+    }
+}
+
+/// What a form has that names its version.
+#[derive(serde::Deserialize)]
+struct Marked {
+    #[serde(default, rename = "version")]
+    _version: Version<1>,
+}
+
+/// Why a text can't be of a form that this program knows. What names no version isn't looked through for one.
+fn newer(text: &str) -> Option<String> {
+    let names_one = text.starts_with('{') && text.contains("\"version\"");
+    let error = names_one.then(|| serde_json::from_str::<Marked>(text).err()).flatten()?;
+    error.is_data().then(|| error.to_string())
+}
+
 /// `releases.detail`.
 pub fn release_detail(key: u32, detail: &str) -> Result<ReleaseDetail, StoreError> {
     read("releases", key, "detail", detail)
@@ -84,12 +116,12 @@ fn result_key(row: &StageResultRow) -> String {
 
 /// What a child reported.
 pub fn summary(row: &StageResultRow) -> Result<Summary, StoreError> {
-    read("stage_results", result_key(row), "summary", &row.summary)
+    read_marked("stage_results", result_key(row), "summary", &row.summary)
 }
 
 /// What a child reported, in the words in which it is stored.
 pub fn shown_summary(row: &StageResultRow) -> Result<serde_json::Value, StoreError> {
-    read("stage_results", result_key(row), "summary", &row.summary)
+    read_marked("stage_results", result_key(row), "summary", &row.summary)
 }
 
 /// Of what a child reported.
@@ -118,13 +150,13 @@ pub(crate) fn members(row: &MembersRow) -> Result<Vec<ChildKey>, StoreError> {
 
 /// The run of an analysis.
 pub fn run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
-    read("analysis_runs", format!("({}, {})", row.release_key, row.block), "detail", &row.detail)
+    read_marked("analysis_runs", format!("({}, {})", row.release_key, row.block), "detail", &row.detail)
 }
 
 /// When the stages of a release were.
 pub fn times(row: &PrecedentRow) -> Result<Vec<Time>, StoreError> {
     let key = format!("({:?}, {})", row.function, row.release_key);
-    read("precedents", key, "times", &row.times).map(|Times(times)| times)
+    read_marked("precedents", key, "times", &row.times).map(|Times(times)| times)
 }
 
 /// What one commit did, as it is told in the audit trail.
@@ -132,8 +164,21 @@ pub fn events(row: &AuditRow) -> Result<Vec<serde_json::Value>, StoreError> {
     read("audit", format!("({}, {})", row.seq, row.idx), "events", &row.events)
 }
 
+/// Who this manager is at its parent.
+pub(crate) fn enrolled(row: &SettingRow) -> Result<Enrolled, StoreError> {
+    read("settings", &row.name, "value", &row.value).map(EnrolledForm::into)
+}
+
+/// Where a strategy went.
+pub(crate) fn pointer(row: &PointerRow) -> Result<Pointer, StoreError> {
+    read("pointers", row.pointer_key, "detail", &row.detail).map(PointerForm::into)
+}
+
 /// What an effect is about. The error tells the place and the kind of the fault alone.
 pub(crate) fn payload<T: DeserializeOwned>(row: &OutboxRow) -> Result<T, StoreError> {
+    if newer(&row.payload).is_some() {
+        return Err(bad("outbox", row.id, "payload", "its form is newer than this program"));
+    }
     serde_json::from_str(&row.payload).map_err(|error| {
         let why = format!("{:?} fault in column {}", error.classify(), error.column());
         bad("outbox", row.id, "payload", why)

@@ -136,6 +136,15 @@ impl Task {
                 round.changed = true;
                 round.effects_done.extend(ids);
             }
+            Envelope::PointersGone(keys) => {
+                round.changed |= !keys.is_empty();
+                round.pointers_gone.extend(keys);
+            }
+            Envelope::Keep { setting, stored } => {
+                round.changed = true;
+                round.touched.keep(&setting);
+                round.stored.push(stored);
+            }
             Envelope::Effect { entry, stored } => {
                 round.changed = true;
                 round.touched.effect(&entry);
@@ -243,7 +252,7 @@ impl Task {
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let removed = round.touched.removed.clone();
         let seen = self.chores.seen_to_store(&self.state.children, &self.view, now);
-        let (mut effects, mut audit) = (Vec::new(), Vec::new());
+        let (mut effects, mut pointers, mut audit) = (Vec::new(), Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
             let mut writes =
                 std::mem::take(&mut round.touched).writes(&self.state, self.ledger.next_seq(), now)?;
@@ -254,17 +263,21 @@ impl Task {
                     .map(|(digest, bytes)| ArchiveRow { digest: digest.to_vec(), bytes: bytes.clone() }),
             );
             writes.outbox_done = std::mem::take(&mut round.effects_done);
+            writes.pointers_gone = std::mem::take(&mut round.pointers_gone);
             writes.seen = seen;
             let began = Instant::now();
             let written = self.ledger.commit(writes, now.served_ms).await?;
             self.gathering.committed(round.asked.len(), began.elapsed());
-            (effects, audit) = (written.outbox, written.audit);
+            (effects, pointers, audit) = (written.outbox, written.pointers, written.audit);
         }
         if !round.is_silent() {
             self.ledger.hold_lease().await?;
         }
         for row in &effects {
             self.effects.send(row, now.served_ms);
+        }
+        for row in &pointers {
+            self.effects.point(row);
         }
         if !audit.is_empty() {
             let _ = self.events.send(Arc::new(audit));

@@ -28,6 +28,7 @@ pub struct Round {
     pub looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
     pub archives: Vec<NamedArchive>,
     pub effects_done: Vec<u64>,
+    pub pointers_gone: Vec<u64>,
     /// Who waits for the commit alone.
     pub stored: Vec<oneshot::Sender<()>>,
     pub stop: Option<oneshot::Sender<()>>,

@@ -18,15 +18,17 @@ use serde::Serialize;
 use super::{
     audit,
     effect::Entry,
+    kept::Setting,
     rows::{
-        assignment_row, audit_rows, child_row, member_rows, outbox_rows, release_row, removed_row, tombstone,
+        assignment_row, audit_rows, child_row, member_rows, outbox_rows, pointer_rows, release_row,
+        removed_row, tombstone,
     },
     stored::json,
 };
 use heart::release::{assignment::Slot, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 use store::StoreError;
-use store::rows::{AnalysisRunRow, DeploymentRow, PrecedentRow, StageResultRow, Writes};
+use store::rows::{AnalysisRunRow, DeploymentRow, PrecedentRow, SettingRow, StageResultRow, Writes};
 
 /// What a batch has touched so far.
 #[derive(Debug, Default)]
@@ -49,6 +51,8 @@ pub(super) struct Touched {
     deployments: BTreeMap<(ChildKey, String), DeploymentRow>,
     audit: BTreeMap<(Option<ReleaseKey>, String), Vec<String>>,
     outbox: Vec<(&'static str, String)>,
+    settings: BTreeMap<&'static str, String>,
+    pointers: Vec<String>,
     /// The first value that has no stored form: then nothing is written.
     unwritable: Option<StoreError>,
 }
@@ -100,6 +104,14 @@ impl Touched {
     pub fn effect(&mut self, entry: &Entry) {
         match entry.payload() {
             Ok(payload) => self.outbox.push((entry.kind(), payload)),
+            Err(error) => self.unwritable = Some(error),
+        }
+    }
+
+    /// Keeps something of this manager itself; the last of a name counts.
+    pub fn keep(&mut self, setting: &Setting) {
+        match setting.value() {
+            Ok(value) => drop(self.settings.insert(setting.name(), value)),
             Err(error) => self.unwritable = Some(error),
         }
     }
@@ -169,6 +181,10 @@ impl Touched {
         writes.deployments = self.deployments.into_values().collect();
         writes.audit = audit_rows(self.audit, seq, now);
         writes.outbox = outbox_rows(self.outbox, seq, now);
+        let setting =
+            |(name, value): (&str, _)| SettingRow { name: name.to_owned(), value, at_ms: now.wall_ms };
+        writes.settings = self.settings.into_iter().map(setting).collect();
+        writes.pointers = pointer_rows(self.pointers, seq, now);
         Ok(writes)
     }
 }

@@ -2,8 +2,10 @@
 
 use super::Touched;
 use crate::{
-    effect::{Entry, Owed, Pointer},
+    effect::Owed,
+    pointers::Pointer,
     rows::{owed, recount},
+    stored::PointerForm,
 };
 use heart::release::{parent::Change, state::State};
 
@@ -34,7 +36,8 @@ impl Touched {
             }
             Change::Forwarded { id, to } => {
                 let pointer = Pointer { release: id.clone(), to: to.clone() };
-                self.effect(&Entry::Forwarded(pointer));
+                let detail = self.json(&PointerForm::from(&pointer));
+                self.pointers.extend(detail);
             }
             Change::Held { .. } | Change::Continued { .. } | Change::UndoAwaited { .. } => {}
         }

@@ -29,7 +29,8 @@ use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats, waiters::Waiters,
+    kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats,
+    waiters::Waiters,
 };
 use heart::release::state::Snapshot;
 use model::ReleaseKey;
@@ -53,8 +54,10 @@ pub struct View {
     pub stats: Stats,
     /// What managers below are asked.
     pub questions: Questions,
-    /// This manager and those above it.
+    /// The managers above this one.
     pub lineage: Lineage,
+    /// What this manager keeps of itself.
+    pub kept: Kept,
     /// Releases that went up.
     pub pointers: Pointers,
     draining: AtomicBool,
@@ -82,6 +85,7 @@ impl Default for View {
             stats: Stats::default(),
             questions: Questions::default(),
             lineage: Lineage::default(),
+            kept: Kept::default(),
             pointers: Pointers::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),

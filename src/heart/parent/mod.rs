@@ -140,11 +140,11 @@ pub struct Link {
     has_area: bool,
     /// What is below has changed since the poll under way began.
     below_changed: bool,
-    enrolled: Option<(Row, String)>,
+    /// The id that the parent gave.
+    enrolled: Option<String>,
     /// Something is being stored without which nothing can go on.
     is_storing_id: bool,
     storing_offer: Option<String>,
-    outdated: Vec<Row>,
     taking: VecDeque<Taking>,
     unsent: Vec<Unsent>,
     /// Stages of which the parent knows that they wait.
@@ -186,7 +186,6 @@ impl Link {
             enrolled: None,
             is_storing_id: false,
             storing_offer: None,
-            outdated: Vec::new(),
             taking: VecDeque::new(),
             unsent: Vec::new(),
             told: BTreeSet::new(),
@@ -244,20 +243,14 @@ impl Link {
     }
 
     /// It is stored who this manager is at its parent.
-    pub fn note_enrolled(&mut self, row: Row, id: String) {
-        let before = self.enrolled.replace((row, id));
-        self.outdated.extend(before.map(|(row, _)| row));
+    pub fn note_enrolled(&mut self, id: String) {
+        self.enrolled = Some(id);
         self.is_storing_id = false;
         self.told.clear();
         // Refused was whoever this manager was before.
         self.unheard.clear();
         self.unsent.iter_mut().for_each(|unsent| unsent.refusals = 0);
         self.asks.values_mut().for_each(|ask| ask.refusals = 0);
-    }
-
-    /// A row of the outbox that keeps what is no longer true.
-    pub fn note_outdated(&mut self, row: Row) {
-        self.outdated.push(row);
     }
 
     /// It is stored that an offer is to be taken over.
@@ -294,9 +287,6 @@ impl Link {
         if let Some(act) = self.acts.pop_front() {
             return Some(act);
         }
-        if !self.outdated.is_empty() {
-            return Some(Act::Done(std::mem::take(&mut self.outdated)));
-        }
         if self.is_storing_id {
             return None;
         }
@@ -329,7 +319,7 @@ impl Link {
 
     /// The id that the parent gave.
     pub fn id(&self) -> Option<&str> {
-        self.enrolled.as_ref().map(|(_, id)| id.as_str())
+        self.enrolled.as_deref()
     }
 
     /// Nobody could plan for a manager without an area; one that is known goes on calling.

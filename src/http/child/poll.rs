@@ -165,7 +165,7 @@ impl PollingManager {
 
 /// A manager that is above this one can't be below it too: offers would go round for ever.
 fn refuse_cycle(ctx: &Context, manager: &PollingManager) -> Result<(), Refused> {
-    let (own, lineage) = (ctx.view().lineage.own(), &ctx.view().lineage);
+    let (own, lineage) = (ctx.view().kept.identity(), &ctx.view().lineage);
     if manager.id != own && !lineage.above().contains(&manager.id) {
         return Ok(());
     }
@@ -198,7 +198,7 @@ fn for_agent(mut plain: Vec<u8>) -> Vec<u8> {
 /// The plain answer, with what only managers understand.
 async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> Result<Vec<u8>, Refused> {
     let answer = PollAnswer::parse(plain).map_err(|error| unwritten(&error))?;
-    let (own, above) = (ctx.view().lineage.own(), ctx.view().lineage.above());
+    let (own, above) = (ctx.view().kept.identity(), ctx.view().lineage.above());
     let rm_ids = std::iter::once(own).chain(above.iter().map(String::as_str));
     let rm_ids = rm_ids.take(MAX_RM_IDS).map(str::to_owned).collect();
     let shows_undo = ctx.view().children.with(&answer.id, |child| {

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Pruning, StoreError, bounded,
     check::{self, Found},
-    rows::{ArchiveRow, Batch, ChildRow, LeaseRow, OutboxRow, ReleaseRow, WallMs, Writes},
+    rows::{ArchiveRow, Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, ReleaseRow, WallMs, Writes},
     tables::{FromRow, Kind, See, SeeTables, Stored, Table, Value, WriteTables},
     transfer::{Progress, Slices, not_empty},
 };
@@ -86,7 +86,8 @@ fn is_one_statement(writes: &Writes) -> Result<bool, StoreError> {
     Ok(!rare.0
         && writes.children_gone.is_empty()
         && (writes.children.is_empty() || writes.seen.is_empty())
-        && writes.outbox_done.is_empty())
+        && writes.outbox_done.is_empty()
+        && writes.pointers_gone.is_empty())
 }
 
 /// Whether something is written to a table that the statement with the step of the lease doesn't write to.
@@ -119,6 +120,9 @@ async fn write_all(conn: &mut PgConnection, batch: &Batch, results_of: u64) -> R
     writes.write(&mut RareTables(&mut *conn)).await?;
     if !writes.outbox_done.is_empty() {
         delete::<OutboxRow, _>(conn, writes.outbox_done.iter().map(|id| id.cast_signed())).await?;
+    }
+    if !writes.pointers_gone.is_empty() {
+        delete::<PointerRow, _>(conn, writes.pointers_gone.iter().map(|key| key.cast_signed())).await?;
     }
     Ok(true)
 }

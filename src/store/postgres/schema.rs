@@ -6,13 +6,14 @@ use super::error::store_error;
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../migrations/postgres/0002_analysis.sql"),
     include_str!("../../../migrations/postgres/0060_serving_time.sql"),
     include_str!("../../../migrations/postgres/0061_results_beside_state.sql"),
     include_str!("../../../migrations/postgres/0080_history.sql"),
     include_str!("../../../migrations/postgres/0090_room_for_results.sql"),
+    include_str!("../../../migrations/postgres/0091_settings_and_pointers.sql"),
 ];
 
 /// The version this program writes.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Pruning, StoreError, bounded,
     check::{self, Found},
-    rows::{Batch, ChildRow, LeaseRow, OutboxRow, Writes},
+    rows::{Batch, ChildRow, LeaseRow, OutboxRow, PointerRow, Writes},
     tables::{Kind, See, Stored, Value, WriteTables},
     transfer::{Slices, not_empty},
 };
@@ -101,7 +101,8 @@ async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), Store
     }
     writes.write(&mut Tables(&mut *conn)).await?;
     many(conn, SEEN, &writes.seen).await?;
-    delete::<OutboxRow, _>(conn, &writes.outbox_done).await
+    delete::<OutboxRow, _>(conn, &writes.outbox_done).await?;
+    delete::<PointerRow, _>(conn, &writes.pointers_gone).await
 }
 
 /// Writes the rows of each table.

@@ -8,13 +8,14 @@ use super::{connect::BUSY_TIMEOUT, error::store_error};
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../../migrations/sqlite/0002_analysis.sql"),
     include_str!("../../../migrations/sqlite/0060_serving_time.sql"),
     include_str!("../../../migrations/sqlite/0061_results_beside_state.sql"),
     include_str!("../../../migrations/sqlite/0080_history.sql"),
     include_str!("../../../migrations/sqlite/0090_room_for_results.sql"),
+    include_str!("../../../migrations/sqlite/0091_settings_and_pointers.sql"),
 ];
 
 /// The version this program writes.
@@ -37,6 +38,7 @@ const SET_VERSION: [&str; MIGRATIONS.len()] = [
     "PRAGMA user_version = 4",
     "PRAGMA user_version = 5",
     "PRAGMA user_version = 6",
+    "PRAGMA user_version = 7",
 ];
 
 /// Looks at the file without changing a byte of it: its version, 0 if there is nothing yet.

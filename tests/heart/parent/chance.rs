@@ -108,8 +108,7 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
                 bench.link.note_taking(row, offer);
             }
             Act::Enroll(id) => {
-                let row = watch.row();
-                bench.link.note_enrolled(row, id);
+                bench.link.note_enrolled(id);
             }
             Act::Done(_)
             | Act::End { .. }

@@ -32,7 +32,7 @@ impl Bench {
     /// The same with an id.
     fn registered() -> Self {
         let mut bench = Self::new();
-        bench.link.note_enrolled(1, "c1".to_owned());
+        bench.link.note_enrolled("c1".to_owned());
         bench
     }
 

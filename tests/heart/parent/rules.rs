@@ -22,7 +22,7 @@ fn a_new_id_is_stored_before_anything_else_is_said() {
     let acts = bench.answer(poll, polled(None));
     assert!(acts.contains(&Act::Enroll("c1".to_owned())), "{acts:?}");
     assert_eq!(bench.link.wakes_at(), None, "nothing goes on before it is stored");
-    bench.link.note_enrolled(1, "c1".to_owned());
+    bench.link.note_enrolled("c1".to_owned());
     assert!(matches!(bench.call().1, Call::Result { row: 7, .. }));
 }
 

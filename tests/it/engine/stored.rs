@@ -7,8 +7,15 @@ use choirmaster::{app, app::Options};
 use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{Connection as _, SqliteConnection};
+use store::{
+    StoreError,
+    rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
+};
 
-use crate::world::{World, strategy};
+use crate::{
+    store::rows::summary,
+    world::{World, strategy},
+};
 
 /// Reads texts of a column and writes them again.
 fn written_again<T: Serialize + DeserializeOwned>(texts: &[String]) -> Vec<String> {
@@ -87,6 +94,48 @@ fn a_form_without_a_version_is_the_first_and_a_newer_one_is_named_and_refused() 
         let error = serde_json::from_str::<AssignmentDetail>(&with(version)).unwrap_err().to_string();
         assert!(error.starts_with(said), "{error}");
     }
+}
+
+/// With the version as another field.
+fn with_version(text: &str, version: u32) -> String {
+    text.replacen('{', &format!("{{\"version\":{version},"), 1)
+}
+
+fn report(summary: String) -> StageResultRow {
+    let (release_key, child_key, attempt, stage, status, at_ms, digest) = (1, 2, 1, 0, 4, 5, 6);
+    StageResultRow { release_key, child_key, attempt, stage, status, at_ms, digest, summary }
+}
+
+#[test]
+fn reports_runs_and_times_of_a_newer_form_are_refused_by_name_and_those_of_the_first_are_read() {
+    let refused = |read: Result<(), StoreError>, place: &str| {
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains(place) && error.contains("its form has version 2"), "{error}");
+    };
+    let kept = summary(&[1.0; 11], None, None);
+    let first = report(with_version(&kept, 1));
+    assert_eq!(stored::summary(&first).unwrap(), stored::summary(&report(kept.clone())).unwrap());
+    let newer = report(with_version(&kept, 2));
+    refused(stored::summary(&newer).map(drop), "table stage_results, key (1, 2, 1, 0), column summary");
+    refused(stored::shown_summary(&newer).map(drop), "table stage_results");
+
+    let run = |detail: String| AnalysisRunRow { release_key: 1, block: 3, detail };
+    refused(stored::run(&run(r#"{"version":2}"#.to_owned())).map(drop), "table analysis_runs, key (1, 3)");
+    let times = |times: &str| PrecedentRow {
+        function: "f".to_owned(),
+        release_key: 1,
+        id: "one".to_owned(),
+        ended_ms: None,
+        times: times.to_owned(),
+    };
+    refused(stored::times(&times(r#"{"version":2,"times":[]}"#)).map(drop), "table precedents");
+    assert_eq!(stored::times(&times("[]")).unwrap(), []);
+}
+
+#[test]
+fn a_name_that_is_called_version_is_no_version() {
+    let text = r#"{"named":{"version":7}}"#.to_owned();
+    assert_eq!(stored::shown_summary(&report(text)).unwrap()["named"]["version"], 7);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -75,6 +75,23 @@ async fn a_late_call_about_members_that_can_not_be_read_is_refused_and_not_taken
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_for_the_parent_that_can_not_be_read_is_kept_and_holds_no_history_back() {
+    let world = with_history(
+        "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES (1, 'upward', 0, '{\"offer\": 7}', 0)",
+    )
+    .await;
+    let leaving = async {
+        while world.get("/api/v1/releases/one").await.status != 404 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, leaving).await.is_ok(), "the release stays");
+    assert_eq!(world.unreadable("outbox").await, 1);
+    world.sql("UPDATE outbox SET at_ms = 0 WHERE id = 1").await;
+    world.stop().await;
+}
+
 #[test]
 fn a_value_without_a_json_form_is_refused_and_not_written_as_nothing() {
     assert!(matches!(stored::json(&BTreeMap::from([((1, 2), 3)])), Err(StoreError::Refused(_))));

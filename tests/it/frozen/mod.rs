@@ -18,6 +18,7 @@ mod above;
 mod actor;
 mod below;
 mod digests;
+mod kept;
 mod neighbours;
 mod single;
 mod tree;

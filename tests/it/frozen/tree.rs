@@ -36,8 +36,8 @@ struct Below {
 }
 
 impl Below {
-    async fn on(place: &Place, root: &World) -> Self {
-        moved(place, &url(root)).await;
+    async fn on(form: Frozen, place: &Place, root: &World) -> Self {
+        moved(form, place, &url(root)).await;
         let (own, above) = (place.url.clone(), parent(url(root)));
         let world = World::with(|options| {
             (options.store, options.functions_root, options.parent) = (own, samples(), Some(above));
@@ -50,9 +50,15 @@ impl Below {
 const ROOT: &str = "http://127.0.0.1:40443";
 
 /// The root is elsewhere now: to the manager below it is another one, unless its store says so.
-async fn moved(place: &Place, url: &str) {
-    let sql =
-        format!("UPDATE outbox SET payload = replace(payload, '{ROOT}', '{url}') WHERE kind = 'enrolled'");
+async fn moved(form: Frozen, place: &Place, url: &str) {
+    let sql = match form {
+        Frozen::File => {
+            format!("UPDATE outbox SET payload = replace(payload, '{ROOT}', '{url}') WHERE kind = 'enrolled'")
+        }
+        Frozen::Export => {
+            format!("UPDATE settings SET value = replace(value, '{ROOT}', '{url}') WHERE name = 'enrolled'")
+        }
+    };
     let sql = sqlx::AssertSqlSafe(sql);
     match place.kind {
         Kind::Sqlite => {
@@ -83,7 +89,7 @@ async fn goes_on(kind: Kind, places: &[Place]) {
     let mut all = Vec::new();
     for ((name, _), place) in ENDS.iter().zip(&places[1..]) {
         thaw(name, form(name), place).await;
-        let mut below = Below::on(place, &root).await;
+        let mut below = Below::on(form(name), place, &root).await;
         let frozen = json(&format!("{name}.json"));
         for (id, before) in frozen["releases"].as_object().unwrap() {
             assert_eq!(shown(&below.world, id).await["state"], before["state"], "{id} below");

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use engine::effect::{ENROLLED, OWED, Owed, TAKING};
+use engine::effect::{OWED, Owed, TAKING};
 use heart::{
     children::{self, Poll, Profile},
     parent::{Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, Trouble},
@@ -29,7 +29,7 @@ use model::{ChildId, ChildKind, ReleaseId, ReleaseKey, StageStatus};
 use super::{
     call::{Beside, Caller, Patience, Request, Response},
     heart::Flaw,
-    manager::{Effect, Manager},
+    manager::{ENROLLED, Effect, Manager},
     world::{Event, World},
 };
 
@@ -119,7 +119,7 @@ impl Line {
 
     fn take(&mut self, effect: &Effect, at: u64) {
         match effect.kind {
-            ENROLLED => self.link.note_enrolled(effect.row, effect.payload.clone()),
+            ENROLLED => self.link.note_enrolled(effect.payload.clone()),
             TAKING => self.link.note_taking(effect.row, effect.payload.clone()),
             OWED => {
                 let owed: Owed = serde_json::from_str(&effect.payload).unwrap();

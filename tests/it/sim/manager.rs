@@ -82,6 +82,9 @@ struct Patient {
     held: Vec<String>,
 }
 
+/// The kind of the id that a manager has at its parent: a later one takes its place.
+pub const ENROLLED: &str = "enrolled";
+
 /// An effect in the outbox.
 #[derive(Debug, Clone)]
 pub struct Effect {
@@ -414,6 +417,9 @@ impl Manager {
         }
         self.results.append(&mut self.fresh_results);
         let effects = std::mem::take(&mut self.effects);
+        if effects.iter().any(|effect| effect.kind == ENROLLED) {
+            self.outbox.retain(|_, effect| effect.kind != ENROLLED);
+        }
         self.outbox.extend(effects.iter().map(|effect| (effect.row, effect.clone())));
         for row in self.done.drain(..) {
             self.outbox.remove(&row);

@@ -34,6 +34,7 @@ stories!(
     a_bad_row_is_named_with_table_key_and_column,
     a_store_of_a_newer_version_is_refused_and_not_touched,
     a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before,
+    what_was_never_done_leaves_the_outbox_in_one_step_or_not_at_all,
     many_rows_fit_into_one_batch,
     each_frequent_table_is_written_by_a_commit_that_writes_nothing_else,
 );
@@ -306,8 +307,8 @@ async fn releases_that_are_over_are_told_the_oldest_first(place: &Place) {
     let named = |keys: &[u32]| keys.iter().map(|key| (*key, format!("r{key}"))).collect::<Vec<_>>();
     assert_eq!(keys(None, 2).await, named(&[1, 3]));
     assert_eq!(keys(Some(3), 2).await, named(&[5]));
-    assert!(reader.awaits("upward").await.unwrap());
-    assert!(!reader.awaits("webhook").await.unwrap());
+    assert_eq!(reader.awaiting("upward", 10).await.unwrap(), [1]);
+    assert_eq!(reader.awaiting("webhook", 10).await.unwrap(), [] as [u64; 0]);
 }
 
 async fn a_bad_row_is_named_with_table_key_and_column(place: &Place) {
@@ -346,7 +347,9 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
     writer.commit(&batch(&lease, 0, first)).await.unwrap();
     writer.release().await.unwrap();
     let current = url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version;
-    place.sql("DROP TABLE analysis_runs; DROP TABLE precedents").await;
+    place
+        .sql("DROP TABLE analysis_runs; DROP TABLE precedents; DROP TABLE settings; DROP TABLE pointers")
+        .await;
     place.sql("DROP INDEX releases_removed; DROP INDEX releases_by_archive").await;
     place.sql("DROP TABLE commit_ages; ALTER TABLE outbox DROP COLUMN served_ms; DROP VIEW results").await;
     if place.kind == Kind::Postgres {
@@ -371,6 +374,41 @@ async fn a_store_of_the_first_version_is_brought_to_this_one_and_not_read_before
     assert_eq!(reader.analysis_runs(1).await.unwrap(), []);
     writer.release().await.unwrap();
     assert_eq!(url::open_source(&place.url).await.unwrap().info().await.unwrap().schema_version, current);
+}
+
+async fn what_was_never_done_leaves_the_outbox_in_one_step_or_not_at_all(place: &Place) {
+    let (mut writer, _) = place.open().await;
+    writer.release().await.unwrap();
+    place
+        .sql(
+            "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES
+                (0, 'identity', 1, 'me', 1), (3, 'enrolled', 2, 'of before', 1), (4, 'forwarded', 3, '{}', 1),
+                (5, 'enrolled', 4, 'cut', 1), (6, 'webhook', 5, '{}', 1), (7, 'identity', 6, 'another', 1),
+                (8, 'forwarded', 7, 'cut', 1)",
+        )
+        .await;
+    // As the version before has it, but for a table that is in the way.
+    place.sql("DROP TABLE settings").await;
+    let before = match place.kind {
+        Kind::Sqlite => "PRAGMA user_version = 6",
+        Kind::Postgres => "UPDATE store_version SET version = 6",
+    };
+    place.sql(before).await;
+    url::open(&place.url, &OpenOptions::new()).await.unwrap_err();
+    // What it had begun is not there: it would be in the way of a second time.
+    place.sql("DROP TABLE pointers; UPDATE lease SET holder = ''").await;
+    for _ in 0..2 {
+        let (mut writer, _) = place.open().await;
+        let mut loaded = Loaded::default();
+        writer.load(&mut loaded).await.unwrap();
+        let settings: Vec<_> =
+            loaded.settings.values().map(|row| (&*row.name, &*row.value, row.at_ms)).collect();
+        assert_eq!(settings, [("enrolled", "cut", 4), ("identity", "me", 1)]);
+        let pointers: Vec<_> = loaded.pointers.values().map(|row| (row.pointer_key, &*row.detail)).collect();
+        assert_eq!(pointers, [(4, "{}"), (8, "cut")]);
+        assert_eq!(loaded.outbox.keys().copied().collect::<Vec<_>>(), [6]);
+        writer.release().await.unwrap();
+    }
 }
 
 /// What changes when anything in the store does: the file's bytes, or the lease and the number of transactions that

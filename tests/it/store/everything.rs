@@ -6,8 +6,8 @@ use bytes::Bytes;
 use store::{
     AuditFilter, DeploymentFilter, Loader, MAX_PAGE, Reader, ReleaseFilter, ReleaseHead, StoreError, Writer,
     rows::{
-        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow,
-        PrecedentRow, ReleaseRow, StageResultRow, Writes,
+        AnalysisRunRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, MembersRow, OutboxRow, PointerRow,
+        PrecedentRow, ReleaseRow, SettingRow, StageResultRow, Writes,
     },
 };
 
@@ -24,6 +24,8 @@ pub struct Everything {
     pub deployments: BTreeMap<(String, u32), DeploymentRow>,
     pub audit: BTreeMap<(u64, u32), AuditRow>,
     pub outbox: BTreeMap<u64, OutboxRow>,
+    pub settings: BTreeMap<String, SettingRow>,
+    pub pointers: BTreeMap<u64, PointerRow>,
 }
 
 impl Everything {
@@ -65,6 +67,11 @@ impl Everything {
         for id in &writes.outbox_done {
             self.outbox.remove(id);
         }
+        self.settings.extend(writes.settings.iter().map(|row| (row.name.clone(), row.clone())));
+        self.pointers.extend(writes.pointers.iter().map(|row| (row.pointer_key, row.clone())));
+        for key in &writes.pointers_gone {
+            self.pointers.remove(key);
+        }
     }
 
     /// Reads the store through [`Writer::load`] and every method of [`Reader`]. Archives, and rows of releases that
@@ -72,8 +79,13 @@ impl Everything {
     pub async fn read(writer: &mut dyn Writer, reader: &dyn Reader, known: &Self) -> Self {
         let mut loaded = Loaded::default();
         writer.load(&mut loaded).await.unwrap();
-        let mut found =
-            Self { children: loaded.children.clone(), outbox: loaded.outbox.clone(), ..Self::default() };
+        let mut found = Self {
+            children: loaded.children.clone(),
+            outbox: loaded.outbox.clone(),
+            settings: loaded.settings.clone(),
+            pointers: loaded.pointers.clone(),
+            ..Self::default()
+        };
         for head in &loaded.heads {
             let row = reader.release(&head.id).await.unwrap().unwrap();
             assert_eq!((row.release_key, row.open, &row.digest), (head.release_key, head.open, &head.digest));
@@ -206,6 +218,8 @@ pub struct Loaded {
     pub analysis_runs: Vec<AnalysisRunRow>,
     pub deployments: BTreeMap<(String, u32), DeploymentRow>,
     pub outbox: BTreeMap<u64, OutboxRow>,
+    pub settings: BTreeMap<String, SettingRow>,
+    pub pointers: BTreeMap<u64, PointerRow>,
 }
 
 impl Loaded {
@@ -262,6 +276,14 @@ impl Loader for Loaded {
     }
     fn outbox(&mut self, row: OutboxRow) -> Result<(), StoreError> {
         self.outbox.insert(row.id, row);
+        Ok(())
+    }
+    fn setting(&mut self, row: SettingRow) -> Result<(), StoreError> {
+        self.settings.insert(row.name.clone(), row);
+        Ok(())
+    }
+    fn pointer(&mut self, row: PointerRow) -> Result<(), StoreError> {
+        self.pointers.insert(row.pointer_key, row);
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! The stores: one suite of stories on both, and what only one of them can be put through.
 
 mod conformance;
-mod everything;
+pub mod everything;
 mod lease;
 pub mod place;
 mod power_loss;
-mod rows;
+pub mod rows;
 mod strategies;
 mod transfer;

@@ -8,7 +8,7 @@ use store::{
     Pruning,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow,
-        MembersRow, OutboxRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
+        MembersRow, OutboxRow, PointerRow, PrecedentRow, ReleaseRow, SettingRow, StageResultRow, Writes,
     },
 };
 
@@ -205,6 +205,18 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn any_setting()(name in prop_oneof!["[a-c]", text()], value in text(), at_ms in any::<i64>()) -> SettingRow {
+        SettingRow { name, value, at_ms }
+    }
+}
+
+prop_compose! {
+    fn any_pointer()(at_ms in any::<i64>(), detail in text()) -> PointerRow {
+        PointerRow { pointer_key: 0, at_ms, detail }
+    }
+}
+
 fn unique<T: std::fmt::Debug, K: Ord>(
     row: impl Strategy<Value = T>,
     key: impl Fn(&T) -> K,
@@ -223,7 +235,11 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         unique(any_release(), |row| row.release_key),
         unique((bytes(), bytes()), |(digest, _)| digest.clone()),
         unique((key(), 0_u32..3, bytes()), |(release, slice, _)| (*release, *slice)),
-        (collection::vec(any_outbox(), 0..3), collection::vec(0_u64..6, 0..2)),
+        (
+            (collection::vec(any_outbox(), 0..3), collection::vec(0_u64..6, 0..2)),
+            (collection::vec(any_pointer(), 0..3), collection::vec(0_u64..6, 0..2)),
+            unique(any_setting(), |row| row.name.clone()),
+        ),
         unique(any_analysis_run(), |row| (row.release_key, row.block)),
         unique(any_precedent(), |row| (row.function.clone(), row.release_key)),
     );
@@ -238,7 +254,9 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         let (children, assignments, stage_results, deployments, audit) = frequent;
         let mut writes =
             Writes { children, assignments, stage_results, deployments, audit, ..Writes::default() };
-        if let Some((gone, seen, releases, archives, members, (outbox, done), runs, precedents)) = rare {
+        if let Some((gone, seen, releases, archives, members, beside, runs, precedents)) = rare {
+            let ((outbox, done), (pointers, pointers_gone), settings) = beside;
+            (writes.pointers, writes.pointers_gone, writes.settings) = (pointers, pointers_gone, settings);
             writes.analysis_runs = runs;
             writes.precedents = precedents;
             writes.children_gone = gone;
@@ -257,7 +275,7 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
         writes
     });
     collection::vec(writes, 1..7).prop_map(|mut batches| {
-        let mut id = 0;
+        let (mut id, mut key) = (0, 0);
         for (seq, writes) in (1..).zip(&mut batches) {
             for (idx, row) in (0..).zip(&mut writes.audit) {
                 (row.seq, row.idx) = (seq, idx);
@@ -265,6 +283,10 @@ pub fn any_batches() -> impl Strategy<Value = Vec<Writes>> {
             for row in &mut writes.outbox {
                 row.id = id;
                 id += 1;
+            }
+            for row in &mut writes.pointers {
+                row.pointer_key = key;
+                key += 1;
             }
         }
         batches

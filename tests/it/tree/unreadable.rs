@@ -53,17 +53,49 @@ async fn effects_that_can_not_be_read_are_counted_and_stay_in_the_store() {
         .sql(
             "INSERT INTO outbox (id, kind, at_ms, payload, served_ms) VALUES
                 (1, 'webhook', 0, '{\"url\": \"http://token@secret/\"}', 0), (2, 'upward', 0, '{\"offer\": 7}', 0),
-                (3, 'enrolled', 0, 'cut', 0), (4, 'forwarded', 0, '[]', 0), (5, 'unheard-of', 0, '{}', 0)",
+                (3, 'enrolled', 0, 'cut', 0), (4, 'forwarded', 0, '[]', 0), (5, 'unheard-of', 0, '{}', 0),
+                (6, 'webhook', 0, '{\"version\": 2, \"url\": \"http://127.0.0.1:1/\", \"body\": {}}', 0)",
         )
         .await;
     let world = world.restart_with(settings).await;
-    until("five effects", async || world.unreadable("outbox").await == 5).await;
+    until("six effects", async || world.unreadable("outbox").await == 6).await;
     let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
-    let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM outbox WHERE id BETWEEN 1 AND 5 ORDER BY id")
+    let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM outbox WHERE id BETWEEN 1 AND 6 ORDER BY id")
         .fetch_all(&mut store)
         .await
         .unwrap();
-    assert_eq!(left, [1, 2, 3, 4, 5]);
+    assert_eq!(left, [1, 2, 3, 4, 5, 6]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_that_can_not_read_who_it_is_at_its_parent_does_not_register_anew() {
+    let above = PlainParent::start().await;
+    let url = above.url();
+    let world = World::with(|_| ()).await;
+    world.child().await;
+    let newer = r#"INSERT INTO settings (name, value, at_ms) VALUES
+            ('enrolled', '{"version":2,"url":"http://127.0.0.1:1","id":"c1"}', 0), ('unheard-of', 'x', 0)"#;
+    world.sql(newer).await;
+    let newer = r#"INSERT INTO pointers (pointer_key, at_ms, detail) VALUES (1, 0, '[]'),
+            (2, 0, '{"release":"wide","to":"http://127.0.0.1:1/"}'), (3, 0, '{"version":2,"release":"wide"}')"#;
+    world.sql(newer).await;
+    let again = url.clone();
+    let world = world.restart_with(move |options| options.parent = Some(parent(again))).await;
+    until("two settings", async || world.unreadable("settings").await == 2).await;
+    until("two pointers", async || world.unreadable("pointers").await == 2).await;
+    // The one that can be read is shown.
+    assert!(world.get("/api/v1/releases/wide").await.problem().contains("--url http://127.0.0.1:1/"));
+    world.child().await;
+    assert_eq!(above.script().polls, [] as [serde_json::Value; 0]);
+    let mut store = SqliteConnection::connect(&world.store()).await.unwrap();
+    let kept = "SELECT (SELECT count(*) FROM pointers) + (SELECT count(*) FROM settings WHERE value = 'x' OR value LIKE '%:2,%')";
+    let left: i64 = sqlx::query_scalar(kept).fetch_one(&mut store).await.unwrap();
+    assert_eq!(left, 5);
+    // Whoever takes the setting away lets it register.
+    world.sql("DELETE FROM settings WHERE name = 'enrolled'").await;
+    let world = world.restart_with(move |options| options.parent = Some(parent(url))).await;
+    until("a poll", async || !above.script().polls.is_empty()).await;
     world.stop().await;
 }
 

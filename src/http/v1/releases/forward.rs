@@ -23,7 +23,7 @@ pub(super) fn passed(ctx: &Context, headers: &HeaderMap) -> Result<Vec<String>, 
             "{PASSED_HEADER} has at most {MAX_PASSED} ids of managers"
         )));
     }
-    if ids.iter().any(|id| id == ctx.view().lineage.own()) {
+    if ids.iter().any(|id| id == ctx.view().kept.identity()) {
         let detail = "the strategy went in a circle: a manager above this one has it as its parent";
         tracing::error!(passed = text, detail);
         return Err(Problem::new(StatusCode::LOOP_DETECTED, "forward", detail));
@@ -42,7 +42,7 @@ pub(super) async fn hand_over(
     let Some((forward, _)) = ctx.forwarding.of(&submission.strategy)? else {
         return Err(engine::EngineError::Failed.into());
     };
-    passed.push(ctx.view().lineage.own().to_owned());
+    passed.push(ctx.view().kept.identity().to_owned());
     let release = Forwarded {
         strategy: &submission.text,
         functions: archive.bytes,
@@ -59,7 +59,7 @@ pub(super) async fn hand_over(
             to: forward.url().to_owned(),
         });
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
-        ctx.engine.effects_done(ctx.view().pointers.outdated()).await?;
+        ctx.engine.pointers_gone(ctx.view().pointers.outdated()).await?;
     }
     submitted.forwarded_to = Some(forward.url().to_owned());
     let status = if status == StatusCode::CREATED { status } else { StatusCode::OK };

@@ -1,0 +1,252 @@
+//! What things that happen are called in the trail, and what is said of them.
+
+use serde::{Serialize, Serializer, ser::Error as _};
+
+use ::analysis::evidence::Evidence;
+use heart::{
+    children::{Arrival, Forgetting, Variant},
+    release::{
+        analysis::{Run, Standing},
+        assignment::Step,
+        state::{End, Release},
+        summary::Summary,
+    },
+};
+use model::{Cordon, Exclusion};
+
+/// One thing that happened.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Event<'a> {
+    ChildArrived {
+        child: &'a str,
+        how: Arrival,
+    },
+    ChildMoved {
+        child: &'a str,
+    },
+    /// Another id has taken its place.
+    ChildReplaced {
+        child: &'a str,
+        by: &'a str,
+    },
+    /// It calls again, although another seemed to have taken its place.
+    ChildBack {
+        child: &'a str,
+    },
+    ChildReported {
+        child: &'a str,
+        agents: u32,
+    },
+    ChildLabelled {
+        child: &'a str,
+        key: &'a str,
+        value: Option<&'a str>,
+    },
+    ChildCordoned {
+        child: &'a str,
+        cordon: Cordon,
+    },
+    ChildForgotten {
+        child: &'a str,
+        why: Forgetting,
+    },
+    ReleaseSubmitted {
+        release: &'a str,
+        name: &'a str,
+    },
+    /// From the history: it was over for long enough.
+    ReleaseRemoved {
+        release: &'a str,
+    },
+    /// To the parent.
+    ReleaseForwarded {
+        release: &'a str,
+        to: &'a str,
+    },
+    ReleaseStarted {
+        release: &'a str,
+        participants: usize,
+        excluded: &'a [(Exclusion, u32)],
+    },
+    ReleasePaused {
+        release: &'a str,
+        reason: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        by_limit: bool,
+    },
+    ReleaseResumed {
+        release: &'a str,
+    },
+    /// The parent paused it, or goes on with it.
+    HeldByParent {
+        release: &'a str,
+        held: bool,
+    },
+    ReleaseAborted {
+        release: &'a str,
+        reason: &'a str,
+    },
+    /// A limit was passed, or nobody approved in time.
+    ReleaseRolledBack {
+        release: &'a str,
+        reason: &'a str,
+    },
+    AnalysisBegan {
+        release: &'a str,
+        of: String,
+    },
+    /// The data of an analysis were looked at.
+    Looked {
+        release: &'a str,
+        of: String,
+        look: u64,
+        metrics: Vec<MetricFound<'a>>,
+    },
+    /// An analysis goes on after an end that decides nothing, for a time or until so many more calls were measured.
+    AnalysisExtended {
+        release: &'a str,
+        of: String,
+        for_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        calls: Option<u64>,
+    },
+    /// An analysis has come to an end; `then` says what follows.
+    Verdict {
+        release: &'a str,
+        of: String,
+        verdict: &'static str,
+        why: &'a str,
+        then: Standing,
+    },
+    ChildJoined {
+        release: &'a str,
+        child: &'a str,
+    },
+    GateReached {
+        release: &'a str,
+        gate: String,
+    },
+    GateLeft {
+        release: &'a str,
+    },
+    GateOpened {
+        release: &'a str,
+        gate: String,
+    },
+    ApprovalAsked {
+        release: &'a str,
+        what: &'a str,
+    },
+    ReleaseApproved {
+        release: &'a str,
+    },
+    ReleaseRetried {
+        release: &'a str,
+    },
+    /// Who is silent has another turn.
+    WavesPlanned {
+        release: &'a str,
+        /// Children whose turn is in another wave now.
+        moved: usize,
+        /// Agents that come last because they are silent.
+        left_out: u32,
+    },
+    /// It had no participants, and is planned once more.
+    ReleaseReplanned {
+        release: &'a str,
+    },
+    StageEnded {
+        release: &'a str,
+        stage: &'a str,
+    },
+    /// Nobody begins it any more.
+    StageSkipped {
+        release: &'a str,
+        stage: &'a str,
+    },
+    /// Agents without calls get the new version too: the others have passed.
+    UntestedRolledOut {
+        release: &'a str,
+    },
+    /// The parent is told so.
+    StageReported {
+        release: &'a str,
+        stage: &'a str,
+        status: &'static str,
+    },
+    /// The parent's next offer goes on with it.
+    ReleaseContinued {
+        release: &'a str,
+        offer: &'a str,
+    },
+    /// It is taken back, as the parent ordered by this offer.
+    UndoReported {
+        release: &'a str,
+        offer: &'a str,
+        unconfirmed: u32,
+    },
+    ReleaseEnded {
+        release: &'a str,
+        end: End,
+        unconfirmed: u32,
+    },
+    Child {
+        release: &'a str,
+        child: &'a str,
+        #[serde(flatten)]
+        step: &'a Step,
+    },
+    LateResult {
+        release: &'a str,
+        child: &'a str,
+        stage: Option<&'a str>,
+        summary: &'a Summary,
+    },
+    Deployed {
+        release: &'a str,
+        child: &'a str,
+        function: &'a str,
+        variant: Variant,
+    },
+}
+
+/// What a look found of one metric.
+#[derive(Debug, Serialize)]
+pub(super) struct MetricFound<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'static str>,
+    found: &'a str,
+    /// Of a comparison: what it rests on, alpha spent among it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<ByName<'a>>,
+}
+
+/// Stored in the order of names.
+#[derive(Debug)]
+pub(super) struct ByName<'a>(&'a Evidence);
+
+impl Serialize for ByName<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_value(self.0).map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+pub(super) fn metrics_found<'a>(release: &'a Release, run: &'a Run) -> Vec<MetricFound<'a>> {
+    let metrics = release.block(run.block).map(|(_, analysis)| analysis.metrics.as_slice());
+    let found = metrics.unwrap_or_default().iter().zip(&run.metrics);
+    let found = found.map(|(metric, found)| MetricFound {
+        name: &metric.name,
+        verdict: found.verdict.map(heart::release::analysis::name),
+        found: &found.sentence,
+        evidence: found.evidence.as_deref().map(ByName),
+    });
+    found.collect()
+}
+
+/// What a stage is called; `?` for one of a release that is not known.
+pub(super) fn stage_name(release: Option<&Release>, stage: u8) -> &str {
+    let stage = release.and_then(|release| release.strategy.stages.get(usize::from(stage)));
+    stage.map_or("?", |stage| &stage.name)
+}
