@@ -15,7 +15,7 @@ impl Books {
     pub fn apply(&mut self, children: &mut Children, change: &Change, absences: Absences) {
         match change {
             Change::Arrived { child, record, .. } => {
-                self.arrive(children, *child, record, absences.of_child(record))
+                self.arrive(children, *child, record, absences.of_child(record));
             }
             Change::CalledAgain { child } => self.hear_again(children, *child),
             Change::Moved { child, area } => self.move_child(children, *child, area.as_ref()),

@@ -52,12 +52,11 @@ pub(super) fn shows(
             let Some(stage) = slot.stage_index() else { return Shows::Nothing };
             match strategy.next(stage, success) {
                 Action::Rollout if success => Shows::New,
-                Action::Stage(_) => Shows::Nothing,
                 // Only after the last stage of the file is there nothing to walk on to.
                 Action::Rollout | Action::Rollback if strategy.success_path().last() == Some(&stage) => {
                     Shows::Base
                 }
-                Action::Rollout | Action::Rollback => Shows::Nothing,
+                Action::Stage(_) | Action::Rollout | Action::Rollback => Shows::Nothing,
             }
         }
     }
