@@ -2,7 +2,7 @@
 //!
 //! The only place that names an adapter of the store.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{
@@ -127,7 +127,13 @@ pub struct Manager {
 ///
 /// The addresses are taken after the store's lease, so that a standby doesn't hold them while it waits, and before its
 /// content is loaded, so that one that is taken is found out at once. They are listened on when all is there to answer.
-pub async fn start(options: Options) -> anyhow::Result<Manager> {
+///
+/// No `async fn`: whoever awaits one compiles all of it again, here a whole manager for each program with tests.
+pub fn start(options: Options) -> Pin<Box<dyn Future<Output = anyhow::Result<Manager>> + Send>> {
+    Box::pin(start_all(options))
+}
+
+async fn start_all(options: Options) -> anyhow::Result<Manager> {
     // The first caller decides; another provider that was chosen before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (mut writer, reader) =

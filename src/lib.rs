@@ -2,6 +2,8 @@
 //!
 //! `src/ARCHITECTURE.md` tells how the parts work together and where to change what.
 
+#[cfg(feature = "manager")]
 pub mod app;
 pub mod cli;
+#[cfg(feature = "manager")]
 pub mod config;

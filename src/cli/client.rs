@@ -6,7 +6,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::failure::{self, Failure};
-use crate::config::Secret;
+use model::Secret;
 use wire::api::{Child, Diagnostic, Note, Page, Problem};
 
 /// A connection must be there within this time.

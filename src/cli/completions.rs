@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::{Cli, failure::Failure};
+use super::failure::Failure;
 
 /// Print the completions of a shell.
 #[derive(Debug, clap::Args)]
@@ -17,10 +16,11 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+/// Of the program whose whole command line is handed in.
+pub fn run(args: &Args, mut program: clap::Command, out: &mut impl Write) -> Result<u8, Failure> {
     // Written at once: the generator panics where its output can't be written.
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "choirmaster", &mut text);
+    clap_complete::generate(args.shell, &mut program, "choirmaster", &mut text);
     out.write_all(&text)?;
     Ok(0)
 }

@@ -2,9 +2,12 @@
 
 use std::{io, process::ExitCode};
 
+#[cfg(feature = "manager")]
 use crate::config::{ConfigError, Fault};
 use model::text;
+#[cfg(feature = "manager")]
 use simulated::FleetError;
+#[cfg(feature = "manager")]
 use store::StoreError;
 
 /// Exit code where the caller can mend it.
@@ -40,18 +43,21 @@ impl Failure {
     }
 }
 
+#[cfg(feature = "manager")]
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::user(error.to_string())
     }
 }
 
+#[cfg(feature = "manager")]
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         ConfigError { faults: vec![fault] }.into()
     }
 }
 
+#[cfg(feature = "manager")]
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         let users = error.chain().any(|cause| {

@@ -13,32 +13,40 @@ pub mod audit;
 pub mod children;
 pub mod client;
 pub mod completions;
+#[cfg(feature = "manager")]
 pub mod demo;
 pub mod deployments;
 pub mod failure;
+#[cfg(feature = "manager")]
 pub mod fleet;
 pub mod outcome;
 pub mod plan;
 mod printable;
 pub mod release;
 pub mod schema;
+#[cfg(feature = "manager")]
 pub mod serve;
 pub mod show;
 pub mod source;
+#[cfg(feature = "manager")]
 pub mod store;
 mod takes;
 mod terminal;
+#[cfg(feature = "manager")]
 pub mod tree;
 pub mod validate;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::{
     failure::Failure,
     printable::{Passes, Printable},
 };
+
+/// What shows the most with the least to type.
+const TRY_IT: &str = if cfg!(feature = "manager") { "Try it: choirmaster demo\n\n" } else { "" };
 
 /// Release functions to children from the edge to the cloud, stage by stage, and take back what is bad.
 #[derive(Debug, Parser)]
@@ -49,9 +57,10 @@ use self::{
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Try it: choirmaster demo\n\n\
-                  Exit codes: 0 done, 1 the caller's fault, 2 the program's or the manager's;\n\
-                  release watch and release submit --wait also tell how the release ended."
+    after_help = format!(
+        "{TRY_IT}Exit codes: 0 done, 1 the caller's fault, 2 the program's or the manager's;\n\
+        release watch and release submit --wait also tell how the release ended."
+    )
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -60,17 +69,21 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    #[cfg(feature = "manager")]
     Serve(serve::Args),
+    #[cfg(feature = "manager")]
     Demo(demo::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Plan(plan::Args),
-    Analyse(analyse::Args),
+    Analyse(Box<analyse::Args>),
     Release(release::Args),
     Children(children::Args),
     Deployments(deployments::Args),
     Audit(audit::Args),
+    #[cfg(feature = "manager")]
     Store(store::StoreArgs),
+    #[cfg(feature = "manager")]
     Fleet(Box<fleet::FleetArgs>),
     Completions(completions::Args),
 }
@@ -80,14 +93,28 @@ impl Command {
     fn passes(&self) -> Passes {
         match self {
             Self::Release(args) => args.passes(),
+            #[cfg(feature = "manager")]
             Self::Demo(_) | Self::Fleet(_) => Passes::Drawings,
-            _ => Passes::None,
+            #[cfg(feature = "manager")]
+            Self::Serve(_) | Self::Store(_) => Passes::None,
+            Self::Validate(_)
+            | Self::Schema(_)
+            | Self::Plan(_)
+            | Self::Analyse(_)
+            | Self::Children(_)
+            | Self::Deployments(_)
+            | Self::Audit(_)
+            | Self::Completions(_) => Passes::None,
         }
     }
 }
 
 /// Reads the command line, runs the command and says how it ended.
-pub async fn main() -> ExitCode {
+///
+/// No `async fn`: whoever awaits one compiles all of it again, here the whole program a second time.
+pub fn main() -> ExitCode {
+    // TLS asks the process which cryptography it uses; a second answer (there is none) would be ignored.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -96,7 +123,11 @@ pub async fn main() -> ExitCode {
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
-    match run(cli.command).await {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::ours(format!("no threads can be started: {error}")).report(),
+    };
+    match runtime.block_on(run(cli.command)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.report(),
     }
@@ -105,7 +136,9 @@ pub async fn main() -> ExitCode {
 async fn run(command: Command) -> Result<u8, Failure> {
     let mut out = Printable::stdout(command.passes());
     match command {
+        #[cfg(feature = "manager")]
         Command::Serve(args) => serve::run(args).await,
+        #[cfg(feature = "manager")]
         Command::Demo(args) => demo::run(&args, &mut out).await,
         Command::Validate(args) => Ok(validate::run(&args, &mut out)),
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
@@ -115,8 +148,10 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
+        #[cfg(feature = "manager")]
         Command::Store(args) => Ok(store::run(args, &mut out).await),
+        #[cfg(feature = "manager")]
         Command::Fleet(args) => fleet::run(&args, &mut out).await,
-        Command::Completions(args) => completions::run(&args, &mut out),
+        Command::Completions(args) => completions::run(&args, Cli::command(), &mut out),
     }
 }

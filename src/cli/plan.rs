@@ -115,6 +115,27 @@ impl PlanRequest<'_> {
 }
 
 fn text_of(plan: &Plan, all: bool) -> String {
+    let mut text = summary(plan);
+    text.push_str(&remarks(plan));
+    if !plan.waves.is_empty() {
+        text.extend(["\n".to_owned(), waves(plan)]);
+    }
+    if !plan.alpha.is_empty() {
+        text.extend(["\n".to_owned(), analyses(plan)]);
+    }
+    text.push_str(&takes::of(plan));
+    if !plan.excluded.is_empty() {
+        text.extend(["\n".to_owned(), excluded(plan)]);
+    }
+    if all {
+        let rest = show::rest(plan.next.is_some()).to_owned();
+        text.extend(["\n".to_owned(), list(plan), rest]);
+    }
+    text
+}
+
+/// Who takes part, and how much of the target that is.
+fn summary(plan: &Plan) -> String {
     let PlannedGroup { children, agents, km2 } = plan.participants;
     let who = show::counted(children.into(), "child takes part", "children take part");
     let agents = show::counted(agents, "agent", "agents");
@@ -136,6 +157,12 @@ fn text_of(plan: &Plan, all: bool) -> String {
     if let Some(order) = &plan.order {
         text.extend([format!("  order: {order}\n")]);
     }
+    text
+}
+
+/// What differs from a plan in which all can begin at once.
+fn remarks(plan: &Plan) -> String {
+    let mut text = String::new();
     if plan.partial > 0 {
         let some = show::counted(plan.partial.into(), "of them runs", "of them run");
         text.extend([format!("  {some} only some of the functions; --all says which\n")]);
@@ -167,35 +194,31 @@ fn text_of(plan: &Plan, all: bool) -> String {
             "  warning: {who} an area without any surface, which no target can meet: {names}{more}\n"
         )]);
     }
-    if !plan.waves.is_empty() {
-        let rows = plan.waves.iter().map(|wave| {
-            let numbers = [wave.children, wave.agents, wave.agents_so_far].map(|n| n.to_string());
-            [wave.wave.to_string(), wave.amount.clone()].into_iter().chain(numbers).collect()
-        });
-        let head = ["WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "AGENTS SO FAR"];
-        text.extend(["\n".to_owned(), show::table(&head, rows)]);
-    }
-    if !plan.alpha.is_empty() {
-        let rows = plan.alpha.iter().map(|share| {
-            let of = share.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
-            vec![of, share.metric.clone(), share.strategy.clone(), format!("{:.4}", share.alpha)]
-        });
-        text.extend(["\n".to_owned(), show::table(&["ANALYSIS OF", "METRIC", "STRATEGY", "ALPHA"], rows)]);
-    }
-    text.push_str(&takes::of(plan));
-    if !plan.excluded.is_empty() {
-        let rows = plan.excluded.iter().map(|excluded| {
-            let PlannedGroup { children, agents, km2 } = excluded.group;
-            vec![excluded.reason.clone(), children.to_string(), agents.to_string(), whole(km2)]
-        });
-        let head = ["TAKES NO PART", "CHILDREN", "AGENTS", "KM²"];
-        text.extend(["\n".to_owned(), show::table(&head, rows)]);
-    }
-    if all {
-        let rest = show::rest(plan.next.is_some()).to_owned();
-        text.extend(["\n".to_owned(), list(plan), rest]);
-    }
     text
+}
+
+fn waves(plan: &Plan) -> String {
+    let rows = plan.waves.iter().map(|wave| {
+        let numbers = [wave.children, wave.agents, wave.agents_so_far].map(|n| n.to_string());
+        [wave.wave.to_string(), wave.amount.clone()].into_iter().chain(numbers).collect()
+    });
+    show::table(&["WAVE", "UP TO", "CHILDREN BEGIN", "AGENTS", "AGENTS SO FAR"], rows)
+}
+
+fn analyses(plan: &Plan) -> String {
+    let rows = plan.alpha.iter().map(|share| {
+        let of = share.stage.as_ref().map_or("the release".to_owned(), |stage| format!("stage {stage}"));
+        vec![of, share.metric.clone(), share.strategy.clone(), format!("{:.4}", share.alpha)]
+    });
+    show::table(&["ANALYSIS OF", "METRIC", "STRATEGY", "ALPHA"], rows)
+}
+
+fn excluded(plan: &Plan) -> String {
+    let rows = plan.excluded.iter().map(|excluded| {
+        let PlannedGroup { children, agents, km2 } = excluded.group;
+        vec![excluded.reason.clone(), children.to_string(), agents.to_string(), whole(km2)]
+    });
+    show::table(&["TAKES NO PART", "CHILDREN", "AGENTS", "KM²"], rows)
 }
 
 fn list(plan: &Plan) -> String {

@@ -9,8 +9,8 @@ use std::{
 use super::{
     Fault,
     section::{Field, Section},
-    value::Secret,
 };
+use model::Secret;
 
 /// The name of an operator whose token has none.
 const NAMELESS_OPERATOR: &str = "operator";

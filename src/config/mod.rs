@@ -46,7 +46,7 @@ pub use section::{Field, Section};
 pub use serve::{DEFAULT_LISTEN, Serve};
 pub use store::Store;
 pub use tls::Tls;
-pub use value::{Bytes, LogFormat, Names, Networks, Secret, Setting, Url, Urls};
+pub use value::{Bytes, LogFormat, Names, Networks, Setting, Url, Urls};
 
 use ::http::serve::Timeouts;
 

@@ -8,9 +8,9 @@ use std::{
 use super::{
     Fault,
     section::{Field, Section},
-    value::{Secret, Url},
+    value::Url,
 };
-use model::area;
+use model::{Secret, area};
 
 /// How often the parent is polled unless told otherwise, as agents do.
 const DEFAULT_POLL: Duration = Duration::from_secs(3);

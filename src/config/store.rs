@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::{
     section::{Field, Section},
-    value::{Bytes, Secret},
+    value::Bytes,
 };
+use model::Secret;
 
 /// Smallest and largest size that an embedded store can be limited to, in bytes: 1 MiB and 16 TiB.
 const MIN_STORE_BYTES: u64 = 1 << 20;

@@ -1,9 +1,9 @@
 //! The kinds of values, from a text and back to it.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use http::address::Network;
-use model::duration;
+use model::{Secret, duration};
 
 /// Longest duration that can be set, in milliseconds: ten years.
 pub(super) const MAX_TIME_MS: u64 = 3650 * 24 * 60 * 60 * 1000;
@@ -167,7 +167,7 @@ impl Blank for Bytes {
 
 impl Blank for Secret {
     fn blank() -> Self {
-        Self(String::new())
+        Self::new(String::new())
     }
 }
 
@@ -367,30 +367,9 @@ impl Blank for Url {
     }
 }
 
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The secret itself, for the one place that uses it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
-}
-
 impl Setting for Secret {
     fn read(&mut self, text: &str) -> Result<(), String> {
-        text.trim().clone_into(&mut self.0);
+        *self = Self::new(text.trim());
         Ok(())
     }
 

@@ -2,191 +2,37 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
-    task::{JoinHandle, spawn_blocking},
     time::timeout,
 };
 
 use super::{
-    audit::Actor,
+    apart,
     classes::Remembered,
     clock::Clock,
-    effect::{Due, Entry, ToParent, Webhook},
-    load::Loading,
-    recall::{self, Recalled},
-    stats::Stats,
-    task::{self, Settings, Task},
+    effect::Entry,
+    mailbox::{By, Decided, EngineError, Envelope, NamedArchive},
     unreadable::Unreadable,
     view::View,
 };
 use heart::release::{
-    command::{Command, Refusal, Reply},
-    lifecycle,
-    settings::Settings as Rules,
-    state::{Snapshot, State},
+    classes::{Begun, Classes},
+    command::Command,
+    state::Snapshot,
 };
 use model::ReleaseKey;
-use store::{
-    Reader, StoreError, Writer,
-    rows::{AuditRow, OutboxRow},
-};
-
-/// Commands that wait for the engine; more are refused until it has caught up.
-const MAILBOX: usize = 16_384;
-
-/// Commits that a slow listener to events may lag behind before it must read the store.
-const EVENT_BACKLOG: usize = 1_024;
-
-/// Who asks, and what for.
-#[derive(Debug, Clone)]
-pub struct By {
-    pub actor: Actor,
-    /// Shown in the audit trail.
-    pub note: Option<String>,
-}
-
-impl By {
-    pub const CHILD: Self = Self { actor: Actor::Child, note: None };
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// Nothing was answered in time; whether it was stored is not known. The same call may be made again.
-    #[error("the manager is busy or its store does not answer; try again")]
-    Busy,
-    /// Like [`Self::Busy`]; it is known why.
-    #[error(
-        "the store has no space left, and nothing can be kept: make room on its disk; what was acknowledged is safe"
-    )]
-    Full,
-    /// The store refused the batch for good; nothing of it was kept.
-    #[error("the store refused the change; see the manager's log")]
-    Failed,
-    #[error("the manager is stopping")]
-    Stopped,
-}
-
-pub(super) type Answer = Result<Reply, EngineError>;
-
-/// An archive and the digest that names it.
-pub(super) type NamedArchive = ([u8; 32], Bytes);
-
-/// What lies in the mailbox.
-pub(super) enum Envelope {
-    Command {
-        command: Arc<Command>,
-        by: By,
-        archive: Option<NamedArchive>,
-        answer: oneshot::Sender<Answer>,
-    },
-    /// Whoever reads wants to see the state as it is committed.
-    Look(oneshot::Sender<Arc<Snapshot>>),
-    EffectsDone(Vec<u64>),
-    Effect {
-        entry: Entry,
-        stored: oneshot::Sender<()>,
-    },
-    Stop(oneshot::Sender<()>),
-}
+use store::{Reader, StoreError, rows::AuditRow};
 
 /// A handle to the engine; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    mailbox: mpsc::Sender<Envelope>,
-    events: broadcast::Sender<Arc<Vec<AuditRow>>>,
-    view: Arc<View>,
-    reader: Arc<dyn Reader>,
-    clock: Clock,
+    pub(super) mailbox: mpsc::Sender<Envelope>,
+    pub(super) events: broadcast::Sender<Arc<Vec<AuditRow>>>,
+    pub(super) view: Arc<View>,
+    pub(super) reader: Arc<dyn Reader>,
+    pub(super) clock: Clock,
     pub(super) remembered: Arc<Remembered>,
-}
-
-/// An engine that was started, and the task that ends when it stops.
-#[derive(Debug)]
-pub struct Started {
-    pub engine: Engine,
-    /// Ends with an error if the lease was lost or the store is beyond repair.
-    pub task: JoinHandle<Result<(), StoreError>>,
-    /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
-    pub effects: mpsc::UnboundedReceiver<Due<Webhook>>,
-    /// Likewise those that concern the parent.
-    pub to_parent: mpsc::UnboundedReceiver<Due<ToParent>>,
-}
-
-/// Who carries out which effect.
-#[derive(Debug)]
-pub(super) struct Effects {
-    webhooks: mpsc::UnboundedSender<Due<Webhook>>,
-    to_parent: mpsc::UnboundedSender<Due<ToParent>>,
-    view: Arc<View>,
-}
-
-impl Effects {
-    /// Hands an entry of the outbox over; one that nobody takes, or that can't be read, is left in the store for the next life.
-    /// `served_ms`: the serving time, for one that doesn't say when it came up.
-    pub fn send(&self, row: &OutboxRow, served_ms: u64) {
-        let served_ms = row.served_ms.unwrap_or(served_ms);
-        // Whoever carries effects out may have ended before.
-        match Entry::read(row) {
-            Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
-            Ok(Entry::Parent(what)) => drop(self.to_parent.send(Due { row: row.id, served_ms, what })),
-            Ok(Entry::Identity(id)) => self.view.lineage.name_self(id),
-            Ok(Entry::Forwarded(pointer)) => self.view.pointers.note(row.id, pointer),
-            Err(error) => self.view.stats.unreadable.note(&error),
-        }
-    }
-}
-
-/// Loads the store's state and starts the engine on it. When this returns, every call is answered as it would be later.
-pub async fn start(
-    mut writer: Box<dyn Writer>,
-    reader: Arc<dyn Reader>,
-    rules: Rules,
-    settings: Settings,
-) -> Result<Started, StoreError> {
-    let mut loading = Loading::new(State::new(rules));
-    writer.load(&mut loading).await?;
-    let clock = Clock::start(settings.clock, writer.lease().served_ms);
-    let (state, outbox) = loading.finish(clock.served_ms());
-    let view = Arc::new(View::default());
-    let (mailbox, inbox) = mpsc::channel(MAILBOX);
-    let (events, _) = broadcast::channel(EVENT_BACKLOG);
-    let (webhooks, to_do) = mpsc::unbounded_channel();
-    let (parent_sender, to_parent) = mpsc::unbounded_channel();
-    let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view) };
-    for row in &outbox {
-        effects.send(row, clock.served_ms());
-    }
-    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
-    let engine = Engine { mailbox, events, view, reader, clock, remembered: Arc::default() };
-    let (ready, is_ready) = oneshot::channel();
-    let task = tokio::spawn(task::run(task, inbox, ready));
-    let ended = || StoreError::Unavailable("the engine ended".into());
-    if is_ready.await.is_err() {
-        return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
-    }
-    if engine.view.lineage.own().is_empty() && engine.effect(Entry::Identity(fresh_identity())).await.is_err()
-    {
-        let ended = task.await.unwrap_or(Ok(()));
-        return Err(ended.err().unwrap_or_else(|| StoreError::Unavailable("the engine ended".into())));
-    }
-    Ok(Started { engine, task, effects: to_do, to_parent })
-}
-
-#[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]
-fn fresh_identity() -> String {
-    uuid::Uuid::new_v4().simple().to_string()
-}
-
-impl EngineError {
-    /// Whether the same call may be answered another time.
-    pub const fn passes(&self) -> bool {
-        matches!(self, Self::Busy | Self::Full)
-    }
 }
 
 impl Engine {
@@ -207,79 +53,25 @@ impl Engine {
         &self.view.stats.unreadable
     }
 
+    /// The classes of the children of a release: by what they reported in the last release of the function that ended well
+    /// before it.
+    pub async fn classes(&self, release: ReleaseKey, begun: Begun) -> Result<Arc<Classes>, StoreError> {
+        self.remembered.classes(self.reader.as_ref(), release, begun).await
+    }
+
     /// Commands that wait in the mailbox.
     pub fn backlog(&self) -> usize {
         self.mailbox.max_capacity() - self.mailbox.capacity()
     }
 
-    /// Asks the engine and waits for the answer, which comes after the commit; at most `patience`.
-    pub async fn call(&self, command: Command, by: By, patience: Duration) -> Answer {
-        self.ask(command, by, None, patience).await
-    }
-
-    /// Submits a release together with the archive of its functions.
-    pub async fn submit(
-        &self,
-        submission: Box<lifecycle::Submitted>,
-        archive: Bytes,
-        dry_run: bool,
-        by: By,
-        patience: Duration,
-    ) -> Answer {
-        let archive = Some((submission.archive, archive));
-        self.ask(
-            Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run }),
-            by,
-            archive,
-            patience,
-        )
-        .await
-    }
-
-    async fn ask(
-        &self,
-        command: Command,
-        by: By,
-        archive: Option<NamedArchive>,
-        patience: Duration,
-    ) -> Answer {
-        let command = Arc::new(command);
-        match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
-            Err(EngineError::Refused(Refusal::NotInMemory(key))) => {
-                self.recall(key, command, by, patience).await
-            }
-            answer => answer,
-        }
-    }
-
-    /// Answers a command about a release that has left memory.
-    async fn recall(&self, key: ReleaseKey, command: Arc<Command>, by: By, patience: Duration) -> Answer {
-        let then = || Box::new(Command::clone(&command));
-        let whole = match recall::about_one_child(self, key, &command).await? {
-            Recalled::Answered(answer) => return answer,
-            Recalled::Whole(release) => release,
-            Recalled::Part { part, as_of } => {
-                let id = part.id.clone();
-                let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
-                match self.send(recalled, by.clone(), None, patience).await {
-                    Err(EngineError::Refused(Refusal::NotInMemory(_))) => {
-                        Box::new(recall::whole(self, id.as_str()).await?)
-                    }
-                    answer => return answer,
-                }
-            }
-        };
-        Stats::count(&self.view().stats.recalls);
-        self.send(Arc::new(Command::Recalled { release: whole, then: then() }), by, None, patience).await
-    }
-
-    async fn send(
+    /// Puts a command into the mailbox, and waits for what is decided on what is in memory.
+    pub(super) async fn send(
         &self,
         command: Arc<Command>,
         by: By,
         archive: Option<NamedArchive>,
         patience: Duration,
-    ) -> Answer {
+    ) -> Result<Decided, EngineError> {
         let (answer, answered) = oneshot::channel();
         let envelope = Envelope::Command { command, by, archive, answer };
         let call = async {
@@ -324,18 +116,15 @@ impl Engine {
         self.if_serving(Ok(read(&snapshot)))
     }
 
-    /// The same on a thread apart, for whoever walks over all children: other calls need not wait meanwhile.
+    /// Reads from a [`Self::snapshot`] on a thread apart, for whoever walks over all children: other calls need not wait
+    /// meanwhile.
     pub async fn read_apart<T: Send + 'static>(
         &self,
         patience: Duration,
         read: impl FnOnce(&Snapshot) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let snapshot = self.snapshot(patience).await?;
-        let reading = spawn_blocking(move || read(&snapshot)).await;
-        self.if_serving(reading.map_err(|error| {
-            tracing::error!(%error, "a look at the state broke off");
-            EngineError::Failed
-        }))
+        self.if_serving(apart::run(move || read(&snapshot)).await)
     }
 
     /// Listens to the audit rows of each commit from now on.

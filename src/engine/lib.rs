@@ -13,7 +13,9 @@
 //!
 //! Deliberately not here: what a command means ([`heart::release`]), how rows are stored ([`store`]).
 
+pub mod apart;
 pub mod audit;
+mod call;
 mod classes;
 pub mod clock;
 mod directory;
@@ -22,9 +24,11 @@ mod gather;
 mod handle;
 pub mod judging;
 mod load;
+mod mailbox;
 mod members;
 pub mod notify;
 pub mod open_questions;
+mod outbox;
 pub mod pace;
 pub mod parent;
 mod part;
@@ -34,6 +38,7 @@ pub mod questions;
 mod recall;
 pub mod retention;
 pub mod rows;
+mod start;
 pub mod stats;
 pub mod stored;
 mod task;
@@ -43,7 +48,9 @@ pub mod unreadable;
 pub mod view;
 pub mod waiters;
 
-pub use handle::{By, Engine, EngineError, Started, start};
+pub use handle::Engine;
+pub use mailbox::{By, EngineError};
 pub use past::ReleasePage;
+pub use start::{Started, start};
 pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

@@ -16,12 +16,11 @@ use heart::{
         registration::{Live, Registration},
     },
     release::{
-        assignment::{Assignment, FunctionSet, Heard, Led, Mark, Slot, Stepwise, Whole},
+        assignment::{Assignment, FunctionSet, Heard, Led, Mark, Rare, RareSteps, Slot, Stepwise, Whole},
         assignments::Assignments,
         gate::{Gates, Turns},
         offer::Piece,
         parent,
-        rare::{Rare, RareSteps},
         state::{KeptCover, Known, Release, Snapshot, State},
     },
 };

@@ -6,14 +6,15 @@
 use std::time::Duration;
 
 use super::{
-    handle::{Answer, Engine, EngineError},
+    handle::Engine,
     load::Building,
+    mailbox::{Answer, EngineError},
 };
 use heart::children;
 use heart::release::{
     analysis,
     change::Change,
-    command::{Command, Decision, Refusal, Reply},
+    command::{Command, Decision, NoReply, Refusal, Reply},
     decide, lifecycle, members, parent, part, rollout, stages,
     state::{Release, State},
 };
@@ -37,10 +38,7 @@ pub(super) enum Recalled {
 pub(super) fn failed(engine: &Engine, error: &StoreError) -> EngineError {
     engine.unreadable().note(error);
     tracing::warn!(%error, "a release could not be recalled from the store");
-    match error {
-        error if error.passes() => EngineError::Busy,
-        _ => EngineError::Failed,
-    }
+    if error.passes() { EngineError::Busy } else { EngineError::Failed }
 }
 
 /// Answers `command` from the store if it changes nothing; else brings the child's part where that is enough, or the whole
@@ -54,7 +52,10 @@ pub(super) async fn about_one_child(
         About::Child { child, offer } => (Some(child), offer.to_owned()),
         About::Release(release) => (None, release.to_owned()),
         About::NothingLeft => return Ok(Recalled::Answered(Ok(Reply::Done))),
-        About::NoRelease => return Ok(Recalled::Answered(Err(Refusal::NotInMemory(key).into()))),
+        About::NoRelease => {
+            tracing::error!(?key, "a release is missing for a command that is about none");
+            return Err(EngineError::Failed);
+        }
     };
     let Some(id) = engine.view().releases.id_of(&offer) else {
         return Ok(Recalled::Answered(Err(Refusal::UnknownRelease(offer).into())));
@@ -178,7 +179,11 @@ async fn of_child(
     // a release back costs what its children cost.
     let of_release: Vec<Change> = changes.into_iter().filter(|change| change.release().is_some()).collect();
     if of_release.is_empty() {
-        return Ok(Some(Recalled::Answered(answer.map_err(EngineError::from))));
+        return match answer {
+            Ok(reply) => Ok(Some(Recalled::Answered(Ok(reply)))),
+            Err(NoReply::Refused(refusal)) => Ok(Some(Recalled::Answered(Err(refusal.into())))),
+            Err(NoReply::Missing(_)) => Ok(None),
+        };
     }
     let is_enough = has_acted && part::is_late_news(&of_release, key);
     Ok(is_enough.then(|| Recalled::Part { part: Box::new(part), as_of }))

@@ -56,8 +56,6 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::Unfit { .. } => (StatusCode::CONFLICT, "unfit"),
         Refusal::TooManyAdopted { .. } => (StatusCode::TOO_MANY_REQUESTS, "limit"),
         Refusal::Limit { .. } => (StatusCode::SERVICE_UNAVAILABLE, "limit"),
-        Refusal::NoLook => (StatusCode::CONFLICT, "no-look"),
-        Refusal::NotInMemory(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
     }
 }
 

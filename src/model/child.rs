@@ -159,21 +159,35 @@ pub enum Outcome {
     Excluded(Exclusion),
 }
 
-impl Outcome {
-    /// As stored and counted.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Unreachable => "unreachable",
-            Self::Lost => "lost",
-            Self::Undone => "undone",
-            Self::Untested => "untested",
-            Self::Excluded(_) => "excluded",
-        }
-    }
+/// One table, from which an outcome is named and all of them are listed: none can be left out.
+macro_rules! name_outcomes {
+    ($($outcome:pat => $name:literal,)*) => {
+        impl Outcome {
+            /// All names, in the order of the enum.
+            pub const NAMES: &[&str] = &[$($name),*];
 
+            /// As stored, counted and shown.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($outcome => $name,)*
+                }
+            }
+        }
+    };
+}
+
+name_outcomes! {
+    Self::Succeeded => "succeeded",
+    Self::Failed => "failed",
+    Self::TimedOut => "timed_out",
+    Self::Unreachable => "unreachable",
+    Self::Lost => "lost",
+    Self::Undone => "undone",
+    Self::Untested => "untested",
+    Self::Excluded(_) => "excluded",
+}
+
+impl Outcome {
     /// Whether a release with such a child ended with failures.
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::TimedOut | Self::Unreachable | Self::Lost)

@@ -1,5 +1,7 @@
 //! Durations as people write them: `90d`, `24h`, `1h30m`, `500ms`.
 
+use std::time::Duration;
+
 /// The units with their milliseconds, the largest first.
 const UNITS: [(&str, u64); 5] =
     [("d", 24 * 60 * 60 * 1000), ("h", 60 * 60 * 1000), ("m", 60 * 1000), ("s", 1000), ("ms", 1)];
@@ -32,4 +34,30 @@ pub fn show_millis(mut millis: u64) -> String {
         }
     }
     text
+}
+
+/// A duration as Go reads it, of hours, minutes, seconds and milliseconds: `1h30m`, `1.5s`, `0`. No days.
+pub fn read_go(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() || text.is_empty() {
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let (number, after) = rest.split_at(digits);
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let seconds = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 0.001,
+            _ => return None,
+        };
+        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        total = total.checked_add(part)?;
+        rest = after;
+    }
+    Some(total)
 }

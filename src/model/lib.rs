@@ -12,6 +12,7 @@ pub mod manager_clock;
 pub mod pages;
 pub mod pairs;
 mod ring;
+mod secret;
 pub mod status;
 pub mod steps;
 pub mod text;
@@ -23,5 +24,6 @@ pub use child::{
 };
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, ReleaseId, ReleaseKey};
 pub use manager_clock::{ManagerClock, ManagerInstant};
+pub use secret::Secret;
 pub use status::StageStatus;
 pub use time::Now;

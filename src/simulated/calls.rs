@@ -4,7 +4,9 @@ use std::{str::FromStr, time::Duration};
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::{offer::go_duration, sessions::Sessions, timing::CallClock};
+use model::duration::read_go;
+
+use super::{sessions::Sessions, timing::CallClock};
 use analysis::Values;
 use wire::{HistogramForm, TimesForm};
 
@@ -60,7 +62,7 @@ impl FromStr for Latency {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "a latency looks like constant:8ms, uniform:5ms,9ms or lognormal:8ms,0.3";
-        let ms = |part: &str| go_duration(part.trim()).map(|d| d.as_secs_f64() * 1000.0).ok_or(EXPECTED);
+        let ms = |part: &str| read_go(part.trim()).map(|d| d.as_secs_f64() * 1000.0).ok_or(EXPECTED);
         let (shape, arguments) = text.split_once(':').ok_or(EXPECTED)?;
         match (shape, arguments.split_once(',')) {
             ("constant", None) => Ok(Self::Constant { ms: ms(arguments)? }),

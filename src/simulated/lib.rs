@@ -40,9 +40,7 @@ pub use config::{Faults, FleetConfig, FleetKind};
 pub use error::FleetError;
 pub use fleet::{EndOfRun, PROGRESS_INTERVAL, run};
 pub use limits::{MAX_AGENTS, MAX_PACE, MIN_PACE};
-pub use offer::{
-    Comparator, Condition, Minima, NextAction, Offer, OfferError, OfferStage, Statistic, go_duration,
-};
+pub use offer::{Comparator, Condition, Minima, NextAction, Offer, OfferError, OfferStage, Statistic};
 pub use report::{AgentReport, Exit, FleetReport, LiveVersion, Progress};
 pub use sessions::MAX_SESSION_CALLS;
 pub use timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP};

@@ -8,6 +8,7 @@
 
 use std::{fmt, time::Duration};
 
+use model::duration::read_go;
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, Visitor},
@@ -140,7 +141,7 @@ impl OfferStage {
 
     /// `None` where the agent can't read them: a duration in days, a number of calls with a fraction.
     pub fn minima(&self) -> Option<Minima> {
-        Some(Minima { duration: go_duration(&self.min_duration)?, calls: self.min_calls.parse().ok()? })
+        Some(Minima { duration: read_go(&self.min_duration)?, calls: self.min_calls.parse().ok()? })
     }
 }
 
@@ -180,32 +181,6 @@ impl NextAction {
             Self::Stage(name) => name,
         }
     }
-}
-
-/// A duration as Go reads it, of hours, minutes, seconds and milliseconds: `1h30m`, `1.5s`, `0`. No days.
-pub fn go_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() || text.is_empty() {
-        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-        let (number, after) = rest.split_at(digits);
-        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_end);
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 0.001,
-            _ => return None,
-        };
-        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
-        total = total.checked_add(part)?;
-        rest = after;
-    }
-    Some(total)
 }
 
 /// The reader's own errors go on with an extract of the text.
@@ -252,7 +227,7 @@ struct RawInterim {
 impl RawInterim {
     /// `None`: it can't be read, and then it isn't there.
     fn read(self) -> Option<InterimReports> {
-        let of = |text: &str| go_duration(text).filter(|time| *time >= SHORTEST_INTERIM);
+        let of = |text: &str| read_go(text).filter(|time| *time >= SHORTEST_INTERIM);
         Some(InterimReports { every: of(&self.every)?, cut: of(&self.cut)? })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::{str::FromStr, time::Duration};
 
-use super::offer::go_duration;
 use analysis::{Clock, Rounding};
+use model::duration::read_go;
 
 /// Finest step of a clock.
 pub const MIN_CLOCK_STEP: Duration = Duration::from_micros(1);
@@ -60,7 +60,7 @@ impl FromStr for CallClock {
         };
         let step = match step.strip_suffix("us") {
             Some(number) => number.parse().map(Duration::from_micros).map_err(|_| EXPECTED)?,
-            None => go_duration(step).ok_or(EXPECTED)?,
+            None => read_go(step).ok_or(EXPECTED)?,
         };
         let is_possible = (MIN_CLOCK_STEP..=MAX_CLOCK_STEP).contains(&step)
             && step.as_nanos().is_multiple_of(MIN_CLOCK_STEP.as_nanos());

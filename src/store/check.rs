@@ -3,6 +3,7 @@
 use super::{
     StoreError,
     rows::{Batch, Writes},
+    tables::{See, SeeTables, Stored, Value},
 };
 
 /// Refuses to read a store as a whole that has not been brought to this program's version yet.
@@ -28,40 +29,7 @@ pub(crate) fn batch(batch: &Batch) -> Result<(), StoreError> {
 
 /// Checks the rows of a batch.
 pub(crate) fn writes(writes: &Writes) -> Result<(), StoreError> {
-    for row in &writes.children {
-        let texts = [&row.id, &row.kind, &row.detail];
-        texts_fit("children", &row.child_key, texts)?;
-        texts_fit("children", &row.child_key, row.name.iter().chain(&row.area))?;
-    }
-    for row in &writes.releases {
-        let texts = [&row.id, &row.state, &row.strategy, &row.functions, &row.detail];
-        texts_fit("releases", &row.release_key, texts)?;
-    }
-    for row in &writes.assignments {
-        let key = &(row.release_key, row.child_key);
-        texts_fit("assignments", key, row.outcome.iter().chain([&row.detail]))?;
-    }
-    for row in &writes.stage_results {
-        texts_fit("stage_results", &(row.release_key, row.child_key), [&row.summary])?;
-    }
-    for row in &writes.analysis_runs {
-        texts_fit("analysis_runs", &(row.release_key, row.block), [&row.detail])?;
-    }
-    for row in &writes.precedents {
-        texts_fit("precedents", &row.release_key, [&row.function, &row.id, &row.times])?;
-    }
-    for row in &writes.deployments {
-        texts_fit("deployments", &row.child_key, [&row.function, &row.variant, &row.path])?;
-    }
-    for row in &writes.audit {
-        number_fits("audit sequence", row.seq)?;
-        texts_fit("audit", &(row.seq, row.idx), [&row.actor, &row.events])?;
-    }
-    for row in &writes.outbox {
-        number_fits("outbox id", row.id)?;
-        number_fits("serving time", row.served_ms.unwrap_or_default())?;
-        texts_fit("outbox", &row.id, [&row.kind, &row.payload])?;
-    }
+    writes.show(&mut Checking)?;
     writes.outbox_done.iter().try_for_each(|id| number_fits("outbox id", *id))
 }
 
@@ -72,19 +40,53 @@ fn number_fits(what: &str, number: u64) -> Result<(), StoreError> {
     }
 }
 
-fn texts_fit<'a>(
-    table: &str,
-    key: &dyn std::fmt::Debug,
-    texts: impl IntoIterator<Item = &'a String>,
-) -> Result<(), StoreError> {
-    for text in texts {
-        if text.as_bytes().contains(&0) {
-            return Err(StoreError::Refused(format!(
-                "a text for table {table}, key {key:?}, contains the character NUL, which a database can't keep"
-            )));
-        }
+struct Checking;
+
+impl SeeTables for Checking {
+    fn table<T: Stored>(&mut self, rows: &[T]) -> Result<(), StoreError> {
+        let Some((place, column, why)) = T::show(rows.iter(), Unkept::default()).0 else { return Ok(()) };
+        let key = T::show(rows.iter().skip(place).take(1), Key::default());
+        let (table, key) = (T::TABLE.name, key.0[..T::TABLE.key].join(", "));
+        Err(StoreError::Refused(format!("a row for table {table}, key ({key}), column {column}: {why}")))
     }
-    Ok(())
+}
+
+/// The first value found that can't be kept: in which row, in which column, and why.
+#[derive(Default)]
+struct Unkept(Option<(usize, &'static str, String)>);
+
+impl See for Unkept {
+    fn see<'r, V: Value + 'r>(self, column: &'static str, values: impl Iterator<Item = &'r V>) -> Self {
+        if self.0.is_some() {
+            return self;
+        }
+        for (place, value) in values.enumerate() {
+            let why = if value.text().is_some_and(|text| text.as_bytes().contains(&0)) {
+                "it contains the character NUL, which a database can't keep".to_owned()
+            } else if let Some(number) = value.too_large() {
+                format!("{number} is too large")
+            } else {
+                continue;
+            };
+            return Self(Some((place, column, why)));
+        }
+        self
+    }
+}
+
+/// The values of a row's columns, for the text of an error.
+#[derive(Default)]
+struct Key(Vec<String>);
+
+impl See for Key {
+    fn see<'r, V: Value + 'r>(mut self, _: &'static str, mut values: impl Iterator<Item = &'r V>) -> Self {
+        let Some(value) = values.next() else { return self };
+        let number = value.int().or(value.small().map(i64::from)).map(|number| number.to_string());
+        let text = || value.text().map(|text| format!("{text:?}"));
+        let bytes = || value.bytes().map(super::hex);
+        self.0.push(number.or_else(text).or_else(bytes).unwrap_or_default());
+        self
+    }
 }
 
 /// What it means that a commit's step of the lease met no row: the lease that was found instead decides.

@@ -13,87 +13,86 @@ use super::{
         PrecedentRow, ReleaseRow, StageResultRow, WallMs,
     },
     session::{Arg, Sessions},
-    tables::{
-        FromRow, analysis_run_columns, archive_columns, assignment_columns, audit_columns,
-        deployment_columns, member_columns, over_columns, precedent_columns, release_columns,
-        stage_result_columns,
-    },
+    tables::{FromRow, columns, part},
 };
 
 /// A question to the store that isn't answered after this long is given up.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) const RELEASE: &str = concat!("SELECT ", release_columns!(), " FROM releases WHERE id = $1");
+pub(crate) const RELEASE: &str = concat!("SELECT ", columns!(ReleaseRow), " FROM releases WHERE id = $1");
 
-pub(crate) const ARCHIVE: &str = concat!("SELECT ", archive_columns!(), " FROM archives WHERE digest = $1");
+pub(crate) const ARCHIVE: &str = concat!("SELECT ", columns!(ArchiveRow), " FROM archives WHERE digest = $1");
 
 pub(crate) const MEMBERS: &str =
-    concat!("SELECT ", member_columns!(), " FROM members WHERE release_key = $1 ORDER BY slice");
+    concat!("SELECT ", columns!(MembersRow), " FROM members WHERE release_key = $1 ORDER BY slice");
 
-pub(crate) const ASSIGNMENT: &str =
-    concat!("SELECT ", assignment_columns!(), " FROM assignments WHERE release_key = $1 AND child_key = $2");
+pub(crate) const ASSIGNMENT: &str = concat!(
+    "SELECT ",
+    columns!(AssignmentRow),
+    " FROM assignments WHERE release_key = $1 AND child_key = $2"
+);
 
 pub(crate) const ASSIGNMENTS: &str = concat!(
     "SELECT ",
-    assignment_columns!(),
+    columns!(AssignmentRow),
     " FROM assignments WHERE release_key = $1 AND child_key > $2 ORDER BY child_key LIMIT $3"
 );
 
 pub(crate) const STAGE_RESULTS: &str = concat!(
     "SELECT ",
-    stage_result_columns!(),
+    columns!(StageResultRow),
     " FROM results WHERE release_key = $1 AND child_key BETWEEN $2 AND $3
       ORDER BY child_key, attempt, stage"
 );
 
 pub(crate) const ANALYSIS_RUNS: &str =
-    concat!("SELECT ", analysis_run_columns!(), " FROM analysis_runs WHERE release_key = $1 ORDER BY block");
+    concat!("SELECT ", columns!(AnalysisRunRow), " FROM analysis_runs WHERE release_key = $1 ORDER BY block");
 
 pub(crate) const PRECEDENT: &str = concat!(
     "SELECT ",
-    precedent_columns!(),
+    columns!(PrecedentRow),
     " FROM precedents WHERE function = $1 AND ended_ms <= $2 AND release_key <> $3
       ORDER BY ended_ms DESC, release_key DESC LIMIT 1"
 );
 
 pub(crate) const DEPLOYMENTS: &str = concat!(
     "SELECT ",
-    deployment_columns!(),
+    columns!(DeploymentRow),
     " FROM deployments WHERE (function, child_key) > ($1, $2) ORDER BY function, child_key LIMIT $3"
 );
 
 pub(crate) const DEPLOYMENTS_OF_FUNCTION: &str = concat!(
     "SELECT ",
-    deployment_columns!(),
+    columns!(DeploymentRow),
     " FROM deployments WHERE (function, child_key) > ($1, $2) AND function = $4
       ORDER BY function, child_key LIMIT $3"
 );
 
 pub(crate) const DEPLOYMENTS_OF_CHILD: &str = concat!(
     "SELECT ",
-    deployment_columns!(),
+    columns!(DeploymentRow),
     " FROM deployments WHERE (function, child_key) > ($1, $2) AND child_key = $4
       AND function = COALESCE($5, function) ORDER BY function, child_key LIMIT $3"
 );
 
 pub(crate) const AUDIT: &str = concat!(
     "SELECT ",
-    audit_columns!(),
+    columns!(AuditRow),
     " FROM audit WHERE (seq, idx) > ($1, $2) ORDER BY seq, idx LIMIT $3"
 );
 
 pub(crate) const AUDIT_OF_RELEASE: &str = concat!(
     "SELECT ",
-    audit_columns!(),
+    columns!(AuditRow),
     " FROM audit WHERE (seq, idx) > ($1, $2) AND release_key = $4 ORDER BY seq, idx LIMIT $3"
 );
 
 pub(crate) const AUDIT_END: &str =
-    concat!("SELECT ", audit_columns!(), " FROM audit ORDER BY seq DESC, idx DESC LIMIT 1");
+    concat!("SELECT ", columns!(AuditRow), " FROM audit ORDER BY seq DESC, idx DESC LIMIT 1");
 
 pub(crate) const OVER: &str = concat!(
     "SELECT ",
-    over_columns!(),
+    part!(OverRow),
     " FROM releases WHERE release_key > $1 AND NOT open AND state <> 'Removed' ORDER BY release_key LIMIT $2"
 );
 

@@ -11,6 +11,7 @@
 //! - a store written by a newer version is refused before anything in it is changed.
 
 mod check;
+mod declared;
 mod dump;
 mod history;
 pub mod holder;
@@ -28,7 +29,7 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-pub use transfer::TABLES;
+pub use tables::TABLES;
 
 use rows::{
     AnalysisRunRow, AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, MembersRow, OutboxRow,

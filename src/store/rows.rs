@@ -7,6 +7,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::declared::every_table;
+
 /// Milliseconds since 1970, UTC. For people only: no rule depends on it.
 pub type WallMs = i64;
 
@@ -219,40 +221,26 @@ pub struct LeaseRow {
     pub served_ms: u64,
 }
 
-/// Everything that one transaction writes. It happens in this order: children gone, children, seen, releases, archives,
-/// members, assignments, stage results, analysis runs, precedents, deployments, audit, outbox, outbox done. No list holds a key twice.
-///
-/// Text can't hold the character NUL, and numbers can't exceed `i64::MAX`; a batch with either is refused.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Writes {
-    /// Upserts.
-    pub children: Vec<ChildRow>,
-    /// Their deployments go with them.
-    pub children_gone: Vec<u32>,
-    /// Updates of `seen_ms` alone: `(child_key, seen_ms)`.
-    pub seen: Vec<(u32, WallMs)>,
-    /// Upserts.
-    pub releases: Vec<ReleaseRow>,
-    /// Inserts; a row that exists stays.
-    pub archives: Vec<ArchiveRow>,
-    /// Upserts.
-    pub members: Vec<MembersRow>,
-    /// Upserts; no two of the same key.
-    pub assignments: Vec<AssignmentRow>,
-    /// Upserts; no two of the same key.
-    pub stage_results: Vec<StageResultRow>,
-    /// Upserts; no two of the same key.
-    pub analysis_runs: Vec<AnalysisRunRow>,
-    /// Upserts; no two of the same key.
-    pub precedents: Vec<PrecedentRow>,
-    /// Upserts; no two of the same key.
-    pub deployments: Vec<DeploymentRow>,
-    /// Inserts.
-    pub audit: Vec<AuditRow>,
-    /// Inserts.
-    pub outbox: Vec<OutboxRow>,
-    pub outbox_done: Vec<u64>,
+macro_rules! writes {
+    ($($table:ident $variant:ident($row:ident) $writing:ident $ends:ident [$($key:ident),*] from $source:ident
+        [$($column:ident),*];)*) => {
+        /// Everything that one transaction writes: the rows of each table, as [`super::declared`] says how, and what goes. What
+        /// goes, goes first, but for effects that are done. No list holds a key twice.
+        ///
+        /// Text can't hold the character NUL, and numbers can't exceed `i64::MAX`; a batch with either is refused.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Writes {
+            /// Their deployments go with them.
+            pub children_gone: Vec<u32>,
+            $(#[doc = concat!("Rows of `", stringify!($table), "`: ", stringify!($writing), ".")]
+            pub $table: Vec<$row>,)*
+            /// Updates of `seen_ms` alone: `(child_key, seen_ms)`.
+            pub seen: Vec<(u32, WallMs)>,
+            pub outbox_done: Vec<u64>,
+        }
+    };
 }
+every_table!(writes);
 
 /// One transaction: `writes` and the lease's step from `seq` to `seq + 1`, all or nothing.
 #[derive(Debug, Clone, PartialEq)]

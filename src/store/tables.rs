@@ -1,60 +1,103 @@
-//! The columns of each table, in the order in which they are read, and how a row becomes a struct.
+//! What follows from the declaration of a table: its columns with their types, how a row becomes a struct and a struct a row,
+//! and the statements that all databases understand.
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::{
     ReleaseHead, StoreError,
+    declared::{every_part, every_table},
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, ChildRow, DeploymentRow, LeaseRow, MembersRow,
-        OutboxRow, OverRow, PrecedentRow, ReleaseRow, StageResultRow,
+        OutboxRow, OverRow, PrecedentRow, ReleaseRow, StageResultRow, Writes,
     },
     session::Columns,
 };
 
-/// What an error about a row has to name.
+/// A table, or what is read of it.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) name: &'static str,
-    /// In the order of the SELECT.
-    columns: &'static [&'static str],
+    pub name: &'static str,
+    /// In the order of every statement; those of the key first.
+    pub columns: &'static [Column],
     /// How many of the first columns are the key.
-    key: usize,
+    pub key: usize,
+    pub writing: Writing,
+    pub ends: Ends,
 }
 
-/// Declares a table once, as the list that SELECT takes and as the names that errors take.
-macro_rules! table {
-    ($table:ident, $list:ident, $name:literal, key $key:literal, $first:literal $(, $column:literal)*) => {
-        macro_rules! $list {
-            () => {
-                concat!($first $(, ", ", $column)*)
-            };
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Int,
+    Small,
+    Boolean,
+    Text,
+    Bytes,
+}
+
+/// What happens to a row whose key is there. See [`super::declared`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writing {
+    Upsert,
+    Keep,
+    Insert,
+}
+
+/// With what rows go. See [`super::declared`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Alone,
+    WithChildren,
+    WithReleases,
+}
+
+impl Table {
+    /// The names of the columns, as SELECT and INSERT take them.
+    pub fn list(&self) -> String {
+        names(self.columns)
+    }
+
+    /// The names of those of the key.
+    pub fn key_list(&self) -> String {
+        names(&self.columns[..self.key])
+    }
+
+    /// What an INSERT says of rows whose key is there.
+    pub fn on_conflict(&self) -> String {
+        let key = self.key_list();
+        match self.writing {
+            Writing::Insert => String::new(),
+            Writing::Keep => format!(" ON CONFLICT ({key}) DO NOTHING"),
+            Writing::Upsert => {
+                let set = |column: &Column| format!("{0} = excluded.{0}", column.name);
+                let set: Vec<String> = self.columns[self.key..].iter().map(set).collect();
+                format!(" ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
+            }
         }
-        pub(crate) use $list;
-        const $table: Table = Table { name: $name, columns: &[$first $(, $column)*], key: $key };
-    };
+    }
+
+    /// Whether a column holds bytes, which have no JSON form.
+    pub fn is_binary(&self) -> bool {
+        self.columns.iter().any(|column| column.kind == Kind::Bytes)
+    }
 }
 
-table!(CHILDREN, child_columns, "children", key 1,
-    "child_key", "id", "kind", "name", "area", "agents", "born_ms", "seen_ms", "detail");
-table!(HEADS, head_columns, "releases", key 1, "release_key", "id", "digest", "open");
-table!(RELEASES, release_columns, "releases", key 1,
-    "release_key", "id", "state", "open", "digest", "archive", "strategy", "functions", "submitted_ms",
-    "updated_ms", "ended_ms", "detail");
-table!(OVER, over_columns, "releases", key 1, "release_key", "id", "functions", "detail");
-table!(ARCHIVES, archive_columns, "archives", key 1, "digest", "bytes");
-table!(MEMBERS, member_columns, "members", key 2, "release_key", "slice", "keys", "waves");
-table!(ASSIGNMENTS, assignment_columns, "assignments", key 2,
-    "release_key", "child_key", "status", "outcome", "attempt", "stage", "stage_status", "updated_ms", "detail");
-table!(STAGE_RESULTS, stage_result_columns, "stage_results", key 4,
-    "release_key", "child_key", "attempt", "stage", "status", "at_ms", "digest", "summary");
-table!(ANALYSIS_RUNS, analysis_run_columns, "analysis_runs", key 2, "release_key", "block", "detail");
-table!(PRECEDENTS, precedent_columns, "precedents", key 2,
-    "function", "release_key", "id", "ended_ms", "times");
-table!(DEPLOYMENTS, deployment_columns, "deployments", key 2,
-    "child_key", "function", "release_key", "variant", "path", "at_ms");
-table!(AUDIT, audit_columns, "audit", key 2, "seq", "idx", "at_ms", "release_key", "actor", "events");
-table!(OUTBOX, outbox_columns, "outbox", key 1, "id", "kind", "at_ms", "payload", "served_ms");
-table!(LEASE, lease_columns, "lease", key 0, "epoch", "seq", "holder", "served_ms");
+fn names(columns: &[Column]) -> String {
+    columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A statement that finds out whether there is nothing in any table.
+pub(crate) fn is_empty() -> String {
+    let nothing = |table: &&Table| format!(" AND NOT EXISTS (SELECT 1 FROM {})", table.name);
+    format!("SELECT seq = 0{} FROM lease", ALL.iter().map(nothing).collect::<String>())
+}
 
 /// A row of a table that is being read.
 pub(crate) struct Row<'a> {
@@ -63,10 +106,6 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn bad(&self, index: usize, why: String) -> StoreError {
-        StoreError::BadRow { table: self.table.name, key: self.key(), column: self.table.columns[index], why }
-    }
-
     /// The key as far as it can be read, for the text of an error.
     fn key(&self) -> String {
         let part = |index| {
@@ -82,50 +121,118 @@ impl Row<'_> {
         (0..self.table.key).map(part).collect::<Vec<_>>().join("/")
     }
 
-    fn present<T>(&self, index: usize, found: Result<Option<T>, String>) -> Result<T, StoreError> {
-        match found {
-            Ok(Some(value)) => Ok(value),
-            Ok(None) => Err(self.bad(index, "is NULL".to_owned())),
-            Err(why) => Err(self.bad(index, why)),
+    fn take<V: Value>(&self, index: usize) -> Result<V, StoreError> {
+        let why = match V::read(self.columns, index) {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => "is NULL".to_owned(),
+            Err(why) => why,
+        };
+        let column = self.table.columns[index].name;
+        Err(StoreError::BadRow { table: self.table.name, key: self.key(), column, why })
+    }
+}
+
+/// A type of the rows' fields: how it lies in a column. What it is not, it has no value as.
+pub(crate) trait Value: Sized + Send + Sync {
+    const KIND: Kind;
+
+    /// `None`: there is NULL, which it can't be.
+    fn read(columns: &dyn Columns, index: usize) -> Result<Option<Self>, String>;
+
+    fn int(&self) -> Option<i64> {
+        None
+    }
+    fn small(&self) -> Option<i16> {
+        None
+    }
+    fn boolean(&self) -> Option<bool> {
+        None
+    }
+    fn text(&self) -> Option<&str> {
+        None
+    }
+    fn bytes(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// The number, if it is one that no database of ours can keep.
+    fn too_large(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn fit<T: TryFrom<i64>>(wide: i64) -> Result<T, String> {
+    T::try_from(wide).map_err(|_| format!("{wide} is out of range"))
+}
+
+/// A number in a column of the type `Int`: how it is widened, and which one is too large for that.
+macro_rules! int {
+    ($type:ty, $widen:expr, $too_large:expr) => {
+        impl Value for $type {
+            const KIND: Kind = Kind::Int;
+            fn read(columns: &dyn Columns, index: usize) -> Result<Option<Self>, String> {
+                columns.int(index)?.map(fit).transpose()
+            }
+            fn int(&self) -> Option<i64> {
+                let widen: fn(Self) -> i64 = $widen;
+                Some(widen(*self))
+            }
+            fn too_large(&self) -> Option<u64> {
+                let too_large: fn(Self) -> Option<u64> = $too_large;
+                too_large(*self)
+            }
         }
-    }
+    };
+}
+int!(i64, |int| int, |_| None);
+int!(u32, i64::from, |_| None);
+int!(u64, u64::cast_signed, |int| i64::try_from(int).is_err().then_some(int));
 
-    fn optional<T>(&self, index: usize, found: Result<Option<T>, String>) -> Result<Option<T>, StoreError> {
-        found.map_err(|why| self.bad(index, why))
-    }
+/// What lies in a column as it is.
+macro_rules! plain {
+    ($type:ty, $kind:ident, $column:ident -> $shown:ty, $show:expr) => {
+        impl Value for $type {
+            const KIND: Kind = Kind::$kind;
+            fn read(columns: &dyn Columns, index: usize) -> Result<Option<Self>, String> {
+                Ok(columns.$column(index)?.map(Self::from))
+            }
+            fn $column(&self) -> Option<$shown> {
+                let show: fn(&Self) -> $shown = $show;
+                Some(show(self))
+            }
+        }
+    };
+}
+plain!(i16, Small, small -> i16, |small| *small);
+plain!(bool, Boolean, boolean -> bool, |boolean| *boolean);
+plain!(String, Text, text -> &str, String::as_str);
+plain!(Vec<u8>, Bytes, bytes -> &[u8], Vec::as_slice);
+plain!(Bytes, Bytes, bytes -> &[u8], |bytes| bytes);
 
-    fn fit<T: TryFrom<i64>>(&self, index: usize, wide: i64) -> Result<T, StoreError> {
-        T::try_from(wide).map_err(|_| self.bad(index, format!("{wide} is out of range")))
-    }
+/// NULL is a value of it.
+impl<V: Value> Value for Option<V> {
+    const KIND: Kind = V::KIND;
 
-    fn int<T: TryFrom<i64>>(&self, index: usize) -> Result<T, StoreError> {
-        let wide = self.present(index, self.columns.int(index))?;
-        self.fit(index, wide)
+    fn read(columns: &dyn Columns, index: usize) -> Result<Option<Self>, String> {
+        V::read(columns, index).map(Some)
     }
-
-    fn opt_int<T: TryFrom<i64>>(&self, index: usize) -> Result<Option<T>, StoreError> {
-        let wide = self.optional(index, self.columns.int(index))?;
-        wide.map(|wide| self.fit(index, wide)).transpose()
+    fn int(&self) -> Option<i64> {
+        self.as_ref().and_then(V::int)
     }
-
-    fn small(&self, index: usize) -> Result<i16, StoreError> {
-        self.present(index, self.columns.small(index))
+    fn small(&self) -> Option<i16> {
+        self.as_ref().and_then(V::small)
     }
-
-    fn boolean(&self, index: usize) -> Result<bool, StoreError> {
-        self.present(index, self.columns.boolean(index))
+    fn boolean(&self) -> Option<bool> {
+        self.as_ref().and_then(V::boolean)
     }
-
-    fn text(&self, index: usize) -> Result<String, StoreError> {
-        self.present(index, self.columns.text(index))
+    fn text(&self) -> Option<&str> {
+        self.as_ref().and_then(V::text)
     }
-
-    fn opt_text(&self, index: usize) -> Result<Option<String>, StoreError> {
-        self.optional(index, self.columns.text(index))
+    fn bytes(&self) -> Option<&[u8]> {
+        self.as_ref().and_then(V::bytes)
     }
-
-    fn bytes(&self, index: usize) -> Result<Vec<u8>, StoreError> {
-        self.present(index, self.columns.bytes(index))
+    fn too_large(&self) -> Option<u64> {
+        self.as_ref().and_then(V::too_large)
     }
 }
 
@@ -139,168 +246,164 @@ pub(crate) trait FromRow: Sized {
     }
 }
 
-impl FromRow for ChildRow {
-    const TABLE: &'static Table = &CHILDREN;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            child_key: row.int(0)?,
-            id: row.text(1)?,
-            kind: row.text(2)?,
-            name: row.opt_text(3)?,
-            area: row.opt_text(4)?,
-            agents: row.int(5)?,
-            born_ms: row.int(6)?,
-            seen_ms: row.int(7)?,
-            detail: row.text(8)?,
-        })
-    }
+/// A row of a table.
+pub(crate) trait Stored: FromRow + Serialize + Send + Sync {
+    /// Reads the whole table, in the order of its key.
+    const SELECT: &'static str;
+
+    /// Shows the values of each column of these rows, column by column.
+    fn show<'r, S: See>(rows: impl Iterator<Item = &'r Self> + Clone, to: S) -> S
+    where
+        Self: 'r;
 }
 
-impl FromRow for ReleaseHead {
-    const TABLE: &'static Table = &HEADS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { release_key: row.int(0)?, id: row.text(1)?, digest: row.bytes(2)?, open: row.boolean(3)? })
-    }
+/// Sees the columns of rows.
+pub(crate) trait See: Sized {
+    #[must_use]
+    fn see<'r, V: Value + 'r>(self, column: &'static str, values: impl Iterator<Item = &'r V>) -> Self;
 }
 
-impl FromRow for OverRow {
-    const TABLE: &'static Table = &OVER;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { release_key: row.int(0)?, id: row.text(1)?, functions: row.text(2)?, detail: row.text(3)? })
-    }
+/// Sees what a batch writes to each table.
+pub(crate) trait SeeTables {
+    fn table<T: Stored>(&mut self, rows: &[T]) -> Result<(), StoreError>;
 }
 
-impl FromRow for ReleaseRow {
-    const TABLE: &'static Table = &RELEASES;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            release_key: row.int(0)?,
-            id: row.text(1)?,
-            state: row.text(2)?,
-            open: row.boolean(3)?,
-            digest: row.bytes(4)?,
-            archive: row.bytes(5)?,
-            strategy: row.text(6)?,
-            functions: row.text(7)?,
-            submitted_ms: row.int(8)?,
-            updated_ms: row.int(9)?,
-            ended_ms: row.opt_int(10)?,
-            detail: row.text(11)?,
-        })
-    }
+/// The same for whoever has to wait in between.
+pub(crate) trait WriteTables {
+    fn table<T: Stored>(&mut self, rows: &[T]) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-impl FromRow for ArchiveRow {
-    const TABLE: &'static Table = &ARCHIVES;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { digest: row.bytes(0)?, bytes: Bytes::from(row.bytes(1)?) })
-    }
+/// Names with commas in between, as a literal.
+macro_rules! list {
+    ($first:ident $(, $more:ident)*) => {
+        concat!(stringify!($first) $(, ", ", stringify!($more))*)
+    };
 }
 
-impl FromRow for MembersRow {
-    const TABLE: &'static Table = &MEMBERS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { release_key: row.int(0)?, slice: row.int(1)?, keys: row.bytes(2)?, waves: row.bytes(3)? })
-    }
+const fn count(names: &[&str]) -> usize {
+    names.len()
 }
 
-impl FromRow for AssignmentRow {
-    const TABLE: &'static Table = &ASSIGNMENTS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            release_key: row.int(0)?,
-            child_key: row.int(1)?,
-            status: row.small(2)?,
-            outcome: row.opt_text(3)?,
-            attempt: row.small(4)?,
-            stage: row.small(5)?,
-            stage_status: row.small(6)?,
-            updated_ms: row.int(7)?,
-            detail: row.text(8)?,
-        })
-    }
+/// The type of the field that the function shows.
+const fn kind_of<R, V: Value>(_: fn(&R) -> &V) -> Kind {
+    V::KIND
 }
 
-impl FromRow for StageResultRow {
-    const TABLE: &'static Table = &STAGE_RESULTS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            release_key: row.int(0)?,
-            child_key: row.int(1)?,
-            attempt: row.small(2)?,
-            stage: row.small(3)?,
-            status: row.small(4)?,
-            at_ms: row.int(5)?,
-            digest: row.int(6)?,
-            summary: row.text(7)?,
-        })
-    }
+macro_rules! writing {
+    (upsert) => {
+        Writing::Upsert
+    };
+    (keep) => {
+        Writing::Keep
+    };
+    (insert) => {
+        Writing::Insert
+    };
 }
 
-impl FromRow for AnalysisRunRow {
-    const TABLE: &'static Table = &ANALYSIS_RUNS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { release_key: row.int(0)?, block: row.small(1)?, detail: row.text(2)? })
-    }
+macro_rules! ends {
+    (alone) => {
+        Ends::Alone
+    };
+    (children) => {
+        Ends::WithChildren
+    };
+    (releases) => {
+        Ends::WithReleases
+    };
 }
 
-impl FromRow for PrecedentRow {
-    const TABLE: &'static Table = &PRECEDENTS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            function: row.text(0)?,
-            release_key: row.int(1)?,
-            id: row.text(2)?,
-            ended_ms: row.opt_int(3)?,
-            times: row.text(4)?,
-        })
-    }
+/// How a struct is read whose fields are these columns.
+macro_rules! from_row {
+    ($row:ident, $table:ident, $writing:expr, $ends:expr, [$($key:ident),*] [$($column:ident),*]) => {
+        impl FromRow for $row {
+            const TABLE: &'static Table = &Table {
+                name: stringify!($table),
+                columns: &[
+                    $(Column { name: stringify!($key), kind: kind_of(|row: &$row| &row.$key) },)*
+                    $(Column { name: stringify!($column), kind: kind_of(|row: &$row| &row.$column) },)*
+                ],
+                key: count(&[$(stringify!($key)),*]),
+                writing: $writing,
+                ends: $ends,
+            };
+
+            fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
+                let mut taken = 0;
+                let mut next = || {
+                    taken += 1;
+                    taken - 1
+                };
+                Ok(Self { $($key: row.take(next())?,)* $($column: row.take(next())?),* })
+            }
+        }
+    };
 }
 
-impl FromRow for DeploymentRow {
-    const TABLE: &'static Table = &DEPLOYMENTS;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            child_key: row.int(0)?,
-            function: row.text(1)?,
-            release_key: row.int(2)?,
-            variant: row.text(3)?,
-            path: row.text(4)?,
-            at_ms: row.int(5)?,
-        })
-    }
-}
+macro_rules! declare {
+    ($($table:ident $variant:ident($row:ident) $writing:ident $ends:ident [$($key:ident),*] from $source:ident
+        [$($column:ident),*];)*) => {
+        $(
+            from_row!($row, $table, writing!($writing), ends!($ends), [$($key),*] [$($column),*]);
 
-impl FromRow for AuditRow {
-    const TABLE: &'static Table = &AUDIT;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            seq: row.int(0)?,
-            idx: row.int(1)?,
-            at_ms: row.int(2)?,
-            release_key: row.opt_int(3)?,
-            actor: row.text(4)?,
-            events: row.text(5)?,
-        })
-    }
-}
+            impl Stored for $row {
+                const SELECT: &'static str = concat!(
+                    "SELECT ", list!($($key,)* $($column),*), " FROM ", stringify!($source), " ORDER BY ", list!($($key),*)
+                );
 
-impl FromRow for OutboxRow {
-    const TABLE: &'static Table = &OUTBOX;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            id: row.int(0)?,
-            kind: row.text(1)?,
-            at_ms: row.int(2)?,
-            payload: row.text(3)?,
-            served_ms: row.opt_int(4)?,
-        })
-    }
-}
+                fn show<'r, S: See>(rows: impl Iterator<Item = &'r Self> + Clone, to: S) -> S {
+                    $(let to = to.see(stringify!($key), rows.clone().map(|row| &row.$key));)*
+                    $(let to = to.see(stringify!($column), rows.clone().map(|row| &row.$column));)*
+                    to
+                }
+            }
+        )*
 
-impl FromRow for LeaseRow {
-    const TABLE: &'static Table = &LEASE;
-    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self { epoch: row.int(0)?, seq: row.int(1)?, holder: row.text(2)?, served_ms: row.int(3)? })
-    }
+        /// Every table, in the order in which they are written.
+        pub(crate) const ALL: [&Table; [$(stringify!($table)),*].len()] = [$($row::TABLE),*];
+
+        /// The names of the tables with many rows.
+        pub const TABLES: [&str; ALL.len()] = [$(stringify!($table)),*];
+
+        /// The tables in the order in which they are told, each with the statement that counts it.
+        pub(crate) const COUNTS: [(&str, &str); ALL.len()] = [
+            $((stringify!($table), concat!("SELECT count(*) FROM ", stringify!($source)))),*
+        ];
+
+        impl Writes {
+            /// Shows the rows of each table.
+            pub(crate) fn show(&self, to: &mut impl SeeTables) -> Result<(), StoreError> {
+                $(to.table(&self.$table)?;)*
+                Ok(())
+            }
+
+            /// Hands over the rows of each table, in their order.
+            pub(crate) async fn write(&self, to: &mut impl WriteTables) -> Result<(), StoreError> {
+                $(to.table(&self.$table).await?;)*
+                Ok(())
+            }
+        }
+
+        /// The columns of a row as a literal, for statements that are written by hand.
+        macro_rules! columns {
+            $(($row) => { $crate::tables::list!($($key,)* $($column),*) };)*
+        }
+        pub(crate) use columns;
+    };
 }
+every_table!(declare);
+
+macro_rules! declare_parts {
+    ($($row:ident $table:ident [$($key:ident),*] [$($column:ident),*];)*) => {
+        $(from_row!($row, $table, Writing::Insert, Ends::Alone, [$($key),*] [$($column),*]);)*
+
+        /// The columns of a part, likewise.
+        macro_rules! part {
+            $(($row) => { $crate::tables::list!($($key,)* $($column),*) };)*
+        }
+        pub(crate) use part;
+    };
+}
+every_part!(declare_parts);
+
+pub(crate) use list;

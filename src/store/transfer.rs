@@ -21,7 +21,7 @@ use super::{
     hex,
     rows::{LeaseRow, Writes},
     session::{Columns, Session, Sessions},
-    tables::{FromRow, lease_columns},
+    tables::{COUNTS, FromRow},
 };
 
 /// What the first line calls the file.
@@ -81,34 +81,6 @@ pub struct Info {
     pub rows: BTreeMap<&'static str, u64>,
 }
 
-/// The tables in the order in which they are told, each with the statement that counts it.
-pub(crate) const COUNTS: [(&str, &str); 11] = [
-    ("children", "SELECT count(*) FROM children"),
-    ("releases", "SELECT count(*) FROM releases"),
-    ("archives", "SELECT count(*) FROM archives"),
-    ("members", "SELECT count(*) FROM members"),
-    ("assignments", "SELECT count(*) FROM assignments"),
-    ("stage_results", "SELECT count(*) FROM results"),
-    ("analysis_runs", "SELECT count(*) FROM analysis_runs"),
-    ("precedents", "SELECT count(*) FROM precedents"),
-    ("deployments", "SELECT count(*) FROM deployments"),
-    ("audit", "SELECT count(*) FROM audit"),
-    ("outbox", "SELECT count(*) FROM outbox"),
-];
-
-/// The names of the tables with many rows.
-pub const TABLES: [&str; COUNTS.len()] = {
-    let mut names = [""; COUNTS.len()];
-    let mut at = 0;
-    while at < COUNTS.len() {
-        names[at] = COUNTS[at].0;
-        at += 1;
-    }
-    names
-};
-
-const LEASE: &str = concat!("SELECT ", lease_columns!(), " FROM lease");
-
 impl Source {
     pub(crate) fn new(sessions: Arc<dyn Sessions>) -> Self {
         Self { sessions }
@@ -123,7 +95,7 @@ impl Source {
             lease = Some(LeaseRow::read(columns)?);
             Ok(())
         };
-        session.rows(LEASE, &[], &mut take).await?;
+        session.rows(dump::LEASE, &[], &mut take).await?;
         let mut rows = BTreeMap::new();
         for (table, sql) in COUNTS {
             rows.insert(table, number(&mut *session, sql).await?.cast_unsigned());
@@ -306,21 +278,8 @@ impl<'a> ImportFile<'a> {
     }
 
     fn add(&mut self, writes: &mut Writes, row: AnyRow) {
-        match row {
-            AnyRow::Lease(LeaseRow { seq, served_ms, .. }) => {
-                self.progress = Some(Progress { seq, served_ms });
-            }
-            AnyRow::Child(row) => writes.children.push(row),
-            AnyRow::Release(row) => writes.releases.push(row),
-            AnyRow::Archive(row) => writes.archives.push(row),
-            AnyRow::Members(row) => writes.members.push(row),
-            AnyRow::Assignment(row) => writes.assignments.push(row),
-            AnyRow::StageResult(row) => writes.stage_results.push(row),
-            AnyRow::AnalysisRun(row) => writes.analysis_runs.push(row),
-            AnyRow::Precedent(row) => writes.precedents.push(row),
-            AnyRow::Deployment(row) => writes.deployments.push(row),
-            AnyRow::Audit(row) => writes.audit.push(row),
-            AnyRow::Outbox(row) => writes.outbox.push(row),
+        if let Some(LeaseRow { seq, served_ms, .. }) = row.add_to(writes) {
+            self.progress = Some(Progress { seq, served_ms });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use analysis::Tolerance;
-use simulated::go_duration;
+use model::duration::read_go;
 
 /// Units of time by name, in nanoseconds.
 const TIMES: [(&str, f64); 7] =
@@ -112,7 +112,7 @@ pub fn quantile(text: &str) -> Result<f64, String> {
 
 /// `30m`, above 0.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let found = go_duration(text).filter(|duration| !duration.is_zero());
+    let found = read_go(text).filter(|duration| !duration.is_zero());
     found.ok_or_else(|| format!("{text:?} is no duration: write 30m, 90s or 1h30m"))
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{failure::Failure, show};
 use simulated::{
     AgentReport, Behaviour, BoundingBox, CallClock, Faults, FleetConfig, FleetKind, FleetReport, Latency,
-    Progress, Traffic, go_duration,
+    Progress, Traffic,
 };
 
 /// Exit code when the manager answered nothing at all.
@@ -257,7 +257,7 @@ fn exits<'a>(agents: impl IntoIterator<Item = &'a AgentReport>) -> String {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    go_duration(text).ok_or_else(|| "a duration looks like 3s, 500ms or 1m30s".into())
+    model::duration::read_go(text).ok_or_else(|| "a duration looks like 3s, 500ms or 1m30s".into())
 }
 
 /// `0.1%` or `0.001`.

@@ -11,11 +11,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::config::Setting as _;
 use language::{
     Action, Amount, Condition, Metric, OnConflict, Operator, Stage, StageKind, Statistic, Strategy,
     TargetArea,
 };
+use model::duration;
+
+fn show(time: Duration) -> String {
+    duration::show_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
 
 /// One line for each thing that differs.
 pub fn differences(a: &Strategy, b: &Strategy) -> Vec<String> {
@@ -101,7 +105,7 @@ fn flat(strategy: &Strategy) -> IndexMap<String, String> {
         ("setup_grace", deadlines.setup_grace),
         ("stage_deadline", deadlines.stage),
     ] {
-        put(name.into(), &time.map_or("the manager's".to_owned(), |time| time.show()));
+        put(name.into(), &time.map_or("the manager's".to_owned(), show));
     }
     for function in &strategy.functions {
         let name = format!("function {:?}", function.name);
@@ -196,7 +200,7 @@ fn single(path: &str, value: &Value) -> Option<String> {
 
 fn span(map: &Map<String, Value>) -> Option<String> {
     let (secs, nanos) = (map.get("secs")?.as_u64()?, map.get("nanos")?.as_u64()?);
-    Some(Duration::new(secs, u32::try_from(nanos).ok()?).show())
+    Some(show(Duration::new(secs, u32::try_from(nanos).ok()?)))
 }
 
 fn amount(value: &Value) -> Option<String> {
@@ -240,7 +244,7 @@ fn stage_flat(
     let function = strategy.functions.get(stage.function).map_or("?", |function| &function.name);
     put(format!("{name}: function"), &function);
     put(format!("{name}: traffic of the new version"), &format!("{} %", stage.new_traffic));
-    put(format!("{name}: at least"), &format!("{} and {} calls", stage.min_duration.show(), stage.min_calls));
+    put(format!("{name}: at least"), &format!("{} and {} calls", show(stage.min_duration), stage.min_calls));
     let conditions: Vec<String> = stage.conditions.iter().map(condition).collect();
     put(format!("{name}: conditions"), &format!("[{}]", conditions.join(", ")));
     for (when, action) in [("on success", stage.on_success), ("on failure", stage.on_failure)] {

@@ -52,7 +52,19 @@ impl Args {
         match self.command {
             Command::Submit(_) | Command::Watch(_) => Passes::Drawings,
             Command::List(_) | Command::Show(_) => Passes::Colours,
-            _ => Passes::None,
+            Command::Import(_)
+            | Command::Diff(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Abort(_)
+            | Command::Approve(_)
+            | Command::Promote(_)
+            | Command::Extend(_)
+            | Command::ExtendAnalysis(_)
+            | Command::Skip(_)
+            | Command::Retry(_)
+            | Command::EndStage(_)
+            | Command::SkipStage(_) => Passes::None,
         }
     }
 }

@@ -8,7 +8,7 @@ use analysis::Design;
 use heart::release::{
     analysis::Run,
     assignment::Slot,
-    state::{Release, ReleaseState, Snapshot},
+    state::{Release, Snapshot},
 };
 use language::{Strategy, analysis::Rule};
 use model::{ChildKey, Now, ReleaseKey};
@@ -111,10 +111,7 @@ impl Agenda {
         instant: Instant,
     ) -> Self {
         let mut agenda = Self::default();
-        let is_led = |release: &&Release| {
-            matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. })
-        };
-        for release in state.releases.values().filter(is_led) {
+        for release in state.releases.values().filter(|release| release.state.is_going()) {
             let at = release.at(now);
             for run in release.runs.iter().filter(|run| !busy.contains(&(release.key, run.block))) {
                 let rest = resting.get(&(release.key, run.block)).filter(|rest| rest.number == run.number);

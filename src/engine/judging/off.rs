@@ -7,8 +7,8 @@ use crate::Engine;
 use analysis::split::{ChildSplit, Split};
 use heart::release::{
     analysis::Metered,
-    strata::{Key, Stratum},
-    summary::Summary,
+    strata::Key,
+    summary::{Stratum, Summary},
 };
 use model::ChildKey;
 

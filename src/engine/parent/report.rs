@@ -16,7 +16,7 @@ use heart::release::{
     manager::Agents,
     measured,
     parent::aggregate,
-    strata::{self, Strata, Understood},
+    strata::{Strata, Understood},
     summary::{self, Reported, Summary},
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
@@ -286,7 +286,7 @@ fn forms(
     }
 }
 
-fn stratum(kept: strata::Stratum, exactly: bool) -> StratumForm {
+fn stratum(kept: summary::Stratum, exactly: bool) -> StratumForm {
     let (f1_values, f1_histogram) = forms(kept.f1_values, kept.f1_histogram, exactly);
     let (f2_values, f2_histogram) = forms(kept.f2_values, kept.f2_histogram, exactly);
     StratumForm {

@@ -7,9 +7,8 @@ use super::{
     parts::{ExclusionForm, PieceForm},
 };
 use heart::release::{
-    assignment::{FunctionSet, ReleaseMs, StageSet, Undo, Whole},
+    assignment::{FunctionSet, Idle, ReleaseMs, StageSet, Undo, Whole},
     offer::Piece,
-    rare::Idle,
 };
 use model::{ChildKey, Exclusion};
 

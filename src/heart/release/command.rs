@@ -27,8 +27,8 @@ pub enum Command {
         release: Box<Release>,
         then: Box<Command>,
     },
-    /// A child's call about such a release, with the part of this child alone. Refused with [`Refusal::NotInMemory`] where
-    /// that is not enough, or may be out of date.
+    /// A child's call about such a release, with the part of this child alone. Where that is not enough, or may be out of
+    /// date, the release is [`NoReply::Missing`] still.
     RecalledPart {
         part: Box<Release>,
         /// [`State::decided`](super::state::State::decided) before it was read.
@@ -120,6 +120,10 @@ pub enum Reply {
         created: bool,
         outlook: Outlook,
     },
+    /// A look at an analysis was taken in; or it was not the one that is waited for, and changed nothing.
+    Looked {
+        counts: bool,
+    },
     /// Done, or nothing left to do.
     Done,
 }
@@ -174,12 +178,22 @@ pub enum Refusal {
     TooManyAdopted { limit: usize },
     #[error("{what}: the limit of {limit} is reached")]
     Limit { what: &'static str, limit: usize },
-    /// Not for the outside: the data are looked at again.
-    #[error("this look at an analysis is not the one that is waited for")]
-    NoLook,
-    /// Not for the outside: the shell recalls the release and asks again.
-    #[error("release {0:?} has left memory")]
-    NotInMemory(ReleaseKey),
+}
+
+/// Why a command has no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoReply {
+    /// It is refused: that is the answer.
+    Refused(Refusal),
+    /// There is no answer yet: the release has left memory. Whoever asked recalls it and asks again, with
+    /// [`Command::Recalled`] or [`Command::RecalledPart`].
+    Missing(ReleaseKey),
+}
+
+impl From<Refusal> for NoReply {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 fn list(ids: &[ReleaseId]) -> String {
@@ -190,12 +204,12 @@ fn list(ids: &[ReleaseId]) -> String {
 #[derive(Debug, PartialEq)]
 pub struct Decision {
     pub changes: Vec<Change>,
-    pub answer: Result<Reply, Refusal>,
+    pub answer: Result<Reply, NoReply>,
 }
 
 impl Decision {
     pub fn refused(refusal: Refusal) -> Self {
-        Self { changes: Vec::new(), answer: Err(refusal) }
+        NoReply::Refused(refusal).into()
     }
 
     pub fn unchanged(reply: Reply) -> Self {
@@ -207,9 +221,21 @@ impl Decision {
     }
 }
 
+impl From<NoReply> for Decision {
+    fn from(why: NoReply) -> Self {
+        Self { changes: Vec::new(), answer: Err(why) }
+    }
+}
+
 impl From<Result<Decision, Refusal>> for Decision {
     fn from(decided: Result<Decision, Refusal>) -> Self {
         decided.unwrap_or_else(Self::refused)
+    }
+}
+
+impl From<Result<Decision, NoReply>> for Decision {
+    fn from(decided: Result<Decision, NoReply>) -> Self {
+        decided.unwrap_or_else(Self::from)
     }
 }
 

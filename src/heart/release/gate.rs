@@ -29,7 +29,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assignment::{Assignment, ReleaseMs, Slot},
+    assignment::{Assignment, Slot},
+    clock::ReleaseMs,
     manager::Planned,
     offer::Piece,
 };

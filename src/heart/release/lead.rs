@@ -6,10 +6,12 @@
 use std::fmt::Write as _;
 
 use super::{
-    assignment::{Assignment, ReleaseMs},
+    assignment::Assignment,
     change::Change,
+    clock::ReleaseMs,
     command::Seen,
-    ending::{Cause, Ending, Fault},
+    ending::{Cause, Ending},
+    fault::Fault,
     gate::{Gate, Reached},
     lifecycle::{self, roll_back},
     pause::{Pause, PausedBy},
@@ -74,7 +76,14 @@ impl Release {
             (ReleaseState::Running, Some(reached)) => {
                 reached.at.saturating_add(ms(soak(rollout, reached.gate)))
             }
-            _ => ReleaseMs::MAX,
+            (ReleaseState::Running, None)
+            | (
+                ReleaseState::Planned
+                | ReleaseState::Paused(_)
+                | ReleaseState::RollingBack { .. }
+                | ReleaseState::Over { .. },
+                _,
+            ) => ReleaseMs::MAX,
         }
     }
 
@@ -85,7 +94,9 @@ impl Release {
                 let (number, of) = (wave + 1, self.turns.waves());
                 match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
                     Some(Order::LocationSequential { .. }) => format!("location {number} of {of}"),
-                    _ => format!("wave {number} of {of}"),
+                    Some(Order::Waves(_) | Order::Parallel | Order::GlobalIncremental) | None => {
+                        format!("wave {number} of {of}")
+                    }
                 }
             }
             Gate::Level(level) if level == self.top() => "the roll-out".to_owned(),
@@ -141,14 +152,15 @@ fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
     match (&rollout.order, gate) {
         (Order::GlobalIncremental, Gate::Level(level)) if level > 0 => rollout.soak,
         (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Wave(_)) => rollout.soak,
-        _ => std::time::Duration::ZERO,
+        (Order::GlobalIncremental | Order::Parallel, _)
+        | (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Level(_)) => std::time::Duration::ZERO,
     }
 }
 
 /// What follows for a release from `changes`, limits first.
 pub(super) fn judge(state: &State, release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let Some(rollout) = &release.strategy.rollout else { return Vec::new() };
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Vec::new();
     }
     // Where the limits are not to stop it, the approval still has its time.
@@ -192,8 +204,7 @@ pub(super) fn lead(state: &State, seen: &dyn Seen, release: &Release, now: Now) 
 }
 
 fn may_lead(release: &Release) -> bool {
-    release.strategy.rollout.is_some()
-        && matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. })
+    release.strategy.rollout.is_some() && release.state.is_going()
 }
 
 fn step(state: &State, release: &Release, now: Now) -> Option<Change> {

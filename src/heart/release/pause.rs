@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::analysis;
-
 /// A release stands still.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Stored", from = "Stored")]
@@ -45,7 +43,7 @@ impl PausedBy {
             (BY_PARENT, at_limit) => Self::Parent { at_limit },
             (reason, true) if reason.starts_with(UNPROVEN) => Self::Unproven,
             (_, true) => Self::Limit,
-            (reason, false) if reason.starts_with(analysis::REASON) => Self::Analysis,
+            (reason, false) if reason.starts_with(OF_ANALYSIS) => Self::Analysis,
             (_, false) => Self::Operator,
         }
     }
@@ -53,6 +51,9 @@ impl PausedBy {
 
 /// The reason of a pause by the parent.
 const BY_PARENT: &str = "the manager above paused it";
+
+/// How the reason begins where an analysis holds the release.
+pub(super) const OF_ANALYSIS: &str = "analysis of ";
 
 /// How the reason begins where too few have succeeded.
 pub(super) const UNPROVEN: &str = "unproven: ";

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::{Reported, Summary, Times};
+use super::summary::{Reported, Stratum, Summary, Times};
 use analysis::{
     Assignment, Clock, Counts, Histogram, Values, bounds,
     clusters::MAX_EXACT_IN_GROUPS,
@@ -40,41 +40,6 @@ pub const MAX_GROUPED_SPLITS: usize = 4;
 
 /// Most text of the strata of groups that are told to a parent, in bytes: with the others they leave room in a result.
 pub const MAX_GROUPED_BYTES: usize = 384 * 1024;
-
-/// A stratum as it is reported and kept. f1 is the base version, f2 the new one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stratum {
-    /// Percentage of the calls that the new version was to get; `None`: that of the stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<u8>,
-    #[serde(default)]
-    pub interval: u32,
-    /// How it was chosen which version a call goes to; `None`: as the summary says, and by user where there is a group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assignment: Option<Assignment>,
-    /// To which group of users all of these belong, over the whole stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<u8>,
-    /// Of children that were about as fast before the release ([`analysis::classes`]); only managers tell it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<u8>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_calls: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_errors: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_histogram: Option<Box<Reported>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_histogram: Option<Box<Reported>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f1_values: Option<Box<Values>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub f2_values: Option<Box<Values>>,
-}
 
 /// What tells one stratum of a stage from the others. What is absent in what an earlier build stored is its default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -271,12 +236,6 @@ fn whole_families(grouped: Vec<(Key, Sides)>) -> Vec<(Key, Stratum)> {
 
 fn text_bytes(stratum: &Stratum) -> usize {
     serde_json::to_string(stratum).map_or(usize::MAX, |text| text.len())
-}
-
-impl Stratum {
-    fn forget_times(&mut self) {
-        (self.f1_histogram, self.f2_histogram, self.f1_values, self.f2_values) = (None, None, None, None);
-    }
 }
 
 /// What an agent says of a whole stage.

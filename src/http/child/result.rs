@@ -7,14 +7,19 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{JsonCall, Refused, body::ChildBody, check_token, note_unknown};
+use super::{
+    body::ChildBody,
+    caller::{JsonCall, check_token},
+    refused::Refused,
+    reply::note_unknown,
+};
 use crate::{Context, context::PATIENCE};
 use engine::{By, stats::Stats};
 use heart::release::{
     command::Command,
     ending::{Cause, Ending},
     manager::Agents,
-    members, strata, summary,
+    members, summary,
 };
 use model::StageStatus;
 use wire::{
@@ -128,8 +133,8 @@ fn histogram(sent: HistogramForm) -> summary::Reported {
     }
 }
 
-fn stratum(sent: StratumForm) -> strata::Stratum {
-    strata::Stratum {
+fn stratum(sent: StratumForm) -> summary::Stratum {
+    summary::Stratum {
         split: sent.split,
         interval: sent.interval,
         assignment: sent.assignment,

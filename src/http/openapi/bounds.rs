@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     extract::{MAX_NOTE_CHARS, MAX_OPERATOR_CHARS},
-    v1::{MAX_LIMIT, OUTCOMES},
+    v1::MAX_LIMIT,
 };
 use heart::release::state::ReleaseState;
-use model::{ChildStatus, MAX_OFFER_ID_LEN};
+use model::{ChildStatus, MAX_OFFER_ID_LEN, Outcome};
 use wire::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.
@@ -51,7 +51,7 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("children", "plan_release") => json!({"enum": ["none", "participants", "all"]}),
         ("state", "list_releases") => json!({"enum": ReleaseState::NAMES}),
         ("status", "list_release_children") => json!({"enum": statuses}),
-        ("outcome", "list_release_children") => json!({"enum": OUTCOMES}),
+        ("outcome", "list_release_children") => json!({"enum": Outcome::NAMES}),
         ("key", "label_child") => json!({"minLength": 1, "maxLength": MAX_LABEL_BYTES, "pattern": PRINTABLE}),
         ("childID" | "releaseID", "fetch_offer") => json!({"minLength": 1}),
         ("Last-Event-ID", _) => json!({"pattern": PLACE, "maxLength": MAX_OFFER_ID_LEN}),

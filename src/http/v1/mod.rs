@@ -14,7 +14,6 @@ pub(super) mod releases;
 mod time;
 
 pub(super) use page::MAX_LIMIT;
-pub(super) use releases::OUTCOMES;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::Context;

@@ -2,10 +2,15 @@
 
 use std::str::FromStr;
 
-use axum::http::StatusCode;
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use serde::Serialize;
 
 use crate::{Context, problem::Problem};
-use engine::questions::children::MAX_PATH;
+use engine::{apart, questions::path::MAX_PATH};
+use wire::api::Page;
 
 /// Items of a page, unless asked otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
@@ -20,6 +25,15 @@ pub fn limit(asked: Option<u32>) -> Result<u32, Problem> {
         Some(limit @ 1..=MAX_LIMIT) => Ok(limit),
         Some(other) => Err(Problem::bad_request(format!("`limit` is 1 to {MAX_LIMIT}, not {other}"))),
     }
+}
+
+/// Answers with a page. It is made and written apart from the tasks that answer other calls: it may be long.
+pub async fn answer<T: Serialize>(
+    make: impl FnOnce() -> Page<T> + Send + 'static,
+) -> Result<Response, Problem> {
+    let mut response = Response::new(apart::write_json(make).await?.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
 }
 
 /// Where a page starts, as the page before said.

@@ -4,119 +4,28 @@
 //! joined to the stepped row: no lease, no rows.
 
 use sqlx::{
-    Connection, PgConnection, Postgres, Row,
-    postgres::{PgArguments, PgBindIterExt},
+    Connection, Encode, PgConnection, Postgres, Row, Type,
+    postgres::{PgArguments, PgBindIterExt, PgHasArrayType},
     query::Query,
 };
 
 use super::{
     error::store_error,
-    lease::{self, now_ms},
-    short::{self, Short},
+    lease, short,
+    statements::{
+        self, GONE_WITH_CHILDREN, IS_EMPTY, STEP_AND_WRITE, STEP_AND_WRITE_MORE, Statements, is_frequent,
+    },
 };
 use crate::{
     Pruning, StoreError, bounded,
     check::{self, Found},
-    rows::{
-        AssignmentRow, AuditRow, Batch, ChildRow, DeploymentRow, LeaseRow, ReleaseRow, StageResultRow,
-        WallMs, Writes,
-    },
+    rows::{ArchiveRow, Batch, ChildRow, LeaseRow, OutboxRow, ReleaseRow, WallMs, Writes},
+    tables::{FromRow, Kind, See, SeeTables, Stored, Table, Value, WriteTables},
     transfer::{Progress, Slices, not_empty},
 };
 
-/// Steps the lease: `$1` epoch, `$2` seq, `$3` serving time. Then what most commits write, and nothing else: assignments
-/// with their results in `$4` to `$14`, the audit trail in `$15` to `$20`. Each table that a statement may write to costs
-/// time, rows or none.
-macro_rules! step_and_write {
-    () => {
-        concat!(
-            "WITH step AS (
-                UPDATE lease SET seq = seq + 1, served_ms = $3, renewed_ms = ",
-            now_ms!(),
-            " WHERE epoch = $1 AND seq = $2 RETURNING 1
-            ), assignment AS (
-                INSERT INTO assignments AS old
-                    (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail,
-                    result_key, latest)
-                SELECT new.* FROM step, unnest($4::bigint[], $5::bigint[], $6::smallint[], $7::text[],
-                    $8::smallint[], $9::smallint[], $10::smallint[], $11::bigint[], $12::text[], $13::bigint[],
-                    $14::text[]) AS new
-                ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status,
-                    outcome = excluded.outcome, attempt = excluded.attempt, stage = excluded.stage,
-                    stage_status = excluded.stage_status, updated_ms = excluded.updated_ms,
-                    detail = excluded.detail,
-                    past = CASE WHEN excluded.latest IS NULL OR old.latest IS NULL
-                            OR old.result_key = excluded.result_key
-                        THEN old.past ELSE concat(old.past, old.latest, E'\n') END,
-                    result_key = COALESCE(excluded.result_key, old.result_key),
-                    latest = COALESCE(excluded.latest, old.latest)
-            ), audited AS (
-                INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
-                SELECT new.* FROM step, unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-                    $19::text[], $20::text[]) AS new
-            )"
-        )
-    };
-}
-
-const STEP_AND_WRITE: &str = concat!(step_and_write!(), " SELECT 1 FROM step");
-
-/// The same with the other frequent tables, array by array; last the commit that results are of.
-const STEP_AND_WRITE_MORE: &str = concat!(
-    step_and_write!(),
-    ", stage_result AS (
-        INSERT INTO stage_results (release_key, child_key, attempt, stage, status, at_ms, digest, summary, seq)
-        SELECT new.*, $46::bigint FROM step, unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::smallint[],
-            $25::smallint[], $26::bigint[], $27::bigint[], $28::text[]) AS new
-        ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
-            at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary, seq = excluded.seq
-    ), deployment AS (
-        INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
-        SELECT new.* FROM step, unnest($29::bigint[], $30::text[], $31::bigint[], $32::text[], $33::text[],
-            $34::bigint[]) AS new
-        ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
-            variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms
-    ), child AS (
-        INSERT INTO children (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
-        SELECT new.* FROM step, unnest($35::bigint[], $36::text[], $37::text[], $38::text[], $39::text[],
-            $40::bigint[], $41::bigint[], $42::bigint[], $43::text[]) AS new
-        ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
-            area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms,
-            seen_ms = excluded.seen_ms, detail = excluded.detail
-    ), seen AS (
-        UPDATE children SET seen_ms = new.seen_ms
-        FROM step, unnest($44::bigint[], $45::bigint[]) AS new (child_key, seen_ms)
-        WHERE children.child_key = new.child_key
-    )
-    SELECT 1 FROM step"
-);
-
-const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key = ANY ($1::bigint[])";
-const DEPLOYMENTS_GONE: &str = "DELETE FROM deployments WHERE child_key = ANY ($1::bigint[])";
 const SEEN: &str = "UPDATE children SET seen_ms = new.seen_ms
     FROM unnest($1::bigint[], $2::bigint[]) AS new (child_key, seen_ms) WHERE children.child_key = new.child_key";
-const RELEASE: &str = "INSERT INTO releases
-    (release_key, id, state, open, digest, archive, strategy, functions, submitted_ms, updated_ms, ended_ms, detail)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-    ON CONFLICT (release_key) DO UPDATE SET id = excluded.id, state = excluded.state, open = excluded.open,
-        digest = excluded.digest, archive = excluded.archive, strategy = excluded.strategy,
-        functions = excluded.functions, submitted_ms = excluded.submitted_ms, updated_ms = excluded.updated_ms,
-        ended_ms = excluded.ended_ms, detail = excluded.detail";
-const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
-const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys, waves)
-    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[])
-    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys, waves = excluded.waves";
-const ANALYSIS_RUNS: &str = "INSERT INTO analysis_runs (release_key, block, detail)
-    SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[])
-    ON CONFLICT (release_key, block) DO UPDATE SET detail = excluded.detail";
-const PRECEDENTS: &str = "INSERT INTO precedents (function, release_key, id, ended_ms, times)
-    SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])
-    ON CONFLICT (function, release_key) DO UPDATE SET id = excluded.id, ended_ms = excluded.ended_ms,
-        times = excluded.times";
-const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload, served_ms)
-    SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])";
-const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id = ANY ($1::bigint[])";
-
 const NOTE_AGE: &str = "INSERT INTO commit_ages (seq, served_ms) SELECT seq, $1 FROM lease
     WHERE epoch = $2 AND NOT EXISTS (SELECT 1 FROM commit_ages WHERE served_ms >= $3) ON CONFLICT (seq) DO NOTHING";
 const PRUNE_AUDIT: &str =
@@ -130,41 +39,23 @@ const PRUNE_AGES: &str = "DELETE FROM commit_ages
 const SET_PROGRESS: &str = "UPDATE lease SET seq = $2, served_ms = $3 WHERE epoch = $1";
 /// The file of an import may come slowly.
 const NO_IDLE_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
-const IS_EMPTY: &str = "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children)
-    AND NOT EXISTS (SELECT 1 FROM releases) AND NOT EXISTS (SELECT 1 FROM audit)
-    AND NOT EXISTS (SELECT 1 FROM outbox) AND NOT EXISTS (SELECT 1 FROM precedents) FROM lease";
+/// Tables with large rows, which are written one by one. Of releases the order counts: the id of one that leaves the history may
+/// be given anew in the same batch.
+const ONE_BY_ONE: [&Table; 2] = [ReleaseRow::TABLE, ArchiveRow::TABLE];
 
 /// The commit that imported results are of: earlier than all that come after.
 const IMPORTED: u64 = 0;
 
 /// Everything above, for the test that prepares each statement.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[
-    STEP_AND_WRITE,
-    STEP_AND_WRITE_MORE,
-    CHILDREN_GONE,
-    DEPLOYMENTS_GONE,
-    SEEN,
-    RELEASE,
-    ARCHIVE,
-    MEMBERS,
-    ANALYSIS_RUNS,
-    PRECEDENTS,
-    OUTBOX,
-    OUTBOX_DONE,
-    NOTE_AGE,
-    PRUNE_AUDIT,
-    PRUNE_AGES,
-    SET_PROGRESS,
-    IS_EMPTY,
-];
+pub(super) const STATEMENTS: &[&str] = &[SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_AGES, SET_PROGRESS];
 
 /// A statement with its parameters.
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 /// Commits one batch, unless it is there already.
 pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(), StoreError> {
-    let stepped = if is_one_statement(&batch.writes) {
+    let stepped = if is_one_statement(&batch.writes)? {
         step_and_write(conn, batch, &batch.writes.seen, batch.seq).await?
     } else {
         let mut transaction = conn.begin().await.map_err(store_error)?;
@@ -189,25 +80,33 @@ pub(super) async fn commit(conn: &mut PgConnection, batch: &Batch) -> Result<(),
 
 /// Whether the frequent tables are all there is. A statement can't change a row twice, so what changes children in
 /// more than one way needs more than one.
-fn is_one_statement(writes: &Writes) -> bool {
-    writes.children_gone.is_empty()
+fn is_one_statement(writes: &Writes) -> Result<bool, StoreError> {
+    let mut rare = Rare(false);
+    writes.show(&mut rare)?;
+    Ok(!rare.0
+        && writes.children_gone.is_empty()
         && (writes.children.is_empty() || writes.seen.is_empty())
-        && writes.releases.is_empty()
-        && writes.archives.is_empty()
-        && writes.members.is_empty()
-        && writes.analysis_runs.is_empty()
-        && writes.precedents.is_empty()
-        && writes.outbox.is_empty()
-        && writes.outbox_done.is_empty()
+        && writes.outbox_done.is_empty())
 }
 
-/// Within a transaction: everything, in the order that [`Writes`] tells. False if the lease is not ours.
+/// Whether something is written to a table that the statement with the step of the lease doesn't write to.
+struct Rare(bool);
+
+impl SeeTables for Rare {
+    fn table<T: Stored>(&mut self, rows: &[T]) -> Result<(), StoreError> {
+        self.0 |= !rows.is_empty() && !is_frequent(T::TABLE);
+        Ok(())
+    }
+}
+
+/// Within a transaction: everything, what goes first. False if the lease is not ours.
 async fn write_all(conn: &mut PgConnection, batch: &Batch, results_of: u64) -> Result<bool, StoreError> {
     let writes = &batch.writes;
+    let gone = || writes.children_gone.iter().map(|key| i64::from(*key));
     if !writes.children_gone.is_empty() {
-        for gone in [CHILDREN_GONE, DEPLOYMENTS_GONE] {
-            let keys = writes.children_gone.iter().map(|key| i64::from(*key));
-            run(conn, sqlx::query(gone).bind(keys.bind_iter())).await?;
+        delete::<ChildRow, _>(conn, gone()).await?;
+        for sql in GONE_WITH_CHILDREN.iter().map(String::as_str) {
+            run(conn, sqlx::query(sql).bind(gone().bind_iter())).await?;
         }
     }
     if !step_and_write(conn, batch, &[], results_of).await? {
@@ -217,29 +116,44 @@ async fn write_all(conn: &mut PgConnection, batch: &Batch, results_of: u64) -> R
         let query = bind_seen(sqlx::query(SEEN), &writes.seen);
         run(conn, query).await?;
     }
-    for row in &writes.releases {
-        run(conn, release(row)).await?;
-    }
-    for row in &writes.archives {
-        run(conn, sqlx::query(ARCHIVE).bind(&row.digest[..]).bind(&row.bytes[..])).await?;
-    }
-    if !writes.members.is_empty() {
-        run(conn, members(writes)).await?;
-    }
-    if !writes.analysis_runs.is_empty() {
-        run(conn, analysis_runs(writes)).await?;
-    }
-    if !writes.precedents.is_empty() {
-        run(conn, precedents(writes)).await?;
-    }
-    if !writes.outbox.is_empty() {
-        run(conn, outbox(writes)).await?;
-    }
+    writes.write(&mut RareTables(&mut *conn)).await?;
     if !writes.outbox_done.is_empty() {
-        let ids = writes.outbox_done.iter().map(|id| id.cast_signed());
-        run(conn, sqlx::query(OUTBOX_DONE).bind(ids.bind_iter())).await?;
+        delete::<OutboxRow, _>(conn, writes.outbox_done.iter().map(|id| id.cast_signed())).await?;
     }
     Ok(true)
+}
+
+/// Writes the rows of each table that has a statement of its own.
+struct RareTables<'c>(&'c mut PgConnection);
+
+impl WriteTables for RareTables<'_> {
+    async fn table<T: Stored>(&mut self, rows: &[T]) -> Result<(), StoreError> {
+        if rows.is_empty() || is_frequent(T::TABLE) {
+            return Ok(());
+        }
+        let sql = statements_of::<T>()?.write.as_str();
+        let at_once = if ONE_BY_ONE.iter().any(|table| table.name == T::TABLE.name) { 1 } else { rows.len() };
+        for rows in rows.chunks(at_once) {
+            run(self.0, bind_rows(sqlx::query(sql), rows.iter())).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes rows by their keys.
+async fn delete<'k, T: Stored, K>(
+    conn: &mut PgConnection,
+    keys: impl Iterator<Item = K>,
+) -> Result<u64, StoreError>
+where
+    K: Encode<'k, Postgres> + Type<Postgres> + PgHasArrayType + 'k,
+{
+    run(conn, sqlx::query(statements_of::<T>()?.delete.as_str()).bind(keys.bind_iter())).await
+}
+
+fn statements_of<T: Stored>() -> Result<&'static Statements, StoreError> {
+    statements::of(T::TABLE)
+        .ok_or_else(|| StoreError::Refused(format!("{} is not among the tables", T::TABLE.name)))
 }
 
 async fn run(conn: &mut PgConnection, query: Bound<'_>) -> Result<u64, StoreError> {
@@ -259,145 +173,54 @@ async fn step_and_write(
         && writes.deployments.is_empty()
         && writes.children.is_empty()
         && seen.is_empty());
-    let query = sqlx::query(if more { STEP_AND_WRITE_MORE } else { STEP_AND_WRITE })
+    let query = sqlx::query(if more { STEP_AND_WRITE_MORE.as_str() } else { STEP_AND_WRITE.as_str() })
         .bind(batch.epoch.cast_signed())
         .bind(batch.seq.cast_signed())
         .bind(batch.served_ms.cast_signed());
-    let query = bind_assignments(query, &writes.assignments, &folded.short);
-    let query = bind_audit(query, &writes.audit);
+    let query = bind_rows(query, writes.assignments.iter());
+    let short = folded.short.iter().map(Option::as_ref);
+    let query = query
+        .bind(short.clone().map(|short| short.map(|short| short.key)).bind_iter())
+        .bind(short.map(|short| short.map(|short| short.line.as_str())).bind_iter());
+    let query = bind_rows(query, writes.audit.iter());
     if !more {
         return Ok(run(conn, query).await? == 1);
     }
-    let query = bind_stage_results(query, &folded.others);
-    let query = bind_deployments(query, &writes.deployments);
-    let query = bind_children(query, &writes.children);
+    let query = bind_rows(query, folded.others.iter().copied());
+    let query = bind_rows(query, writes.deployments.iter());
+    let query = bind_rows(query, writes.children.iter());
     let query = bind_seen(query, seen).bind(results_of.cast_signed());
     Ok(run(conn, query).await? == 1)
 }
 
-fn bind_assignments<'q>(query: Bound<'q>, rows: &[AssignmentRow], results: &[Option<Short>]) -> Bound<'q> {
-    let results = results.iter().map(Option::as_ref);
-    let rows = rows.iter();
-    query
-        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.status).bind_iter())
-        .bind(rows.clone().map(|row| row.outcome.as_deref()).bind_iter())
-        .bind(rows.clone().map(|row| row.attempt).bind_iter())
-        .bind(rows.clone().map(|row| row.stage).bind_iter())
-        .bind(rows.clone().map(|row| row.stage_status).bind_iter())
-        .bind(rows.clone().map(|row| row.updated_ms).bind_iter())
-        .bind(rows.map(|row| row.detail.as_str()).bind_iter())
-        .bind(results.clone().map(|short| short.map(|short| short.key)).bind_iter())
-        .bind(results.map(|short| short.map(|short| short.line.as_str())).bind_iter())
+/// Binds an array for each column.
+fn bind_rows<'q, 'r, T: Stored + 'r>(
+    query: Bound<'q>,
+    rows: impl Iterator<Item = &'r T> + Clone,
+) -> Bound<'q> {
+    T::show(rows, Binding(query)).0
 }
 
-fn bind_stage_results<'q>(query: Bound<'q>, rows: &[&StageResultRow]) -> Bound<'q> {
-    let rows = rows.iter();
-    query
-        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.attempt).bind_iter())
-        .bind(rows.clone().map(|row| row.stage).bind_iter())
-        .bind(rows.clone().map(|row| row.status).bind_iter())
-        .bind(rows.clone().map(|row| row.at_ms).bind_iter())
-        .bind(rows.clone().map(|row| row.digest).bind_iter())
-        .bind(rows.map(|row| row.summary.as_str()).bind_iter())
-}
+/// A statement that takes an array a column.
+struct Binding<'q>(Bound<'q>);
 
-fn bind_deployments<'q>(query: Bound<'q>, rows: &[DeploymentRow]) -> Bound<'q> {
-    let rows = rows.iter();
-    query
-        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.function.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.variant.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| row.path.as_str()).bind_iter())
-        .bind(rows.map(|row| row.at_ms).bind_iter())
-}
-
-fn bind_audit<'q>(query: Bound<'q>, rows: &[AuditRow]) -> Bound<'q> {
-    let rows = rows.iter();
-    query
-        .bind(rows.clone().map(|row| row.seq.cast_signed()).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.idx)).bind_iter())
-        .bind(rows.clone().map(|row| row.at_ms).bind_iter())
-        .bind(rows.clone().map(|row| row.release_key.map(i64::from)).bind_iter())
-        .bind(rows.clone().map(|row| row.actor.as_str()).bind_iter())
-        .bind(rows.map(|row| row.events.as_str()).bind_iter())
-}
-
-fn bind_children<'q>(query: Bound<'q>, rows: &[ChildRow]) -> Bound<'q> {
-    let rows = rows.iter();
-    query
-        .bind(rows.clone().map(|row| i64::from(row.child_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.id.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| row.kind.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| row.name.as_deref()).bind_iter())
-        .bind(rows.clone().map(|row| row.area.as_deref()).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.agents)).bind_iter())
-        .bind(rows.clone().map(|row| row.born_ms).bind_iter())
-        .bind(rows.clone().map(|row| row.seen_ms).bind_iter())
-        .bind(rows.map(|row| row.detail.as_str()).bind_iter())
+impl See for Binding<'_> {
+    fn see<'r, V: Value + 'r>(self, _: &'static str, values: impl Iterator<Item = &'r V>) -> Self {
+        let query = self.0;
+        Self(match V::KIND {
+            Kind::Int => query.bind(values.map(V::int).bind_iter()),
+            Kind::Small => query.bind(values.map(V::small).bind_iter()),
+            Kind::Boolean => query.bind(values.map(V::boolean).bind_iter()),
+            Kind::Text => query.bind(values.map(V::text).bind_iter()),
+            Kind::Bytes => query.bind(values.map(V::bytes).bind_iter()),
+        })
+    }
 }
 
 fn bind_seen<'q>(query: Bound<'q>, seen: &[(u32, WallMs)]) -> Bound<'q> {
     query
         .bind(seen.iter().map(|(key, _)| i64::from(*key)).bind_iter())
         .bind(seen.iter().map(|(_, seen_ms)| *seen_ms).bind_iter())
-}
-
-fn release(row: &ReleaseRow) -> Bound<'_> {
-    sqlx::query(RELEASE)
-        .bind(i64::from(row.release_key))
-        .bind(&row.id)
-        .bind(&row.state)
-        .bind(row.open)
-        .bind(&row.digest[..])
-        .bind(&row.archive[..])
-        .bind(&row.strategy)
-        .bind(&row.functions)
-        .bind(row.submitted_ms)
-        .bind(row.updated_ms)
-        .bind(row.ended_ms)
-        .bind(&row.detail)
-}
-
-fn members(writes: &Writes) -> Bound<'_> {
-    let rows = writes.members.iter();
-    sqlx::query(MEMBERS)
-        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.slice)).bind_iter())
-        .bind(rows.clone().map(|row| &row.keys[..]).bind_iter())
-        .bind(rows.map(|row| &row.waves[..]).bind_iter())
-}
-
-fn analysis_runs(writes: &Writes) -> Bound<'_> {
-    let rows = writes.analysis_runs.iter();
-    sqlx::query(ANALYSIS_RUNS)
-        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.block).bind_iter())
-        .bind(rows.map(|row| row.detail.as_str()).bind_iter())
-}
-
-fn precedents(writes: &Writes) -> Bound<'_> {
-    let rows = writes.precedents.iter();
-    sqlx::query(PRECEDENTS)
-        .bind(rows.clone().map(|row| row.function.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| i64::from(row.release_key)).bind_iter())
-        .bind(rows.clone().map(|row| row.id.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| row.ended_ms).bind_iter())
-        .bind(rows.map(|row| row.times.as_str()).bind_iter())
-}
-
-fn outbox(writes: &Writes) -> Bound<'_> {
-    let rows = writes.outbox.iter();
-    sqlx::query(OUTBOX)
-        .bind(rows.clone().map(|row| row.id.cast_signed()).bind_iter())
-        .bind(rows.clone().map(|row| row.kind.as_str()).bind_iter())
-        .bind(rows.clone().map(|row| row.at_ms).bind_iter())
-        .bind(rows.clone().map(|row| row.payload.as_str()).bind_iter())
-        .bind(rows.map(|row| row.served_ms.map(u64::cast_signed)).bind_iter())
 }
 
 /// Removes old audit rows from the front of the trail.
@@ -424,7 +247,7 @@ pub(super) async fn fill(
     let lost = || StoreError::LeaseLost("another manager has taken it".to_owned());
     let mut transaction = conn.begin().await.map_err(store_error)?;
     sqlx::raw_sql(NO_IDLE_TIMEOUT).execute(&mut *transaction).await.map_err(store_error)?;
-    let empty = sqlx::query(IS_EMPTY).fetch_one(&mut *transaction).await.map_err(store_error)?;
+    let empty = sqlx::query(IS_EMPTY.as_str()).fetch_one(&mut *transaction).await.map_err(store_error)?;
     if !empty.try_get::<bool, _>(0).map_err(store_error)? {
         return Err(not_empty());
     }
@@ -459,7 +282,7 @@ mod tests {
     use crate::{
         dump, history,
         postgres::{schema, session},
-        transfer,
+        tables,
     };
 
     #[tokio::test]
@@ -480,9 +303,11 @@ mod tests {
             lease::GIVE_BACK,
             session::RELEASES,
         ];
-        let counts = transfer::COUNTS.map(|(_, sql)| sql);
-        let removal = super::super::removal::statements();
-        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &counts, &removal].concat() {
+        let counts = tables::COUNTS.map(|(_, sql)| sql);
+        let declared = statements::all();
+        let removal = super::super::removal::STATEMENTS;
+        let shared = [history::STATEMENTS, dump::STATEMENTS, dump::WHOLE, &counts].concat();
+        for sql in [STATEMENTS, &shared, &here, &declared, removal].concat() {
             if let Err(error) = conn.prepare(sql.into_sql_str()).await {
                 panic!("{sql}\n{error}");
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, Row, postgres::PgConnectOptions};
 use tokio::time::{Instant, sleep};
 
-use super::{connect, error::store_error};
+use super::{connect::connect, error::store_error, statements::now_ms};
 use crate::{LEASE_TTL, StoreError, options::OpenOptions, rows::LeaseRow};
 
 /// A standby looks this often whether the lease is free.
@@ -17,14 +17,6 @@ const LEASE_POLL: Duration = Duration::from_secs(1);
 
 /// A holder that lives renews within this time, even if the store was slow once.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
-
-/// The database's clock in milliseconds.
-macro_rules! now_ms {
-    () => {
-        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-    };
-}
-pub(super) use now_ms;
 
 pub(super) const LOOK: &str =
     concat!("SELECT epoch, seq, holder, renewed_ms, ", now_ms!(), " - renewed_ms FROM lease");

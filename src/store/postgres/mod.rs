@@ -11,12 +11,14 @@
 //! Not here: replication. Point the URL at a server that replicates synchronously.
 
 mod commit;
+mod connect;
 mod error;
 mod lease;
 mod removal;
 mod schema;
 mod session;
 mod short;
+mod statements;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -24,7 +26,8 @@ use futures_util::future::BoxFuture;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row, postgres::PgConnectOptions};
 use tokio::time::timeout;
 
-use self::{error::store_error, session::PgSessions};
+pub use self::connect::CONNECT_TIMEOUT;
+use self::{connect::connect, error::store_error, session::PgSessions};
 use super::{
     LEASE_RENEWAL, Loader, Pruning, Reader, StoreError, Writer, check, dump,
     history::History,
@@ -36,23 +39,6 @@ use super::{
 
 /// A commit that takes longer is given up with an unknown outcome.
 pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Longest wait for a connection.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What a connection that writes sets for itself: the server gives up before we do, notices that we are gone, and
-/// plans each statement once. Durability is not left to a default that somebody may have turned off.
-const SET_UP: &str = "
-    SET statement_timeout = '4s';
-    SET idle_in_transaction_session_timeout = '4s';
-    SET tcp_keepalives_idle = 5;
-    SET tcp_keepalives_interval = 2;
-    SET tcp_keepalives_count = 3;
-    SET default_transaction_isolation = 'read committed';
-    SET plan_cache_mode = 'force_generic_plan';
-    SET jit = off;
-    SET client_min_messages = 'warning';
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 
 const SERVER: &str = "SELECT current_setting('server_encoding'), current_setting('fsync')";
 
@@ -86,21 +72,6 @@ pub(crate) async fn open_source(url: &str) -> Result<Arc<dyn Sessions>, StoreErr
 fn parse(url: &str) -> Result<PgConnectOptions, StoreError> {
     let options = PgConnectOptions::from_str(url).map_err(store_error)?;
     Ok(options.application_name("choirmaster").disable_statement_logging())
-}
-
-/// A connection that writes.
-async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
-    let connecting = async {
-        let mut conn = PgConnection::connect_with(options).await?;
-        sqlx::raw_sql(SET_UP).execute(&mut conn).await?;
-        Ok(conn)
-    };
-    match timeout(CONNECT_TIMEOUT, connecting).await {
-        Ok(done) => done.map_err(store_error),
-        Err(_) => {
-            Err(StoreError::Unavailable(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())))
-        }
-    }
 }
 
 /// The one connection that writes.

@@ -5,7 +5,7 @@
 
 use sqlx::{PgConnection, Postgres, Row, postgres::PgArguments, query::Query};
 
-use super::error::store_error;
+use super::{error::store_error, statements::GONE_WITH_RELEASE};
 use crate::StoreError;
 
 /// Archives that go with one release; it refers to one.
@@ -13,20 +13,6 @@ const MAX_ARCHIVES: i64 = 16;
 
 const NEXT: &str = "SELECT release_key FROM releases WHERE state = 'Removed' AND release_key > $1
     ORDER BY release_key LIMIT 1";
-
-/// Rows of one release: key, limit, epoch.
-const ROWS: [&str; 5] = [
-    "DELETE FROM assignments WHERE ctid = ANY (ARRAY(SELECT ctid FROM assignments WHERE release_key = $1 LIMIT $2))
-        AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)",
-    "DELETE FROM stage_results WHERE ctid = ANY (ARRAY(SELECT ctid FROM stage_results WHERE release_key = $1 LIMIT $2))
-        AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)",
-    "DELETE FROM members WHERE ctid = ANY (ARRAY(SELECT ctid FROM members WHERE release_key = $1 LIMIT $2))
-        AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)",
-    "DELETE FROM analysis_runs WHERE ctid = ANY (ARRAY(SELECT ctid FROM analysis_runs WHERE release_key = $1 LIMIT $2))
-        AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)",
-    "DELETE FROM precedents WHERE ctid = ANY (ARRAY(SELECT ctid FROM precedents WHERE release_key = $1 LIMIT $2))
-        AND EXISTS (SELECT 1 FROM lease WHERE epoch = $3)",
-];
 
 const ARCHIVES: &str = "DELETE FROM archives WHERE digest IN (SELECT digest FROM archives AS kept
         WHERE NOT EXISTS (SELECT 1 FROM releases WHERE archive = kept.digest) LIMIT $1)
@@ -37,9 +23,7 @@ const RELEASE: &str = "DELETE FROM releases WHERE release_key = $1 AND state = '
 
 /// Everything above, for the test that prepares each statement.
 #[cfg(test)]
-pub(super) fn statements() -> Vec<&'static str> {
-    [&ROWS[..], &[NEXT, ARCHIVES, RELEASE]].concat()
-}
+pub(super) const STATEMENTS: &[&str] = &[NEXT, ARCHIVES, RELEASE];
 
 /// Removes at most `limit` rows; answers how many.
 pub(super) async fn step(conn: &mut PgConnection, epoch: u64, limit: u32) -> Result<u64, StoreError> {
@@ -51,7 +35,7 @@ pub(super) async fn step(conn: &mut PgConnection, epoch: u64, limit: u32) -> Res
             sqlx::query(NEXT).bind(last).fetch_optional(&mut *conn).await.map_err(store_error)?
     {
         last = row.try_get(0).map_err(store_error)?;
-        for sql in ROWS {
+        for sql in GONE_WITH_RELEASE.iter().map(String::as_str) {
             left -= run(conn, sqlx::query(sql).bind(last).bind(left).bind(epoch)).await?;
         }
         if left > 0 {

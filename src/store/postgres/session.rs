@@ -13,7 +13,7 @@ use super::{error::store_error, schema};
 use crate::{
     StoreError,
     session::{Arg, Columns, EachRow, Session, Sessions},
-    tables::release_columns,
+    tables::columns,
 };
 
 /// Connections that read at the same time.
@@ -34,7 +34,7 @@ const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
-    release_columns!(),
+    columns!(ReleaseRow),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND (CAST($4 AS text) IS NULL OR jsonb_exists(functions::jsonb, $4))
       ORDER BY release_key DESC LIMIT $2"

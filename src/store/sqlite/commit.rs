@@ -4,14 +4,20 @@
 //! once): a statement for every row would cost a hand-over to the connection's thread each. Tables with binary
 //! columns are rare and go row by row.
 
+use std::iter;
+
 use serde::Serialize;
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
 
-use super::error::store_error;
+use super::{
+    error::store_error,
+    statements::{self, GONE_WITH_CHILDREN, IS_EMPTY, Statements},
+};
 use crate::{
     Pruning, StoreError, bounded,
     check::{self, Found},
-    rows::{ArchiveRow, Batch, LeaseRow, MembersRow, ReleaseRow, Writes},
+    rows::{Batch, ChildRow, LeaseRow, OutboxRow, Writes},
+    tables::{Kind, See, Stored, Value, WriteTables},
     transfer::{Slices, not_empty},
 };
 
@@ -30,64 +36,8 @@ const GIVE_BACK: &str = "UPDATE lease SET holder = '', renewed_ms = 0 WHERE epoc
 const LOOK: &str = "SELECT epoch, seq, holder FROM lease";
 const SET_PROGRESS: &str = "UPDATE lease SET seq = ?2, served_ms = ?3 WHERE epoch = ?1";
 
-const CHILDREN_GONE: &str = "DELETE FROM children WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
-const DEPLOYMENTS_GONE: &str =
-    "DELETE FROM deployments WHERE child_key IN (SELECT value FROM jsonb_each(?1))";
-const CHILDREN: &str = "INSERT INTO children
-    (child_key, id, kind, name, area, agents, born_ms, seen_ms, detail)
-    SELECT value->>'child_key', value->>'id', value->>'kind', value->>'name', value->>'area', value->>'agents',
-        value->>'born_ms', value->>'seen_ms', value->>'detail'
-    FROM jsonb_each(?1) WHERE true
-    ON CONFLICT (child_key) DO UPDATE SET id = excluded.id, kind = excluded.kind, name = excluded.name,
-        area = excluded.area, agents = excluded.agents, born_ms = excluded.born_ms, seen_ms = excluded.seen_ms,
-        detail = excluded.detail";
 const SEEN: &str = "UPDATE children SET seen_ms = seen.value->>1 FROM jsonb_each(?1) AS seen
     WHERE child_key = seen.value->>0";
-const RELEASE: &str = "INSERT INTO releases
-    (release_key, id, state, open, digest, archive, strategy, functions, submitted_ms, updated_ms, ended_ms, detail)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-    ON CONFLICT (release_key) DO UPDATE SET id = excluded.id, state = excluded.state, open = excluded.open,
-        digest = excluded.digest, archive = excluded.archive, strategy = excluded.strategy,
-        functions = excluded.functions, submitted_ms = excluded.submitted_ms, updated_ms = excluded.updated_ms,
-        ended_ms = excluded.ended_ms, detail = excluded.detail";
-const ARCHIVE: &str = "INSERT INTO archives (digest, bytes) VALUES (?1, ?2) ON CONFLICT (digest) DO NOTHING";
-const MEMBERS: &str = "INSERT INTO members (release_key, slice, keys, waves) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT (release_key, slice) DO UPDATE SET keys = excluded.keys, waves = excluded.waves";
-const ASSIGNMENTS: &str = "INSERT INTO assignments
-    (release_key, child_key, status, outcome, attempt, stage, stage_status, updated_ms, detail)
-    SELECT value->>'release_key', value->>'child_key', value->>'status', value->>'outcome', value->>'attempt',
-        value->>'stage', value->>'stage_status', value->>'updated_ms', value->>'detail'
-    FROM jsonb_each(?1) WHERE true
-    ON CONFLICT (release_key, child_key) DO UPDATE SET status = excluded.status, outcome = excluded.outcome,
-        attempt = excluded.attempt, stage = excluded.stage, stage_status = excluded.stage_status,
-        updated_ms = excluded.updated_ms, detail = excluded.detail";
-const STAGE_RESULTS: &str = "INSERT INTO stage_results
-    (release_key, child_key, attempt, stage, status, at_ms, digest, summary)
-    SELECT value->>'release_key', value->>'child_key', value->>'attempt', value->>'stage', value->>'status',
-        value->>'at_ms', value->>'digest', value->>'summary'
-    FROM jsonb_each(?1) WHERE true
-    ON CONFLICT (release_key, child_key, attempt, stage) DO UPDATE SET status = excluded.status,
-        at_ms = excluded.at_ms, digest = excluded.digest, summary = excluded.summary";
-const ANALYSIS_RUNS: &str = "INSERT INTO analysis_runs (release_key, block, detail)
-    SELECT value->>'release_key', value->>'block', value->>'detail' FROM jsonb_each(?1) WHERE true
-    ON CONFLICT (release_key, block) DO UPDATE SET detail = excluded.detail";
-const PRECEDENTS: &str = "INSERT INTO precedents (function, release_key, id, ended_ms, times)
-    SELECT value->>'function', value->>'release_key', value->>'id', value->>'ended_ms', value->>'times'
-    FROM jsonb_each(?1) WHERE true
-    ON CONFLICT (function, release_key) DO UPDATE SET id = excluded.id, ended_ms = excluded.ended_ms,
-        times = excluded.times";
-const DEPLOYMENTS: &str = "INSERT INTO deployments (child_key, function, release_key, variant, path, at_ms)
-    SELECT value->>'child_key', value->>'function', value->>'release_key', value->>'variant', value->>'path',
-        value->>'at_ms'
-    FROM jsonb_each(?1) WHERE true
-    ON CONFLICT (child_key, function) DO UPDATE SET release_key = excluded.release_key,
-        variant = excluded.variant, path = excluded.path, at_ms = excluded.at_ms";
-const AUDIT: &str = "INSERT INTO audit (seq, idx, at_ms, release_key, actor, events)
-    SELECT value->>'seq', value->>'idx', value->>'at_ms', value->>'release_key', value->>'actor', value->>'events'
-    FROM jsonb_each(?1)";
-const OUTBOX: &str = "INSERT INTO outbox (id, kind, at_ms, payload, served_ms)
-    SELECT value->>'id', value->>'kind', value->>'at_ms', value->>'payload', value->>'served_ms' FROM jsonb_each(?1)";
-const OUTBOX_DONE: &str = "DELETE FROM outbox WHERE id IN (SELECT value FROM jsonb_each(?1))";
 const NOTE_AGE: &str = "INSERT INTO commit_ages (seq, served_ms) SELECT seq, ?1 FROM lease
     WHERE epoch = ?2 AND NOT EXISTS (SELECT 1 FROM commit_ages WHERE served_ms >= ?3) ON CONFLICT (seq) DO NOTHING";
 const PRUNE_AUDIT: &str = "DELETE FROM audit
@@ -97,40 +47,10 @@ const PRUNE_AUDIT: &str = "DELETE FROM audit
 const PRUNE_AGES: &str = "DELETE FROM commit_ages
     WHERE seq < (SELECT max(seq) FROM commit_ages WHERE served_ms <= ?1)
       AND EXISTS (SELECT 1 FROM lease WHERE epoch = ?2)";
-const IS_EMPTY: &str =
-    "SELECT seq = 0 AND NOT EXISTS (SELECT 1 FROM children) AND NOT EXISTS (SELECT 1 FROM releases)
-    AND NOT EXISTS (SELECT 1 FROM audit) AND NOT EXISTS (SELECT 1 FROM outbox)
-    AND NOT EXISTS (SELECT 1 FROM precedents) FROM lease";
-
 /// Everything above, for the test that prepares each statement.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[
-    TAKE,
-    STEP,
-    RENEW,
-    GIVE_BACK,
-    LOOK,
-    SET_PROGRESS,
-    CHILDREN_GONE,
-    DEPLOYMENTS_GONE,
-    CHILDREN,
-    SEEN,
-    RELEASE,
-    ARCHIVE,
-    MEMBERS,
-    ASSIGNMENTS,
-    STAGE_RESULTS,
-    ANALYSIS_RUNS,
-    PRECEDENTS,
-    DEPLOYMENTS,
-    AUDIT,
-    OUTBOX,
-    OUTBOX_DONE,
-    NOTE_AGE,
-    PRUNE_AUDIT,
-    PRUNE_AGES,
-    IS_EMPTY,
-];
+pub(super) const STATEMENTS: &[&str] =
+    &[TAKE, STEP, RENEW, GIVE_BACK, LOOK, SET_PROGRESS, SEEN, NOTE_AGE, PRUNE_AUDIT, PRUNE_AGES];
 
 /// Takes the lease, whoever had it: the lock on the file has proved that nobody is left.
 pub(super) async fn take_lease(conn: &mut SqliteConnection, holder: &str) -> Result<LeaseRow, sqlx::Error> {
@@ -175,44 +95,55 @@ async fn look(conn: &mut SqliteConnection) -> Result<Option<(u64, u64, String)>,
 
 /// Writes the rows; what goes, goes first, so that an id can be given to another child in one batch.
 async fn write(conn: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
-    many(conn, CHILDREN_GONE, &writes.children_gone).await?;
-    many(conn, DEPLOYMENTS_GONE, &writes.children_gone).await?;
-    many(conn, CHILDREN, &writes.children).await?;
+    delete::<ChildRow, _>(conn, &writes.children_gone).await?;
+    for sql in GONE_WITH_CHILDREN.iter().map(String::as_str) {
+        many(conn, sql, &writes.children_gone).await?;
+    }
+    writes.write(&mut Tables(&mut *conn)).await?;
     many(conn, SEEN, &writes.seen).await?;
-    for row in &writes.releases {
-        one(conn, release(row)).await?;
-    }
-    for ArchiveRow { digest, bytes } in &writes.archives {
-        one(conn, sqlx::query(ARCHIVE).bind(&digest[..]).bind(&bytes[..])).await?;
-    }
-    for MembersRow { release_key, slice, keys, waves } in &writes.members {
-        let query = sqlx::query(MEMBERS).bind(release_key).bind(slice).bind(&keys[..]).bind(&waves[..]);
-        one(conn, query).await?;
-    }
-    many(conn, ASSIGNMENTS, &writes.assignments).await?;
-    many(conn, STAGE_RESULTS, &writes.stage_results).await?;
-    many(conn, ANALYSIS_RUNS, &writes.analysis_runs).await?;
-    many(conn, PRECEDENTS, &writes.precedents).await?;
-    many(conn, DEPLOYMENTS, &writes.deployments).await?;
-    many(conn, AUDIT, &writes.audit).await?;
-    many(conn, OUTBOX, &writes.outbox).await?;
-    many(conn, OUTBOX_DONE, &writes.outbox_done).await
+    delete::<OutboxRow, _>(conn, &writes.outbox_done).await
 }
 
-fn release(row: &ReleaseRow) -> Query<'_, Sqlite, SqliteArguments> {
-    sqlx::query(RELEASE)
-        .bind(row.release_key)
-        .bind(&row.id)
-        .bind(&row.state)
-        .bind(row.open)
-        .bind(&row.digest[..])
-        .bind(&row.archive[..])
-        .bind(&row.strategy)
-        .bind(&row.functions)
-        .bind(row.submitted_ms)
-        .bind(row.updated_ms)
-        .bind(row.ended_ms)
-        .bind(&row.detail)
+/// Writes the rows of each table.
+struct Tables<'c>(&'c mut SqliteConnection);
+
+impl WriteTables for Tables<'_> {
+    async fn table<T: Stored>(&mut self, rows: &[T]) -> Result<(), StoreError> {
+        let sql = statements_of::<T>()?.write.as_str();
+        if !T::TABLE.is_binary() {
+            return many(self.0, sql, rows).await;
+        }
+        for row in rows {
+            one(self.0, T::show(iter::once(row), Binding(sqlx::query(sql))).0).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A statement that takes the columns of one row.
+struct Binding(Query<'static, Sqlite, SqliteArguments>);
+
+impl See for Binding {
+    fn see<'r, V: Value + 'r>(self, _: &'static str, mut values: impl Iterator<Item = &'r V>) -> Self {
+        let (query, value) = (self.0, values.next());
+        Self(match V::KIND {
+            Kind::Int => query.bind(value.and_then(V::int)),
+            Kind::Small => query.bind(value.and_then(V::small)),
+            Kind::Boolean => query.bind(value.and_then(V::boolean)),
+            Kind::Text => query.bind(value.and_then(V::text)),
+            Kind::Bytes => query.bind(value.and_then(V::bytes)),
+        })
+    }
+}
+
+/// Removes rows by their keys.
+async fn delete<T: Stored, K: Serialize>(conn: &mut SqliteConnection, keys: &[K]) -> Result<(), StoreError> {
+    many(conn, &statements_of::<T>()?.delete, keys).await
+}
+
+fn statements_of<T: Stored>() -> Result<&'static Statements, StoreError> {
+    statements::of(T::TABLE)
+        .ok_or_else(|| StoreError::Refused(format!("{} is not among the tables", T::TABLE.name)))
 }
 
 async fn one(
@@ -278,7 +209,7 @@ pub(super) async fn fill(
     slices: &mut Slices<'_>,
 ) -> Result<(), StoreError> {
     let mut transaction = conn.begin_with(BEGIN).await.map_err(store_error)?;
-    let empty = sqlx::query(IS_EMPTY).fetch_one(&mut *transaction).await.map_err(store_error)?;
+    let empty = sqlx::query(IS_EMPTY.as_str()).fetch_one(&mut *transaction).await.map_err(store_error)?;
     if !empty.try_get::<bool, _>(0).map_err(store_error)? {
         return Err(not_empty());
     }
@@ -307,8 +238,11 @@ mod tests {
         let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         schema::migrate(&mut conn).await.unwrap();
         let here = [schema::VERSION, schema::LOOK, super::super::session::RELEASES];
-        let removal = super::super::removal::statements();
-        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, &here, &removal].concat() {
+        let declared = statements::all();
+        let removal = super::super::removal::STATEMENTS;
+        for sql in [STATEMENTS, history::STATEMENTS, dump::STATEMENTS, dump::WHOLE, &here, &declared, removal]
+            .concat()
+        {
             if let Err(error) = conn.prepare(sql.into_sql_str()).await {
                 panic!("{sql}\n{error}");
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 
-use super::{BUSY_TIMEOUT, error::store_error};
+use super::{connect::BUSY_TIMEOUT, error::store_error};
 use crate::StoreError;
 
 /// The steps: after the first `n` the version is `n`.

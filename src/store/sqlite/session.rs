@@ -9,11 +9,11 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteRow},
 };
 
-use super::{BUSY_TIMEOUT, error::store_error, schema};
+use super::{connect::BUSY_TIMEOUT, error::store_error, schema};
 use crate::{
     StoreError,
     session::{Arg, Columns, EachRow, Session, Sessions},
-    tables::release_columns,
+    tables::columns,
 };
 
 /// Connections that read at the same time.
@@ -27,7 +27,7 @@ const ROW_BUFFER: usize = 256;
 
 pub(super) const RELEASES: &str = concat!(
     "SELECT ",
-    release_columns!(),
+    columns!(ReleaseRow),
     " FROM releases WHERE release_key < $1 AND state = COALESCE($3, state) AND state <> 'Removed'
       AND ($4 IS NULL OR $4 IN (SELECT value FROM json_each(functions)))
       ORDER BY release_key DESC LIMIT $2"

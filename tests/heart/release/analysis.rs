@@ -6,7 +6,7 @@ use ::analysis::{Design, End, Judgement, Occasion, Sample, Spending, Stratum, Ve
 use heart::release::{
     analysis,
     analysis::{Look, Metered, Standing},
-    command::{Command, Refusal},
+    command::{Command, Reply},
 };
 use model::StageStatus;
 
@@ -53,9 +53,13 @@ fn look(world: &World, verdict: Option<Verdict>) -> Look {
     }
 }
 
+fn take_in(world: &mut World, look: Look) -> Reply {
+    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(look)))).unwrap()
+}
+
 fn tell(world: &mut World, verdict: Option<Verdict>) {
     let look = look(world, verdict);
-    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(look)))).unwrap();
+    assert_eq!(take_in(world, look), Reply::Looked { counts: true });
 }
 
 fn standing(world: &World) -> Standing {
@@ -90,16 +94,13 @@ fn a_child_that_is_ready_goes_on_testing_until_the_verdict_is_a_pass() {
 fn a_look_counts_once() {
     let (mut world, _) = ready(&judged("", ""));
     let first = look(&world, None);
-    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(first.clone())))).unwrap();
-    let again = world.command(&Command::Analysis(analysis::Command::Looked(Box::new(first))));
-    assert_eq!(again.unwrap_err(), Refusal::NoLook);
+    assert_eq!(take_in(&mut world, first.clone()), Reply::Looked { counts: true });
+    assert_eq!(take_in(&mut world, first), Reply::Looked { counts: false });
     assert_eq!(world.release("7").runs[0].looks, 1);
     world.pause("7");
     let late = look(&world, Some(Verdict::Fail));
-    assert_eq!(
-        world.command(&Command::Analysis(analysis::Command::Looked(Box::new(late)))).unwrap_err(),
-        Refusal::NoLook
-    );
+    assert_eq!(take_in(&mut world, late), Reply::Looked { counts: false });
+    assert_eq!(world.release("7").runs[0].looks, 1);
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn tell_of(world: &mut World, metric: Metered, is_gathered: bool) {
     let verdict = metric.verdict.or(metric.passes_early().then_some(Verdict::Pass));
     let mut look = look(world, verdict);
     (look.metrics[0], look.is_gathered) = (metric, is_gathered);
-    world.command(&Command::Analysis(analysis::Command::Looked(Box::new(look)))).unwrap();
+    assert_eq!(take_in(world, look), Reply::Looked { counts: true });
 }
 
 #[test]

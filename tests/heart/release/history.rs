@@ -64,6 +64,6 @@ fn a_release_that_left_the_history_while_it_was_read_does_not_come_back() {
     let then = Box::new(Command::Lifecycle(lifecycle::Command::Retry { release: "7".to_owned() }));
     let late = Command::Recalled { release: read, then };
     let (changes, answer) = advance(&mut world.state, &world.calls, &late, world.now);
-    assert_eq!(answer, Err(Refusal::UnknownRelease("7".to_owned())));
+    assert_eq!(answer, Err(Refusal::UnknownRelease("7".to_owned()).into()));
     assert!(changes.is_empty() && world.state.releases.is_empty(), "{changes:?}");
 }

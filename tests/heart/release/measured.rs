@@ -7,8 +7,8 @@ use analysis::{
 use heart::release::{
     manager::Agents,
     measured::{effects, judged},
-    strata::{Strata, Stratum, Understood},
-    summary::{Reported, Summary},
+    strata::{Strata, Understood},
+    summary::{Reported, Stratum, Summary},
 };
 use language::{Stage, analysis::ChildMetric, check_stored};
 use model::StageStatus;

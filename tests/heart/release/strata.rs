@@ -9,8 +9,8 @@ use analysis::{
 use heart::release::{
     classes::Classes,
     manager::Agents,
-    strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Stratum, Understood, one_form},
-    summary::{Histogram as Bounds, Reported, Summary, Times},
+    strata::{Key, MAX_GROUPED_BYTES, MAX_STRATA, Strata, Understood, one_form},
+    summary::{Histogram as Bounds, Reported, Stratum, Summary, Times},
 };
 use model::{ChildKey, StageStatus};
 use proptest::prelude::*;

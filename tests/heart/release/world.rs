@@ -14,7 +14,7 @@ use heart::{
         advance,
         assignment::{Assignment, Led},
         change::Change,
-        command::{Command, Form, Offer, Refusal, Reply, Seen},
+        command::{Command, Form, NoReply, Offer, Refusal, Reply, Seen},
         lifecycle, members,
         offer::Piece,
         rollout,
@@ -95,17 +95,18 @@ impl World {
             self.calls.0.insert(key, self.now.served_ms);
         }
         let mut answer = self.advance(command);
-        if let Err(Refusal::NotInMemory(key)) = answer {
+        if let Err(NoReply::Missing(key)) = answer {
             let release = Box::new(self.stored[&key].clone());
             answer = self.advance(&Command::Recalled { release, then: Box::new(command.clone()) });
         }
+        let answer = answer.map_err(refusal);
         if let Ok(Reply::Polled { key, .. }) = &answer {
             self.calls.0.insert(*key, self.now.served_ms);
         }
         answer
     }
 
-    fn advance(&mut self, command: &Command) -> Result<Reply, Refusal> {
+    fn advance(&mut self, command: &Command) -> Result<Reply, NoReply> {
         let (changes, answer) = advance(&mut self.state, &self.calls, command, self.now);
         self.replay(command, &changes);
         self.changes = changes;
@@ -467,4 +468,12 @@ pub fn forked(id: &str, function: &str) -> String {
 pub fn two_functions(id: &str, first: &str, second: &str) -> String {
     let stages = [["One", WAIT, first, "Two", "rollback"], ["Two", WAIT, second, "rollout", "rollback"]];
     strategy_text(id, "", &[first, second], &stages)
+}
+
+/// Why a command is refused, once what was missing is there.
+fn refusal(why: NoReply) -> Refusal {
+    match why {
+        NoReply::Refused(refusal) => refusal,
+        NoReply::Missing(release) => panic!("{release:?} was recalled, and is missing still"),
+    }
 }

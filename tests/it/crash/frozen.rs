@@ -6,7 +6,7 @@ use heart::{
     children::{self, Poll, Variant},
     release::{
         advance,
-        command::{Command, Refusal, Reply, Seen},
+        command::{Command, NoReply, Reply, Seen},
         lifecycle::{self, Submitted},
         members,
         settings::Settings,
@@ -42,7 +42,7 @@ impl Story {
         story
     }
 
-    fn ask(&mut self, command: &Command) -> Result<Reply, Refusal> {
+    fn ask(&mut self, command: &Command) -> Result<Reply, NoReply> {
         self.served_ms += 100;
         let now = Now { wall_ms: self.served_ms.cast_signed(), served_ms: self.served_ms };
         advance(&mut self.state, &Silence, command, now).1
@@ -74,7 +74,7 @@ impl Story {
             .unwrap();
     }
 
-    fn report(&mut self, offer: &str, stage: &str, status: StageStatus) -> Result<Reply, Refusal> {
+    fn report(&mut self, offer: &str, stage: &str, status: StageStatus) -> Result<Reply, NoReply> {
         self.ask(&Command::Members(members::Command::Result {
             child: CHILD.into(),
             offer: offer.into(),

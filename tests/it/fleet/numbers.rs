@@ -3,8 +3,9 @@
 use std::{collections::HashSet, time::Duration};
 
 use analysis::{Clock, Rounding};
+use model::duration::read_go;
 use rand::{SeedableRng, rngs::StdRng};
-use simulated::{Behaviour, BoundingBox, CallClock, Latency, Offer, StageCalls, area_of, go_duration};
+use simulated::{Behaviour, BoundingBox, CallClock, Latency, Offer, StageCalls, area_of};
 use wire::HistogramForm;
 
 const BOX: BoundingBox = BoundingBox { west: 13.3, south: 52.4, east: 13.6, north: 52.6 };
@@ -104,10 +105,10 @@ fn go_durations_know_hours_to_milliseconds_and_no_days() {
         ("250ms", 250),
         ("1m1s1ms", 61_001),
     ] {
-        assert_eq!(go_duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        assert_eq!(read_go(text), Some(Duration::from_millis(milliseconds)), "{text}");
     }
     for text in ["", "1d", "10", "s", "-1s", "1 s", "1..5s", "1s2", "9999999999999999999h", "é"] {
-        assert_eq!(go_duration(text), None, "{text}");
+        assert_eq!(read_go(text), None, "{text}");
     }
 }
 

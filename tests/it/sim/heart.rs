@@ -6,7 +6,7 @@ use heart::{
     release::{
         assignment::{Assignment, Step},
         change::Change,
-        command::{Command, Form, Refusal, Reply, Seen},
+        command::{Command, Form, NoReply, Refusal, Reply, Seen},
         decide,
         gate::Gate,
         lifecycle, members,
@@ -66,7 +66,7 @@ pub fn advance(
     command: &Command,
     now: Now,
     flaw: Option<Flaw>,
-) -> (Vec<Change>, Result<Reply, Refusal>) {
+) -> (Vec<Change>, Result<Reply, NoReply>) {
     let Some(flaw) = flaw else { return release::advance(state, seen, command, now) };
     if let Command::Recalled { release, .. } = command
         && state.release(release.key).is_none()
@@ -266,7 +266,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
     }
 }
 
-fn bend_answer(flaw: Flaw, answer: Result<Reply, Refusal>) -> Result<Reply, Refusal> {
+fn bend_answer(flaw: Flaw, answer: Result<Reply, NoReply>) -> Result<Reply, NoReply> {
     match (flaw, answer) {
         (Flaw::RollsOutAtOnce, Ok(Reply::Offer(mut offer))) => {
             if let Form::Stage { stage } = offer.form {
@@ -281,7 +281,7 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, Refusal>) -> Result<Reply, Refu
             Ok(Reply::Offer(offer))
         }
         (Flaw::RefusesWithdrawn, Ok(Reply::Offer(offer))) if offer.form == Form::Withdrawn => {
-            Err(Refusal::NeverOffered { child: String::new(), offer: String::new() })
+            Err(Refusal::NeverOffered { child: String::new(), offer: String::new() }.into())
         }
         (_, answer) => answer,
     }

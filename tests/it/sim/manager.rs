@@ -14,7 +14,7 @@ use ::heart::{
     release::{
         assignment::{Slot, Step},
         change::Change,
-        command::{Command, Refusal, Reply, Seen},
+        command::{Command, NoReply, Refusal, Reply, Seen},
         decide, members, parent,
         settings::Settings,
         state::{Release, State},
@@ -266,17 +266,18 @@ impl Manager {
             self.calls.last.insert(key, served);
         }
         let mut answer = self.advance(command.clone(), at);
-        if let Err(Refusal::NotInMemory(key)) = answer {
+        if let Err(NoReply::Missing(key)) = answer {
             let release = Box::new(self.stored[&key].clone());
             answer = self.advance(Command::Recalled { release, then: Box::new(command.clone()) }, at);
         }
+        let answer = answer.map_err(refusal);
         if let Ok(Reply::Polled { key, .. }) = &answer {
             self.calls.last.insert(*key, served);
         }
         answer
     }
 
-    fn advance(&mut self, command: Command, at: u64) -> Result<Reply, Refusal> {
+    fn advance(&mut self, command: Command, at: u64) -> Result<Reply, NoReply> {
         let now = self.now(at);
         let (changes, answer) = heart::advance(&mut self.state, &self.calls, &command, now, self.flaw);
         self.stored.extend(self.state.take_closed());
@@ -468,5 +469,13 @@ fn caller(command: &Command) -> Option<&str> {
             | members::Command::EndStage { child, .. },
         ) => Some(child),
         _ => None,
+    }
+}
+
+/// Why a command is refused, once what was missing is there.
+fn refusal(why: NoReply) -> Refusal {
+    match why {
+        NoReply::Refused(refusal) => refusal,
+        NoReply::Missing(release) => panic!("{release:?} was recalled, and is missing still"),
     }
 }

@@ -1,6 +1,6 @@
 //! Every way in which the runs of analyses change.
 
-use super::{Extended, Run, Standing};
+use super::run::{Extended, Run, Standing};
 use ::analysis::Verdict;
 use model::{Now, ReleaseKey};
 
@@ -10,7 +10,7 @@ pub enum Change {
     /// A run of an analysis begins.
     Began {
         release: ReleaseKey,
-        /// Its place in [`Strategy::analyses`].
+        /// Its place in [`language::Strategy::analyses`].
         block: u8,
         number: u32,
         of: u32,

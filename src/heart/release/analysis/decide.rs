@@ -1,33 +1,35 @@
 //! A look is taken in; and an analysis goes on after an end that decided nothing, because somebody says so.
 
-use super::{Change as RunChange, Command, Extended, Look, Run, Standing, combined, is_led, is_passed_early};
+use super::{
+    change::Change as RunChange,
+    command::Command,
+    run::{Extended, Look, Run, Standing},
+    verdict::{combined, is_passed_early},
+};
 use crate::release::{
     change::Change,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Reply},
     decide::checks::{find, held, wrong},
     lifecycle,
     state::{Release, ReleaseState, State},
 };
+use language::analysis::Analysis;
 use model::Now;
 
 /// Decides what is asked of an analysis.
 pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> Decision {
     match command {
         Command::Extend { release, for_ms, calls } => extend(state, release, *for_ms, *calls, now).into(),
-        Command::Looked(look) => looked(state, look).into(),
+        Command::Looked(look) => looked(state, look),
     }
 }
 
-fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) -> Result<Decision, Refusal> {
+fn extend(state: &State, id: &str, for_ms: u64, calls: Option<u64>, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if release.parent.is_some() {
         return Err(held(release, "the analysis, which is judged where the release was planned".to_owned()));
     }
-    let is_open = matches!(
-        release.state,
-        ReleaseState::Running | ReleaseState::AwaitingApproval { .. } | ReleaseState::Paused { .. }
-    );
-    let block = is_open.then(|| block(release)).flatten();
+    let block = release.is_under_way().then(|| block(release)).flatten();
     let Some((block, standing)) = block else {
         return Err(wrong(
             release,
@@ -51,14 +53,10 @@ fn block(release: &Release) -> Option<(u8, Standing)> {
 }
 
 /// Takes a look in, if it is the one that is waited for.
-fn looked(state: &State, look: &Look) -> Result<Decision, Refusal> {
-    let release = state.release(look.release).filter(|release| is_led(release)).ok_or(Refusal::NoLook)?;
-    let (_, analysis) = release.block(look.block).ok_or(Refusal::NoLook)?;
-    let run = release.run(look.block).filter(|run| run.is_open()).ok_or(Refusal::NoLook)?;
-    let is_next = run.number == look.number && run.looks == look.after;
-    if !is_next || look.metrics.len() != analysis.metrics.len() {
-        return Err(Refusal::NoLook);
-    }
+fn looked(state: &State, look: &Look) -> Decision {
+    let Some((release, analysis, run)) = awaited(state, look) else {
+        return Decision::unchanged(Reply::Looked { counts: false });
+    };
     let mut metrics = look.metrics.clone();
     // While somebody is still in the stage it is looked at: what would be gained by an end?
     let is_early = look.is_gathered && release.is_gathered(run) && is_passed_early(analysis, &look.metrics);
@@ -75,8 +73,15 @@ fn looked(state: &State, look: &Look) -> Result<Decision, Refusal> {
         why: verdict.map(|(_, why)| why).unwrap_or_default(),
         ..run.clone()
     };
-    Ok(Decision::new(
-        vec![Change::Analysis(RunChange::Looked { release: look.release, run: Box::new(run) })],
-        Reply::Done,
-    ))
+    let change = Change::Analysis(RunChange::Looked { release: look.release, run: Box::new(run) });
+    Decision::new(vec![change], Reply::Looked { counts: true })
+}
+
+/// What a look is at, if it is the one that is waited for.
+fn awaited<'a>(state: &'a State, look: &Look) -> Option<(&'a Release, &'a Analysis, &'a Run)> {
+    let release = state.release(look.release).filter(|release| release.state.is_going())?;
+    let (_, analysis) = release.block(look.block)?;
+    let run = release.run(look.block).filter(|run| run.is_open())?;
+    let is_next = run.number == look.number && run.looks == look.after;
+    (is_next && look.metrics.len() == analysis.metrics.len()).then_some((release, analysis, run))
 }

@@ -1,6 +1,7 @@
 //! What a fact of the whole release makes of one child's part.
 
-use super::{Assignment, Dated, Fact, ReleaseMs, Step};
+use super::{Assignment, Dated, Fact, Step};
+use crate::release::clock::ReleaseMs;
 use crate::release::{gate::Levels, offer::Piece};
 use language::Strategy;
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};

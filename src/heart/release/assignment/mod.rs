@@ -8,11 +8,14 @@
 //! - `tainted` holds every function of which the child may run the new version without a roll-out having ended
 //!   well: only proof that the base version runs takes one out.
 
+mod agents;
 mod fold;
 mod led;
 mod moves;
+mod rare;
 mod sets;
 mod step;
+mod take_back;
 mod undo;
 
 use std::cmp::Ordering;
@@ -24,13 +27,12 @@ use super::{
 use language::{Action, Strategy};
 use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
+pub use super::clock::ReleaseMs;
 pub use led::{Led, Stepwise, Whole};
+pub use rare::{Idle, Rare, RareSteps, Rarely};
 pub use sets::{FunctionSet, Slot, StageSet};
 pub use step::{Dated, Fact, Shows, Step};
 pub use undo::Undo;
-
-/// Milliseconds of a release's own clock: serving time, without pauses.
-pub type ReleaseMs = u64;
 
 /// Most results that came too late and are remembered, so that a repeat of one changes nothing more.
 pub const MAX_LATE: usize = 4;
@@ -85,6 +87,114 @@ pub struct Heard {
     pub marks: Vec<Mark>,
     /// Digests of the last results that came too late, at most [`MAX_LATE`].
     pub late: Vec<u64>,
+}
+
+impl Assignment {
+    /// Where it stands, if it is led piece by piece.
+    pub const fn stepwise(&self) -> Option<&Stepwise> {
+        match &self.led {
+            Led::Stepwise(steps) => Some(steps),
+            Led::Whole(_) => None,
+        }
+    }
+
+    pub(super) const fn stepwise_mut(&mut self) -> Option<&mut Stepwise> {
+        match &mut self.led {
+            Led::Stepwise(steps) => Some(steps),
+            Led::Whole(_) => None,
+        }
+    }
+
+    /// What is known of it, if it has the whole strategy in hand.
+    pub fn whole(&self) -> Option<&Whole> {
+        match &self.led {
+            Led::Stepwise(_) => None,
+            Led::Whole(whole) => Some(whole),
+        }
+    }
+
+    pub fn whole_mut(&mut self) -> Option<&mut Whole> {
+        match &mut self.led {
+            Led::Stepwise(_) => None,
+            Led::Whole(whole) => Some(whole),
+        }
+    }
+
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.led, Led::Whole(_))
+    }
+
+    /// Whether it is led piece by piece, also in what it has in hand: its stages end when it is told so, and leave the base
+    /// version.
+    pub fn is_led_stepwise(&self) -> bool {
+        self.stepwise().is_some_and(|steps| !steps.by_itself)
+    }
+
+    /// Whether an earlier build handed out what it has in hand.
+    pub fn acts_by_itself(&self) -> bool {
+        self.stepwise().is_some_and(|steps| steps.by_itself)
+    }
+
+    /// What the current offer hands out.
+    pub fn piece(&self) -> Piece {
+        self.stepwise().map_or(Piece::Whole, |steps| steps.piece)
+    }
+
+    /// What most don't have, however they are led.
+    pub fn rare(&self) -> &Rare {
+        match &self.led {
+            Led::Stepwise(steps) => &steps.rare.rare,
+            Led::Whole(whole) => &whole.rare,
+        }
+    }
+
+    pub fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+        match &mut self.led {
+            Led::Stepwise(steps) => steps.rare.change(|steps| change(&mut steps.rare)),
+            Led::Whole(whole) => change(&mut whole.rare),
+        }
+    }
+
+    /// Its last undo, if it was ever offered one.
+    pub fn undo(&self) -> Option<&Undo> {
+        self.rare().undo.as_deref()
+    }
+
+    pub(super) fn change_undo(&mut self, change: impl FnOnce(&mut Undo)) {
+        let undo = match &mut self.led {
+            Led::Stepwise(steps) => steps.rare.undo_mut(),
+            Led::Whole(whole) => whole.rare.undo.as_deref_mut(),
+        };
+        if let Some(undo) = undo {
+            change(undo);
+        }
+    }
+
+    /// Functions that it does not run. Who has the whole strategy in hand sees to that for those below.
+    pub fn lacks(&self) -> FunctionSet {
+        self.stepwise().map_or(FunctionSet::EMPTY, |steps| steps.rare.lacks)
+    }
+
+    /// Stages that it passed over when their offers may have been shown already.
+    pub fn passed(&self) -> StageSet {
+        self.stepwise().map_or(StageSet::EMPTY, |steps| steps.rare.passed)
+    }
+
+    /// Whether it has one of the places that `max_in_progress` gives. Who is led whole gives places of its own.
+    pub fn is_admitted(&self) -> bool {
+        self.stepwise().is_some_and(|steps| steps.admitted)
+    }
+
+    /// `None`: its stage was tried once, and waits for no calls.
+    pub fn idle(&self) -> Option<Idle> {
+        self.stepwise().and_then(|steps| steps.rare.idle)
+    }
+
+    pub(super) fn set_idle(&mut self, idle: Option<Idle>) {
+        if let Some(steps) = self.stepwise_mut() {
+            steps.rare.change(|rare| rare.idle = idle);
+        }
+    }
 }
 
 impl Assignment {
@@ -276,7 +386,7 @@ impl Assignment {
             // Where another child stands in for it, that one is retried.
             Some(Outcome::Lost) => self.rare().successor.is_none(),
             Some(Outcome::Untested) => self.is_left_untested(),
-            _ => false,
+            Some(Outcome::Undone | Outcome::Excluded(_)) | None => false,
         }
     }
 

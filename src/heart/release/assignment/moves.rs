@@ -1,9 +1,10 @@
 //! What a step makes of one child's part. Whether it is right was decided before.
 
-use super::{Assignment, FunctionSet, Led, MAX_LATE, Mark, ReleaseMs, Shows, Slot, Step, Undo, Whole};
+use super::{Assignment, FunctionSet, Led, MAX_LATE, Mark, Shows, Slot, Step, Undo, Whole};
+use crate::release::clock::ReleaseMs;
 use crate::release::{
+    assignment::{Idle, RareSteps},
     offer::Piece,
-    rare::{Idle, RareSteps},
 };
 use language::Strategy;
 use model::{ChildKey, ChildStatus, Exclusion, Outcome, StageStatus};

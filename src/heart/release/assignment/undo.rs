@@ -1,10 +1,9 @@
-//! A child is to go back to the base version.
+//! The undo that a child is offered.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Assignment, FunctionSet, ReleaseMs};
-use crate::release::offer::MAX_UNDO;
-use model::Outcome;
+use super::FunctionSet;
+use crate::release::{clock::ReleaseMs, offer::MAX_UNDO};
 
 /// A child is to go back to the base version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +30,7 @@ impl Undo {
     }
 
     /// The child runs the base version of this function again: the next one's turn.
-    fn confirm(&mut self, function: usize, at: ReleaseMs) {
+    pub(super) fn confirm(&mut self, function: usize, at: ReleaseMs) {
         self.functions = self.functions.without(function);
         if self.is_pending() {
             self.number = (self.number + 1).min(MAX_UNDO);
@@ -45,68 +44,5 @@ impl Undo {
     /// Whether the child goes back right now.
     pub const fn is_in_hand(&self) -> bool {
         self.fetched && self.is_pending()
-    }
-}
-
-impl Assignment {
-    /// An undo that is not confirmed.
-    pub fn pending_undo(&self) -> Option<&Undo> {
-        self.undo().filter(|undo| undo.is_pending())
-    }
-
-    /// What an undo of `functions` has to take back, unless the child was offered that already or another has
-    /// taken its place.
-    pub fn missing_undo(&self, functions: FunctionSet) -> Option<FunctionSet> {
-        let offered = self.pending_undo().map_or(FunctionSet::EMPTY, |undo| undo.functions);
-        let all = offered.union(functions);
-        (self.rare().successor.is_none() && all != offered).then_some(all)
-    }
-
-    pub(super) fn offer_undo(&mut self, functions: FunctionSet, at: ReleaseMs) {
-        let before = self.undo();
-        let number = before.map_or(1, |undo| (undo.number + 1).min(MAX_UNDO));
-        let (overdue, asked) = match before.filter(|undo| undo.is_pending()) {
-            Some(undo) => (undo.overdue, undo.asked),
-            None => (false, at),
-        };
-        let undo = Undo { number, functions, fetched: false, since: at, asked, polls: 0, overdue };
-        self.change_rare(|rare| rare.undo = Some(Box::new(undo)));
-    }
-
-    pub(super) fn fetch_undo(&mut self, at: ReleaseMs) {
-        self.change_undo(|undo| {
-            undo.fetched = true;
-            undo.since = at;
-            undo.polls = 0;
-        });
-    }
-
-    pub(super) fn confirm_undo(&mut self, function: usize, at: ReleaseMs) {
-        self.tainted = self.tainted.without(function);
-        self.rolled_out = self.rolled_out.without(function);
-        if self.undo().is_none() {
-            return;
-        }
-        self.change_undo(|undo| undo.confirm(function, at));
-        if self.pending_undo().is_none()
-            && self.status.is_over()
-            && matches!(self.outcome, None | Some(Outcome::Succeeded | Outcome::Untested))
-        {
-            // What went wrong first is what a person wants to know, and a new attempt has no outcome yet.
-            self.outcome = Some(Outcome::Undone);
-        }
-    }
-
-    /// A later release changed what was to be undone, or the child is gone.
-    pub(super) fn drop_undo(&mut self) {
-        self.change_undo(|undo| undo.functions = FunctionSet::EMPTY);
-        if let Some(whole) = self.whole_mut() {
-            whole.reported.unconfirmed = 0;
-        }
-        // What it was to take back for another is nothing of its own.
-        let never_began = self.attempt <= 2 && !self.has_begun() && self.marks().is_empty();
-        if self.rare().predecessor.is_some() && never_began {
-            self.tainted = FunctionSet::EMPTY;
-        }
     }
 }

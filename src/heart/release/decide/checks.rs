@@ -1,22 +1,22 @@
 //! What most decisions about a release ask first, and how they refuse.
 
 use crate::release::{
-    command::Refusal,
+    command::{NoReply, Refusal},
     state::{Release, State},
 };
 
-pub(in crate::release) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, Refusal> {
+pub(in crate::release) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, NoReply> {
     let known = state.known.get(id).ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
-    state.release(known.key).ok_or(Refusal::NotInMemory(known.key))
+    state.release(known.key).ok_or(NoReply::Missing(known.key))
 }
 
-pub(in crate::release) fn wrong(release: &Release, why: &'static str) -> Refusal {
-    Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }
+pub(in crate::release) fn wrong(release: &Release, why: &'static str) -> NoReply {
+    Refusal::WrongState { release: release.id.clone(), state: release.state.name(), why }.into()
 }
 
 /// What only the parent decides on, for it planned the release.
-pub(in crate::release) fn held(release: &Release, what: String) -> Refusal {
-    Refusal::HeldByParent { release: release.id.clone(), what }
+pub(in crate::release) fn held(release: &Release, what: String) -> NoReply {
+    Refusal::HeldByParent { release: release.id.clone(), what }.into()
 }
 
 /// Most pauses and ends of stages in one release: each is a fact that every assignment folds in.
@@ -25,4 +25,10 @@ const MAX_FACTS: usize = 10_000;
 pub(in crate::release) fn another_fact(release: &Release) -> Result<(), Refusal> {
     let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
     if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
+}
+
+/// The place of a stage in the strategy.
+pub(in crate::release) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
+    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
+    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
 }

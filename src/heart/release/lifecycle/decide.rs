@@ -1,18 +1,16 @@
 //! What operators and developers do to a release that exists.
 
-use std::collections::BTreeSet;
-
 use super::{
     Command,
+    roll_back::roll_back,
     submit::{self, refuse_conflicts, supersede},
 };
 use crate::release::{
-    assignment::{Dated, Fact, Step},
+    assignment::Step,
     change::Change,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{another_fact, find, held, wrong},
-        successor,
         walk::Walk,
     },
     ending::{Cause, Ending},
@@ -40,9 +38,9 @@ pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> 
 
 /// A release that is over leaves the history. What children run is never without the release that brought it there, and one
 /// that is in memory is not over, or somebody owes it something.
-fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
+fn remove(state: &State, id: &str) -> Result<Decision, NoReply> {
     let Some((id, known)) = state.known.get_key_value(id) else {
-        return Err(Refusal::UnknownRelease(id.to_owned()));
+        return Err(Refusal::UnknownRelease(id.to_owned()).into());
     };
     if state.find(known.key).is_some() || state.is_deployed(known.key) {
         return Ok(Decision::unchanged(Reply::Done));
@@ -51,7 +49,7 @@ fn remove(state: &State, id: &str) -> Result<Decision, Refusal> {
     Ok(Decision::new(vec![removed], Reply::Done))
 }
 
-fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Refusal> {
+fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let paused = || {
         let pause = Pause::new(PausedBy::Operator, reason);
@@ -68,11 +66,13 @@ fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, Re
             Ok(paused())
         }
         ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(release, "only a running release can be paused")),
+        ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => {
+            Err(wrong(release, "only a running release can be paused"))
+        }
     }
 }
 
-fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn resume(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match &release.state {
         ReleaseState::Paused { .. } if release.is_held() => Err(held(release, "the pause".to_owned())),
@@ -93,7 +93,7 @@ fn resume(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
             Ok(Decision::new(changes, Reply::Done))
         }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(
+        ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => Err(wrong(
             release,
             "only a release that is paused, or was submitted without being started, can be resumed",
         )),
@@ -106,7 +106,7 @@ fn abort(
     note: Option<&str>,
     by: Option<&str>,
     now: Now,
-) -> Result<Decision, Refusal> {
+) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::Planned
@@ -127,45 +127,7 @@ fn abort(
     }
 }
 
-/// Takes back a release that is not over. Everybody who may run the new version is offered the undo, except where a later
-/// release changed the function (it did, if this one was over before and was retried) and where the child is gone.
-pub(in crate::release) fn roll_back(
-    state: &State,
-    release: &Release,
-    why: Ending,
-    end: End,
-    now: Now,
-) -> Vec<Change> {
-    let mut changes = vec![Change::Lifecycle(lifecycle::Change::Aborted {
-        release: release.key,
-        why: Box::new(why),
-        end,
-        now,
-    })];
-    if matches!(release.state, ReleaseState::Planned) {
-        return changes;
-    }
-    let fact = Dated { fact: Fact::Aborted, at: release.at(now) };
-    let mut heirs = BTreeSet::new();
-    for (child, assignment) in &release.assignments {
-        if assignment.may_run_new().is_empty() {
-            continue;
-        }
-        let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
-        walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
-        if walk.assignment.undo() != assignment.undo() {
-            walk.trim_undo();
-            // What a machine did under an id that it has no more it takes back under the one that it has.
-            if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
-                successor::replace(&mut walk, heir, now);
-            }
-            changes.append(&mut walk.changes);
-        }
-    }
-    changes
-}
-
-fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
         return Err(wrong(release, "only one in which nobody could take part is planned once more"));
@@ -174,7 +136,7 @@ fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
     Ok(Decision::new(vec![again], Reply::Done))
 }
 
-pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::Running
@@ -185,11 +147,16 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         ReleaseState::Over { end: End::NoParticipants, .. } => {
             return Err(wrong(release, "nobody took part; submit it again once there are children for it"));
         }
-        _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
+        ReleaseState::Planned
+        | ReleaseState::Paused(_)
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => {
+            return Err(wrong(release, "only a release that runs or ended with failures can be retried"));
+        }
     }
     if release.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);
-        return Err(Refusal::Limit { what: "attempts of a release", limit });
+        return Err(Refusal::Limit { what: "attempts of a release", limit }.into());
     }
     let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
         .assignments
@@ -198,7 +165,7 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         .map(|(child, _)| *child)
         .partition(|child| state.children.get(*child).is_some());
     if retryable.is_empty() {
-        return Err(Refusal::NothingToRetry(release.id.clone()));
+        return Err(Refusal::NothingToRetry(release.id.clone()).into());
     }
     let reopened = release.state.is_over();
     if reopened && (changed_since(state, release, &retryable) || conflicts_with_open(state, release)) {

@@ -3,7 +3,8 @@
 use crate::{
     children::Variant,
     release::{
-        assignment::{FunctionSet, ReleaseMs, Slot, Step},
+        assignment::{FunctionSet, Slot, Step},
+        clock::ReleaseMs,
         summary::{Kept, Summary},
     },
 };

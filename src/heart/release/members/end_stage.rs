@@ -1,7 +1,7 @@
 //! `POST /end_stage`: may the child end the stage it is in? Only the questions that published data can't answer
 //! come here.
 
-use super::{decide::Call, report::find_slot};
+use super::{call::Call, report::find_slot};
 use crate::release::{
     assignment::{Assignment, Slot},
     command::{Decision, Refusal, Reply},
@@ -15,7 +15,7 @@ use model::{ChildStatus, Now, Outcome, StageStatus};
 pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
         Ok(call) => call,
-        Err(refusal) => return Decision::refused(refusal),
+        Err(why) => return why.into(),
     };
     let unknown = || Refusal::UnknownStage { offer: offer.to_owned(), stage: stage.to_owned() };
     let Some(mut walk) = Walk::start(state, call.release, call.key, now) else {
@@ -29,13 +29,13 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, stage:
         return if known {
             Decision::new(walk.changes, Reply::EndStage { end: true, rollback: false, skip: Vec::new() })
         } else {
-            Decision { changes: walk.changes, answer: Err(unknown()) }
+            Decision { changes: walk.changes, answer: Err(unknown().into()) }
         };
     }
     let piece = walk.assignment.piece_of(call.name, walk.strategy());
     let slot = piece.and_then(|piece| find_slot(walk.strategy(), piece, stage));
     let Some(slot) = slot.filter(|_| walk.assignment.was_offered(call.name, walk.strategy())) else {
-        return Decision { changes: walk.changes, answer: Err(unknown()) };
+        return Decision { changes: walk.changes, answer: Err(unknown().into()) };
     };
     let current = call.name == walk.assignment.offer_name() && !walk.assignment.status.is_over();
     let end = if current { of_current(&mut walk, slot) } else { true };

@@ -2,7 +2,7 @@
 
 use crate::release::{
     assignment::Step,
-    command::{Decision, Refusal, Reply},
+    command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{find, wrong},
         take_out,
@@ -15,16 +15,16 @@ use crate::release::{
 };
 use model::{ChildStatus, Exclusion, Now, Outcome};
 
-fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Release, Walk<'a>), Refusal> {
+fn part<'a>(state: &'a State, id: &str, child: &str, now: Now) -> Result<(&'a Release, Walk<'a>), NoReply> {
     let release = find(state, id)?;
     let key = state.children.key(child).ok_or_else(|| Refusal::UnknownChild(child.to_owned()))?;
     let walk = Walk::start(state, release, key, now);
     let no_part = || Refusal::NoPart { child: child.to_owned(), release: release.id.clone() };
-    walk.map(|walk| (release, walk)).ok_or_else(no_part)
+    Ok((release, walk.ok_or_else(no_part)?))
 }
 
 /// Takes a child out: nobody waits for it any more, and what it may have left running is undone.
-pub(in crate::release) fn skip(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, Refusal> {
+pub(in crate::release) fn skip(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, NoReply> {
     let (release, mut walk) = part(state, id, child, now)?;
     let skipped = Outcome::Excluded(Exclusion::Skipped);
     if walk.assignment.outcome == Some(skipped) {
@@ -42,7 +42,7 @@ pub(in crate::release) fn skip(state: &State, id: &str, child: &str, now: Now) -
 }
 
 /// Gives one child another attempt while the others go on.
-pub(in crate::release) fn retry(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, Refusal> {
+pub(in crate::release) fn retry(state: &State, id: &str, child: &str, now: Now) -> Result<Decision, NoReply> {
     let (release, mut walk) = part(state, id, child, now)?;
     if !release.is_under_way() {
         return Err(wrong(
@@ -52,14 +52,14 @@ pub(in crate::release) fn retry(state: &State, id: &str, child: &str, now: Now) 
     }
     let taken_out = |outcome| outcome == Outcome::Excluded(Exclusion::Skipped) || was_unfit(outcome);
     if !walk.assignment.is_retryable() && !walk.assignment.outcome.is_some_and(taken_out) {
-        return Err(Refusal::NothingToRetry(release.id.clone()));
+        return Err(Refusal::NothingToRetry(release.id.clone()).into());
     }
     if let Some(why) = release.unfit(state, walk.child) {
-        return Err(Refusal::Unfit { child: child.to_owned(), release: release.id.clone(), why });
+        return Err(Refusal::Unfit { child: child.to_owned(), release: release.id.clone(), why }.into());
     }
     if walk.assignment.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);
-        return Err(Refusal::Limit { what: "attempts of a child", limit });
+        return Err(Refusal::Limit { what: "attempts of a child", limit }.into());
     }
     walk.step(Step::Retried);
     let mut changes = walk.changes;

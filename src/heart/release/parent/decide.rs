@@ -3,7 +3,7 @@
 use super::Command;
 use crate::release::{
     change::Change,
-    command::{Decision, Refusal, Reply, Seen},
+    command::{Decision, NoReply, Refusal, Reply, Seen},
     decide::checks::{another_fact, find},
     ending::{Cause, Ending},
     gate::Gate,
@@ -36,20 +36,16 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
     }
 }
 
-fn may_end_well(release: &Release) -> bool {
-    release.is_under_way() || release.state == ReleaseState::Planned
-}
-
 /// The parent ended a stage. Children that are not ready are told to end it as well. `undo`: it takes the release back.
-fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, Refusal> {
+fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, NoReply> {
     let Some(release) = state.release_by_id(id) else {
         return match state.known.get(id) {
             // Over, and nobody is awaited any more.
             Some(_) => Ok(Decision::unchanged(Reply::Done)),
-            None => Err(Refusal::UnknownRelease(id.to_owned())),
+            None => Err(Refusal::UnknownRelease(id.to_owned()).into()),
         };
     };
-    if undo && may_end_well(release) {
+    if undo && release.may_end_well() {
         return Ok(Decision::new(take_back(state, release, now), Reply::Done));
     }
     let Some(waiting) =
@@ -67,32 +63,32 @@ fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decis
 }
 
 /// Nobody above would ever end it, so it must not wait for that, nor others behind it.
-fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, Refusal> {
+fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, NoReply> {
     match state.release_by_id(id) {
-        Some(release) if may_end_well(release) => {
+        Some(release) if release.may_end_well() => {
             let ending = Ending::new(Cause::Disowned, why);
             Ok(Decision::new(roll_back(state, release, ending, End::RolledBack, now), Reply::Done))
         }
         Some(_) => Ok(Decision::unchanged(Reply::Done)),
         None if state.known.contains_key(id) => Ok(Decision::unchanged(Reply::Done)),
-        None => Err(Refusal::UnknownRelease(id.to_owned())),
+        None => Err(Refusal::UnknownRelease(id.to_owned()).into()),
     }
 }
 
 /// The parent's own release is paused, or goes on. A pause by somebody here stays until they resume it.
-fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, Refusal> {
+fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, NoReply> {
     let Some(release) = state.release_by_id(id) else {
         return match state.known.get(id) {
             Some(_) => Ok(Decision::unchanged(Reply::Done)),
-            None => Err(Refusal::UnknownRelease(id.to_owned())),
+            None => Err(Refusal::UnknownRelease(id.to_owned()).into()),
         };
     };
     let said = release.parent.as_ref().is_some_and(|parent| parent.held != hold);
     let mut changes = Vec::new();
-    if said && may_end_well(release) {
+    if said && release.may_end_well() {
         changes.push(Change::Parent(parent::Change::Held { release: release.key, held: hold }));
     }
-    let is_going = matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. });
+    let is_going = release.state.is_going();
     if hold && is_going {
         another_fact(release)?;
         let pause = Pause::by_parent(false);
@@ -127,7 +123,7 @@ fn go_on(
     Counted { waves, amounts, turnouts }: &Counted<'_>,
     retries: bool,
     now: Now,
-) -> Result<Decision, Refusal> {
+) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let key = release.key;
     if release.parent.as_ref().is_none_or(|parent| parent.offer == offer) {
@@ -137,7 +133,7 @@ fn go_on(
         vec![Change::Parent(parent::Change::Continued { release: key, offer: offer.to_owned() })];
     let open = release.gates.stand.waves;
     let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
-    if may_end_well(release) && most > open {
+    if release.may_end_well() && most > open {
         let amounts = (!amounts.is_empty()).then_some(*amounts);
         changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
         changes.push(Change::Rollout(rollout::Change::WavesOpened {
@@ -155,7 +151,7 @@ fn go_on(
 }
 
 /// The parent takes a release back, whatever became of it here.
-fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refusal> {
+fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let Some(parent) = &release.parent else {
         // It came from elsewhere and is only called the same.
@@ -166,7 +162,14 @@ fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, Refu
         ReleaseState::Over { end: End::RolledBack | End::Aborted, unconfirmed } => {
             return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed }));
         }
-        _ => take_back(state, release, now),
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Over {
+            end: End::Done | End::DoneWithFailures | End::NoParticipants | End::Untested,
+            ..
+        } => take_back(state, release, now),
     };
     if !parent.undos.iter().any(|awaited| awaited == offer) {
         changes.insert(0, awaited(release.key, offer));

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::release::{
     change::Change,
-    command::{Decision, Refusal, Reply, Seen},
+    command::{Decision, NoReply, Reply, Seen},
     decide::checks::{another_fact, find, held, wrong},
     gate::{ALL_OPEN, Gate},
     lifecycle::{self, lacks_of, membership},
@@ -23,7 +23,7 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
     }
 }
 
-fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn approve(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     match release.state {
         ReleaseState::AwaitingApproval { .. } => Ok(Decision::new(
@@ -34,15 +34,19 @@ fn approve(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
         ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
             Ok(Decision::unchanged(Reply::Done))
         }
-        _ => Err(wrong(release, "it does not wait for an approval")),
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => Err(wrong(release, "it does not wait for an approval")),
     }
 }
 
 /// Whoever says so has seen enough: what is left of waves, barriers, soaks and approvals opens at once. Limits hold. What
 /// came from the parent is promoted as far as the next gate that only that one opens.
-fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn promote(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
-    if !matches!(release.state, ReleaseState::Running | ReleaseState::AwaitingApproval { .. }) {
+    if !release.state.is_going() {
         return Err(wrong(release, "only a release that runs can be promoted"));
     }
     another_fact(release)?;
@@ -73,7 +77,7 @@ fn promote(state: &State, id: &str, now: Now) -> Result<Decision, Refusal> {
 }
 
 /// Takes in whoever could take part by now and has no part. They begin with the first stage, after all others.
-fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, Refusal> {
+fn extend(state: &State, seen: &dyn Seen, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if !release.is_under_way() {
         return Err(wrong(release, "only a release that is under way can be extended"));
@@ -111,7 +115,16 @@ fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> Decision {
         (ReleaseState::Running, Some(reached)) if release.gate_reached() == Some(reached.gate) => {
             release.opened_with(state, seen, &told.turnouts, reached.gate, now)
         }
-        _ => Vec::new(),
+        // It is not what was asked about any more.
+        (
+            ReleaseState::Planned
+            | ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::RollingBack { .. }
+            | ReleaseState::Over { .. },
+            _,
+        ) => Vec::new(),
     };
     Decision::new(changes, Reply::Done)
 }

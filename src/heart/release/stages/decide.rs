@@ -4,9 +4,9 @@ use super::{Change as StageChange, Command, skip};
 use crate::release::{
     assignment::{Assignment, Slot},
     change::Change,
-    command::{Decision, Refusal, Reply},
-    decide::checks::{another_fact, find, held, wrong},
-    state::{Release, State},
+    command::{Decision, NoReply, Reply},
+    decide::checks::{another_fact, find, held, stage_of, wrong},
+    state::State,
 };
 use model::Now;
 
@@ -18,13 +18,7 @@ pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> 
     }
 }
 
-/// The place of a stage in the strategy.
-pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
-    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
-    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
-}
-
-fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, Refusal> {
+fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     if !release.is_running() {
         return Err(wrong(release, "a stage can be ended while the release runs"));

@@ -2,7 +2,9 @@
 //!
 //! Only `apply` (in [`super::apply`]) changes it. Everything here can be rebuilt from the store's rows.
 
+mod agents;
 mod counts;
+mod overtakes;
 mod release;
 mod standing;
 
@@ -12,8 +14,11 @@ use std::{
 };
 
 pub use counts::{Bad, Counts};
+pub use overtakes::Overtakes;
 pub use release::{Release, Sweep};
-pub use standing::{End, ReleaseClock, ReleaseState};
+pub use standing::{End, ReleaseState};
+
+pub use super::clock::ReleaseClock;
 
 /// Whoever reads a release from a store makes one; nothing of it is stored.
 pub use crate::plan::KeptCover;

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Bad, Counts, ReleaseClock, ReleaseState};
+use super::{Bad, Counts, Overtakes, ReleaseState};
 use crate::{
     plan::KeptCover,
     release::{
         analysis::Run,
-        assignment::{Dated, ReleaseMs},
+        assignment::Dated,
         assignments::Assignments,
+        clock::{ReleaseClock, ReleaseMs},
         ending::Ending,
         gate::{Gates, Turns},
         lifecycle::Submitted,
         manager::Managers,
         parent::ParentOffer,
         precedent::Timed,
-        queue::Overtakes,
     },
 };
 use language::Strategy;
@@ -171,10 +171,7 @@ impl Release {
 
     /// Whether it has begun and may yet end well.
     pub const fn is_under_way(&self) -> bool {
-        matches!(
-            self.state,
-            ReleaseState::Running | ReleaseState::Paused { .. } | ReleaseState::AwaitingApproval { .. }
-        )
+        self.state.is_under_way()
     }
 
     /// Whether it must stay in memory: it is not over, or somebody owes the proof of the base version.

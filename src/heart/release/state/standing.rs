@@ -1,9 +1,8 @@
-//! Where a release stands, how it ended, and its clock.
+//! Where a release stands, and how it ended.
 
 use serde::{Deserialize, Serialize};
 
-use crate::release::{assignment::ReleaseMs, pause::Pause};
-use model::Now;
+use crate::release::{clock::ReleaseMs, pause::Pause};
 
 /// How a release ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +108,22 @@ impl ReleaseState {
         matches!(self, Self::Over { .. })
     }
 
+    /// Whether it goes forward: nothing holds it but its own gates and who must approve of them.
+    pub const fn is_going(&self) -> bool {
+        match self {
+            Self::Running | Self::AwaitingApproval { .. } => true,
+            Self::Planned | Self::Paused(_) | Self::RollingBack { .. } | Self::Over { .. } => false,
+        }
+    }
+
+    /// Whether it has begun and may yet end well: it goes forward, or somebody may let it go on.
+    pub const fn is_under_way(&self) -> bool {
+        match self {
+            Self::Running | Self::AwaitingApproval { .. } | Self::Paused(_) => true,
+            Self::Planned | Self::RollingBack { .. } | Self::Over { .. } => false,
+        }
+    }
+
     pub const fn pause(&self) -> Option<&Pause> {
         match self {
             Self::Paused(pause) => Some(pause),
@@ -117,30 +132,6 @@ impl ReleaseState {
             | Self::AwaitingApproval { .. }
             | Self::RollingBack { .. }
             | Self::Over { .. } => None,
-        }
-    }
-}
-
-/// The clock of a release: serving time since the store began, without the time that the release was paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ReleaseClock {
-    pub paused_ms: u64,
-    pub paused_since: Option<u64>,
-}
-
-impl ReleaseClock {
-    pub fn at(&self, now: Now) -> ReleaseMs {
-        let standing = self.paused_since.map_or(0, |since| now.served_ms.saturating_sub(since));
-        now.served_ms.saturating_sub(self.paused_ms + standing)
-    }
-
-    pub fn pause(&mut self, now: Now) {
-        self.paused_since.get_or_insert(now.served_ms);
-    }
-
-    pub fn resume(&mut self, now: Now) {
-        if let Some(since) = self.paused_since.take() {
-            self.paused_ms += now.served_ms.saturating_sub(since);
         }
     }
 }

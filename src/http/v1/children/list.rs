@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::{Json, extract::State};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -83,7 +83,7 @@ const MAX_SILENCE_S: u64 = 10 * 366 * 86_400;
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Page<Child>>, Problem> {
+) -> Result<Response, Problem> {
     let limit = page::limit(parameters.limit)?;
     let after = page::after(parameters.after.as_deref())?;
     let path = path_below(&ctx, parameters.below.as_deref())?;
@@ -94,17 +94,18 @@ pub(super) async fn handle(
             return Err(Problem::bad_request(detail));
         }
         let wanted = ChildrenWanted { path, filter, after, limit };
-        return children::below(&ctx.engine, wanted).await.map(Json).map_err(|why| unheard(&why));
+        let page = children::ask_below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
+        return page::answer(move || page).await;
     }
     let own = ctx.settings.service_area.clone();
     if only_outside && own.is_none() {
         // Without an area of its own, nobody is outside of it.
-        return Ok(Json(Page { items: Vec::new(), next: None }));
+        return page::answer(|| Page::<Child> { items: Vec::new(), next: None }).await;
     }
     let admit = move |record: &Record, child: Child| {
         let outside = own.as_deref().is_some_and(|own| own.is_outside(record.area.as_deref()));
         (outside || !only_outside).then_some(Child { outside, ..child })
     };
     let page = children::page(&ctx.engine, filter, after.map(ChildKey), limit as usize, admit).await?;
-    Ok(Json(page))
+    page::answer(move || page).await
 }

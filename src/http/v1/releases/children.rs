@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, ops::Bound, sync::Arc};
 
-use axum::{Json, extract::State};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::child_form::{self, Found};
+use super::child_form::{self, ListedChild};
 use crate::{
     Context,
     context::PATIENCE,
@@ -14,14 +14,14 @@ use crate::{
     problem::Problem,
     v1::page,
 };
-use engine::{Engine, view::Children};
+use engine::{Engine, apart::giving_way, unreadable::Unreadable, view::Children};
 use heart::release::{
     assignment::Assignment,
     state::{Release, Snapshot},
     waits::Look,
 };
 use language::Strategy;
-use model::{ChildKey, ChildStatus, Now, ReleaseKey};
+use model::{ChildKey, ChildStatus, Now, Outcome, ReleaseKey};
 use store::rows::StageResultRow;
 use wire::api::{Page, ReleaseChild};
 
@@ -57,10 +57,10 @@ impl Filter {
             let found = ChildStatus::ALL.into_iter().find(|status| status.name() == name);
             found.ok_or_else(|| Problem::bad_request(format!("`status` {name:?} is none")))
         });
-        if let Some(name) = outcome.as_ref().filter(|name| !OUTCOMES.contains(&name.as_str())) {
+        if let Some(name) = outcome.as_ref().filter(|name| !Outcome::NAMES.contains(&name.as_str())) {
             return Err(Problem::bad_request(format!(
                 "`outcome` {name:?} is none of {}",
-                OUTCOMES.join(", ")
+                Outcome::NAMES.join(", ")
             )));
         }
         Ok(Self { status: status.transpose()?, outcome, stage })
@@ -79,10 +79,6 @@ impl Filter {
     }
 }
 
-/// As in [`model::Outcome::name`].
-pub(crate) const OUTCOMES: [&str; 8] =
-    ["succeeded", "failed", "timed_out", "unreachable", "lost", "undone", "untested", "excluded"];
-
 /// Lists the children of a release, with what each waits for and what it reported.
 #[utoipa::path(get, path = "/api/v1/releases/{id}/children", operation_id = "list_release_children",
     tag = "releases",
@@ -92,25 +88,36 @@ pub(super) async fn handle(
     State(ctx): State<Context>,
     Path(id): Path<String>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Page<ReleaseChild>>, Problem> {
+) -> Result<Response, Problem> {
     let limit = page::limit(parameters.limit)? as usize;
     let after = page::after(parameters.after.as_deref())?.map(ChildKey);
     let filter = Filter::read(parameters)?;
-    let mut found = match in_memory(&ctx, &id, after, limit, &filter).await? {
+    let found = match in_memory(&ctx, &id, after, limit, &filter).await? {
         Some(found) => found,
         None => past(&ctx, &id, after, limit, &filter).await?,
     };
-    add_results(&ctx.engine, found.release, &found.strategy, &mut found.children).await?;
-    let items = found.children.into_iter().map(|found| found.child).collect();
-    Ok(Json(Page { items, next: found.next.map(|key| key.0.to_string()) }))
+    let results = results(&ctx.engine, found.release, &found.children).await?;
+    page::answer(move || found.into_page(results, ctx.engine.unreadable())).await
 }
 
 /// Some children of a release, and where to go on.
 struct Slice {
     release: ReleaseKey,
     strategy: Arc<Strategy>,
-    children: Vec<Found>,
+    children: Vec<ListedChild>,
     next: Option<ChildKey>,
+}
+
+impl Slice {
+    /// With what the children reported.
+    fn into_page(self, mut results: Results, unreadable: &Unreadable) -> Page<ReleaseChild> {
+        let items = giving_way(self.children.into_iter()).map(|ListedChild { key, child }| {
+            let own = results.remove(&key.0).unwrap_or_default();
+            let results = own.iter().map(|row| child_form::result(&self.strategy, row, unreadable)).collect();
+            ReleaseChild { results, ..child }
+        });
+        Page { items: items.collect(), next: self.next.map(|key| key.0.to_string()) }
+    }
 }
 
 /// `None`: it has left memory.
@@ -167,10 +174,11 @@ fn take(
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut children = Vec::new();
     let mut next = None;
-    let mut rest = release.assignments.range((from, Bound::Unbounded)).peekable();
+    let mut rest = giving_way(release.assignments.range((from, Bound::Unbounded))).peekable();
     while let Some((key, assignment)) = rest.next() {
         if filter.wants(release, assignment) {
-            children.push(Found { key: *key, child: child_form::child(&look, release, *key, assignment) });
+            children
+                .push(ListedChild { key: *key, child: child_form::child(&look, release, *key, assignment) });
         }
         if children.len() >= limit {
             next = rest.peek().map(|_| *key);
@@ -184,24 +192,17 @@ fn take(
 /// question more.
 const MAX_GAP: u32 = 8;
 
-/// Adds what the children reported.
-async fn add_results(
-    engine: &Engine,
-    release: ReleaseKey,
-    strategy: &Strategy,
-    children: &mut [Found],
-) -> Result<(), Problem> {
-    let mut rows: HashMap<u32, Vec<StageResultRow>> = HashMap::new();
+/// What each child reported, by number.
+type Results = HashMap<u32, Vec<StageResultRow>>;
+
+/// Reads what the children reported.
+async fn results(engine: &Engine, release: ReleaseKey, children: &[ListedChild]) -> Result<Results, Problem> {
+    let mut rows = Results::new();
     for run in children.chunk_by(|one, other| other.key.0 - one.key.0 <= MAX_GAP) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
         for row in engine.reader().stage_results(release.0, first.key.0, last.key.0).await? {
             rows.entry(row.child_key).or_default().push(row);
         }
     }
-    for found in children {
-        let own = rows.remove(&found.key.0).unwrap_or_default();
-        found.child.results =
-            own.iter().map(|row| child_form::result(strategy, row, engine.unreadable())).collect();
-    }
-    Ok(())
+    Ok(rows)
 }

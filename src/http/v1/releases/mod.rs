@@ -27,7 +27,6 @@ pub(super) mod submit;
 pub(super) mod upload;
 
 use axum::extract::DefaultBodyLimit;
-pub(crate) use children::OUTCOMES;
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,

@@ -1,75 +1,18 @@
-//! What a child reports of a stage.
+//! What a child reports of a stage: as a whole, and apart by [`Stratum`].
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+mod stratum;
+mod times;
+
+pub use stratum::Stratum;
+pub use times::{Histogram, Reported, Times};
+
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{ending::Ending, manager::Agents, strata::Stratum};
+use super::{ending::Ending, manager::Agents};
 use analysis::{Assignment, Values};
 use language::{Metric, Stage, Statistic};
 use model::StageStatus;
-
-/// Median, minimum and maximum of response times in milliseconds; -1 where no call succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Times {
-    pub median: f64,
-    pub minimum: f64,
-    pub maximum: f64,
-}
-
-/// Response times counted in buckets: `counts[i]` calls took at most `bounds_ms[i]`; one count more than bounds
-/// is for the calls above the last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Histogram {
-    pub bounds_ms: Vec<f64>,
-    pub counts: Vec<u64>,
-}
-
-impl Histogram {
-    /// An upper bound of the quantile `q` (0 to 1) in milliseconds: the upper edge of the bucket it falls into.
-    /// `None` without calls, or if it lies above the last bound.
-    pub fn quantile(&self, q: f64) -> Option<f64> {
-        let total: u64 = self.counts.iter().sum();
-        let rank = (q * total as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        for (bound, count) in self.bounds_ms.iter().zip(&self.counts) {
-            seen += count;
-            if total > 0 && seen >= rank {
-                return Some(*bound);
-            }
-        }
-        None
-    }
-}
-
-/// Response times in milliseconds, in one of the forms in which children count them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Reported {
-    /// In logarithmic buckets, which merge exactly.
-    Sketch(analysis::Histogram),
-    Bounds(Histogram),
-}
-
-impl<'de> Deserialize<'de> for Reported {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        let found = match value.get("mapping") {
-            Some(_) => serde_json::from_value(value).map(Self::Sketch),
-            None => serde_json::from_value(value).map(Self::Bounds),
-        };
-        found.map_err(D::Error::custom)
-    }
-}
-
-impl Reported {
-    /// The quantile `q` (0 to 1) in milliseconds, as exactly as the form allows. `None` if that can't be said.
-    pub fn quantile(&self, q: f64) -> Option<f64> {
-        match self {
-            Self::Sketch(sketch) => sketch.quantile(q),
-            Self::Bounds(bounds) => bounds.quantile(q),
-        }
-    }
-}
 
 /// One stage as a child reports it. The numbers are finite: they were checked at the edge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,10 +68,21 @@ pub struct Summary {
 }
 
 /// A summary as it is kept: its text, and a digest by which a repeat is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     pub json: String,
     pub digest: u64,
+    /// What people are told of it where the stage ended badly.
+    pub told: Told,
+}
+
+/// What people are told of a report: the new version's part of calls that failed, its median in milliseconds (below 0 for
+/// no call), and of a manager why its part ended badly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    pub errors: f64,
+    pub median: f64,
+    pub why: Option<Box<Ending>>,
 }
 
 impl Summary {
@@ -139,7 +93,9 @@ impl Summary {
         let hash = Sha256::digest(json.as_bytes());
         let mut first = [0; 8];
         first.copy_from_slice(&hash[..8]);
-        Kept { json, digest: u64::from_be_bytes(first) }
+        let told =
+            Told { errors: self.f2_err_rate, median: self.f2_times_summary.median, why: self.why.clone() };
+        Kept { json, digest: u64::from_be_bytes(first), told }
     }
 
     /// Whether a failure is for want of calls: the new version got none. Times of -1 with errors are calls that failed.

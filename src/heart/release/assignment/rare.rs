@@ -1,11 +1,12 @@
 //! What few parts in a release have. A child without any of it holds one empty pointer in its place: a release may have a
-//! million members, and each byte of an [`Assignment`](super::assignment::Assignment) is there as often.
+//! million members, and each byte of an [`Assignment`](super::Assignment) is there as often.
 
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-use super::assignment::{FunctionSet, ReleaseMs, StageSet, Undo};
+use super::{FunctionSet, StageSet, Undo};
+use crate::release::clock::ReleaseMs;
 use model::ChildKey;
 
 /// What a part has that is out of the ordinary, however the child is led.

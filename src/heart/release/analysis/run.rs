@@ -1,0 +1,207 @@
+//! A run of an analysis: what its looks have found of each metric, and where it stands.
+
+use serde::{Deserialize, Serialize};
+
+use crate::release::{clock::ReleaseMs, strata::Key};
+use ::analysis::{Evidence, Judgement, Stratum, Verdict};
+use language::analysis::{Metric, MetricSource};
+use model::ReleaseKey;
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Open,
+    Passed,
+    /// The release was paused for it; to resume is to accept its verdict.
+    Paused,
+    /// The release is taken back for it.
+    Failed,
+    /// It was no pass, and the release goes on nevertheless.
+    Accepted,
+}
+
+impl Standing {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Passed => "passed",
+            Self::Paused => "paused",
+            Self::Failed => "failed",
+            Self::Accepted => "accepted",
+        }
+    }
+}
+
+/// What is known of one metric in a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metered {
+    /// Of a comparison, once it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
+    /// What was measured for it, interval by interval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strata: Vec<Stratum>,
+    /// Of what children reported: which part of it each of the strata is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MeasuredPart>,
+    /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_classed: bool,
+    /// What a `PREVIOUS` is compared with, from its first look on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Previous>,
+    /// Up to which instant there are values, in milliseconds since 1970: of the canary, and of what it is compared with.
+    pub until_ms: [Option<i64>; 2],
+    /// Looks with a value, without one, and those whose value was outside of the expected range; of a comparison, that
+    /// crossed the boundary. Of a condition it is children that are counted.
+    pub measured: u32,
+    pub empty: u32,
+    pub outside: u32,
+    /// Looks in a row without an answer.
+    pub errors: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// What the last look found, in words.
+    pub sentence: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Box<Evidence>>,
+}
+
+/// Which part of what children report a stratum is: what came of it in one look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MeasuredPart {
+    /// Index in the strategy.
+    pub stage: u8,
+    #[serde(flatten)]
+    pub key: Key,
+}
+
+/// The same stage of an earlier release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    pub release: String,
+    /// When it was, in milliseconds since 1970.
+    pub began_ms: i64,
+    pub ended_ms: i64,
+}
+
+/// One run of a block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its place in [`language::Strategy::analyses`].
+    pub block: u8,
+    /// Which one, from 0, and of how many that share its alpha.
+    pub number: u32,
+    pub of: u32,
+    pub began: ReleaseMs,
+    /// So many, and how long after the initial delay the last one came.
+    pub looks: u64,
+    pub looked_ms: u64,
+    /// In the order of the strategy.
+    pub metrics: Vec<Metered>,
+    pub standing: Standing,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// The verdict in words.
+    #[serde(default)]
+    pub why: String,
+    /// It goes on after an end that decided nothing, or is to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended: Option<Extended>,
+}
+
+/// How long a run goes on after an end that decided nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extended {
+    pub for_ms: u64,
+    /// Or until so many more calls were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// `None`: its end is still to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
+}
+
+/// When a run went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// How long after the initial delay.
+    pub elapsed_ms: u64,
+    /// The calls of both versions that were measured by then, of the metric with most of them.
+    pub calls: u64,
+}
+
+impl Run {
+    /// Whether what waits for it goes on waiting.
+    pub(in crate::release) const fn holds(&self) -> bool {
+        matches!(self.standing, Standing::Open | Standing::Paused | Standing::Failed)
+    }
+
+    /// Whether it ended undecided, and can go on.
+    pub(in crate::release) fn may_go_on(&self) -> bool {
+        let is_undecided = matches!(self.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
+        is_undecided && self.standing == Standing::Paused && self.metrics.iter().any(Metered::may_go_on)
+    }
+
+    pub(in crate::release) fn begun(&self, at: ReleaseMs, delay: u64) -> Begun {
+        let calls = self.metrics.iter().map(Metered::calls).max().unwrap_or(0);
+        Begun { elapsed_ms: at.saturating_sub(self.began.saturating_add(delay)), calls }
+    }
+
+    /// Whether it is still to be looked at.
+    pub(in crate::release) const fn is_open(&self) -> bool {
+        matches!(self.standing, Standing::Open) && self.verdict.is_none()
+    }
+}
+
+/// A look at the data of a run, made outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    pub release: ReleaseKey,
+    pub block: u8,
+    pub number: u32,
+    /// So many looks came before it.
+    pub after: u64,
+    /// How long after the initial delay it came.
+    pub elapsed_ms: u64,
+    /// Everybody whose reports count had come to the gate behind it.
+    pub is_gathered: bool,
+    /// The new state of each metric.
+    pub metrics: Vec<Metered>,
+}
+
+pub(in crate::release) fn ms(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Metered {
+    /// The calls, or values, of both versions that were measured.
+    pub fn calls(&self) -> u64 {
+        self.strata.iter().map(|stratum| stratum.baseline.count() + stratum.canary.count()).sum()
+    }
+
+    /// Whether it has passed before its end; its verdict is still to come.
+    pub fn passes_early(&self) -> bool {
+        self.verdict.is_none() && self.judgement.as_ref().is_some_and(Judgement::is_early_pass)
+    }
+
+    /// Is over before its end.
+    pub(in crate::release) fn end_early(&mut self, metric: &Metric) {
+        self.verdict = Some(Verdict::Pass);
+        // What providers said is what a later release may be compared with.
+        if matches!(metric.source, MetricSource::Children(_)) {
+            self.judgement = None;
+            self.strata.clear();
+            self.parts.clear();
+        }
+    }
+
+    /// Whether it ended undecided, and can go on.
+    pub(in crate::release) fn may_go_on(&self) -> bool {
+        let is_undecided = matches!(self.verdict, Some(Verdict::Inconclusive | Verdict::NoData));
+        let judgement = self.judgement.as_ref();
+        is_undecided && judgement.is_some_and(|judgement| judgement.may_extend().is_ok())
+    }
+}

@@ -1,0 +1,102 @@
+//! What a manager below is handed: one offer with the whole strategy, which it walks for its own children. Where its agents
+//! are spread over several waves it is handed an offer for each, and each continues the one before.
+//!
+//! Invariant: what is told of limits are numbers of agents, so that nobody below has to know who else takes part.
+//!
+//! Deliberately not here: how a release from above is led (`parent`), the text itself (`language::render_full`).
+
+use super::{
+    assignment::{Assignment, Whole},
+    gate::Levels,
+    manager::{Planned, share},
+    offer::{OfferName, Piece},
+    state::Release,
+};
+use language::{Amount, FromParent, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy};
+
+/// What each stage is to a manager below: it waits for the signal where a barrier stands after it; where the manager is not
+/// in charge, as the developer wrote.
+fn kind(strategy: &Strategy, levels: &Levels, at: usize, stage: &Stage) -> StageKind {
+    if strategy.rollout.is_none() {
+        return stage.kind;
+    }
+    if levels.has_barrier_after(at) { StageKind::WaitForSignal } else { StageKind::AB }
+}
+
+impl Release {
+    /// The strategy as it is handed to a manager below, but for the target, which is to be clipped to its area.
+    pub fn strategy_for(&self, assignment: &Assignment) -> Strategy {
+        let mut strategy = Strategy::clone(&self.strategy);
+        for (at, stage) in strategy.stages.iter_mut().enumerate() {
+            stage.kind = kind(&self.strategy, &self.gates.levels, at, stage);
+            // Judged where the release was planned.
+            stage.analysis = None;
+        }
+        strategy.id = self.id.clone();
+        strategy.on_conflict = OnConflict::Queue;
+        strategy.forward_up = false;
+        strategy.from_parent = None;
+        if let (Some(rollout), Some(manager)) = (&self.strategy.rollout, assignment.whole()) {
+            strategy.rollout = Some(self.rollout_for(rollout, &manager.planned));
+            strategy.from_parent = Some(self.said_beside(rollout, assignment, manager));
+        }
+        strategy
+    }
+
+    fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Whole) -> FromParent {
+        let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
+        let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
+        FromParent {
+            waves,
+            continues: manager.continues.map(before),
+            undoes: None,
+            retries: manager.retries,
+            interim: self.strategy.interims(),
+            classes: self.strategy.is_classed(),
+        }
+    }
+
+    /// The block for a manager below. What needs somebody's approval, and what is to soak over the whole fleet, stays here.
+    fn rollout_for(&self, rollout: &Rollout, planned: &Planned) -> Rollout {
+        let all = self.agents_planned();
+        let count = |limit: Amount| Amount::Count(limit.of(all, Round::Down));
+        let order = match &rollout.order {
+            Order::Waves(_) => Order::Waves(waves_for(planned)),
+            other => other.clone(),
+        };
+        Rollout {
+            soak: match order {
+                Order::LocationSequential { .. } => rollout.soak,
+                Order::Waves(_) | Order::Parallel | Order::GlobalIncremental => std::time::Duration::ZERO,
+            },
+            order,
+            max_failed: count(rollout.max_failed),
+            max_timed_out: count(rollout.max_timed_out),
+            max_unreachable: count(rollout.max_unreachable),
+            // Who is untested runs the base version: there is no hurry, and an earlier build doesn't know the key.
+            max_untested: Amount::WHOLE,
+            no_calls: rollout.no_calls,
+            untested: rollout.untested,
+            on_failure: match rollout.on_failure {
+                OnLimit::Rollback => OnLimit::Rollback,
+                OnLimit::Pause | OnLimit::Continue => OnLimit::Continue,
+            },
+            // Judged where the release was planned.
+            min_succeeded: None,
+            // Each manager sees the silence of its own agents.
+            silent_after: rollout.silent_after,
+            max_in_progress: rollout.max_in_progress.map(|most| share(most, planned.agents, all)),
+            approval: None,
+            late_joiners: rollout.late_joiners,
+            start_ms: None,
+            analysis: None,
+        }
+    }
+}
+
+/// Cumulative, as the manager below counts: its last wave is all that it has, however many they are by then.
+fn waves_for(planned: &Planned) -> Vec<Amount> {
+    let before_last = planned.quotas.len().saturating_sub(1);
+    let counts = planned.quotas.iter().take(before_last).map(|(_, agents)| Amount::Count(*agents));
+    counts.chain([Amount::WHOLE]).collect()
+}

@@ -1,0 +1,152 @@
+//! `POST /result`: what a child reports of its stages, and what follows for it.
+//!
+//! A summary is read (`read`): which stage of which offer it is about. Then it ends the stage that the child has in hand
+//! (`ended`), says how far it is, is about an undo (`undo`), about the agents of a manager (`below`), or comes too late
+//! (`late`). What it proves of the version that runs is in `shows`.
+
+mod below;
+mod ended;
+mod late;
+mod read;
+mod shows;
+mod undo;
+
+pub(super) use read::find_slot;
+
+use super::call::Call;
+use crate::release::{
+    assignment::{Slot, Step},
+    change::Change,
+    command::{Decision, Refusal, Reply},
+    decide::walk::Walk,
+    members,
+    offer::OfferKind,
+    state::State,
+    summary::{Kept, Summary},
+};
+use below::{count, recount};
+use ended::ended;
+use late::{Late, past, skipped};
+use model::{Now, StageStatus};
+use read::{Report, stage_name};
+use undo::undo;
+
+pub(in crate::release) fn decide(
+    state: &State,
+    child: &str,
+    offer: &str,
+    summaries: &[Summary],
+    now: Now,
+) -> Decision {
+    let call = match Call::resolve(state, child, offer) {
+        Ok(call) => call,
+        Err(why) => return why.into(),
+    };
+    let Some(mut walk) = Walk::start(state, call.release, call.key, now) else {
+        let (child, offer) = (child.to_owned(), offer.to_owned());
+        return Decision::refused(Refusal::NeverOffered { child, offer });
+    };
+    walk.reinstate();
+    let kept_even_if_refused = walk.changes.len();
+    let mut late = Late::default();
+    for summary in summaries {
+        let taken = match call.name.kind {
+            OfferKind::Undo(number) => undo(&mut walk, number, offer, summary),
+            OfferKind::First | OfferKind::Stage(_) | OfferKind::Rollout(_) => {
+                Report::read(&walk, call.name, offer, summary)
+                    .and_then(|report| work(&mut walk, report, kept_even_if_refused, &mut late))
+            }
+        };
+        if let Err(refusal) = taken {
+            // All or none of what counts; what came too late is kept whatever else the call says.
+            walk.changes.truncate(kept_even_if_refused);
+            walk.changes.append(&mut late.changes);
+            return Decision { changes: walk.changes, answer: Err(refusal.into()) };
+        }
+    }
+    let answer =
+        if late.is_late { Err(Refusal::Late { offer: offer.to_owned() }.into()) } else { Ok(Reply::Stored) };
+    walk.changes.append(&mut late.changes);
+    Decision { changes: walk.changes, answer }
+}
+
+fn work(
+    walk: &mut Walk<'_>,
+    report: Report<'_>,
+    changes_before: usize,
+    late: &mut Late,
+) -> Result<(), Refusal> {
+    if let Some(number) = report.summary.recount {
+        recount(walk, &report, number);
+        return Ok(());
+    }
+    let is_current = report.name == walk.assignment.offer_name();
+    if !is_current || walk.assignment.status.is_over() {
+        return past(walk, &report, changes_before, late);
+    }
+    if !walk.assignment.fetched {
+        return Err(report.not_started(walk.strategy()));
+    }
+    if let Some(mark) = walk.assignment.mark(report.slot) {
+        return report.beside(mark.digest, walk.strategy());
+    }
+    if report.summary.status == StageStatus::InProgress {
+        return under_way(walk, &report);
+    }
+    if report.slot != walk.assignment.slot {
+        return skipped(walk, &report, changes_before, late);
+    }
+    if let Some(agents) = report.summary.agents {
+        count(walk, agents);
+    }
+    if report.waits() {
+        return wait(walk, report.slot, report.kept);
+    }
+    ended(walk, report.slot, report.summary, report.kept);
+    Ok(())
+}
+
+/// What a child has measured so far of the stage that it has in hand. It refreshes its numbers and changes nothing else.
+fn under_way(walk: &mut Walk<'_>, report: &Report<'_>) -> Result<(), Refusal> {
+    let (assignment, slot) = (&walk.assignment, report.slot);
+    if slot != assignment.slot {
+        return Err(report.not_started(walk.strategy()));
+    }
+    // A roll-out measures nothing.
+    if slot.stage_index().is_none() {
+        return Ok(());
+    }
+    // Who is ready to end it stays so.
+    let waits = assignment.stage_status >= StageStatus::SuccessWaiting;
+    let status = if waits { StageStatus::SuccessWaiting } else { StageStatus::InProgress };
+    let summary = Box::new(Summary { status, ..report.summary.clone() }.keep());
+    let (release, child) = (walk.release.key, walk.child);
+    walk.changes.push(Change::Members(members::Change::Numbers { release, child, slot, status, summary }));
+    Ok(())
+}
+
+fn wait(walk: &mut Walk<'_>, slot: Slot, kept: Kept) -> Result<(), Refusal> {
+    if let Some(stage) = slot.stage_index()
+        && walk.assignment.stepwise().is_some()
+        && !walk.assignment.ends_on_signal(stage, walk.strategy())
+    {
+        return Err(Refusal::DoesNotWait { stage: stage_name(walk.strategy(), slot) });
+    }
+    if walk.assignment.stage_status >= StageStatus::SuccessWaiting {
+        let (release, child) = (walk.release.key, walk.child);
+        let (status, summary) = (StageStatus::SuccessWaiting, Box::new(kept));
+        walk.changes.push(Change::Members(members::Change::Numbers {
+            release,
+            child,
+            slot,
+            status,
+            summary,
+        }));
+        return Ok(());
+    }
+    walk.step_with(Step::Waiting { slot }, Some(kept));
+    if walk.release.is_running() && walk.release.gates.may_end(slot) {
+        walk.step(Step::Signalled);
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Which stage of which offer a summary is about.
+
+use crate::release::{
+    assignment::Slot,
+    change::Change,
+    command::Refusal,
+    decide::walk::Walk,
+    members,
+    offer::{OfferName, Piece},
+    summary::{Kept, Summary},
+};
+use language::{Action, Strategy, render};
+use model::StageStatus;
+
+/// One summary, and which stage of which offer it is about.
+pub(super) struct Report<'s> {
+    pub(super) name: OfferName,
+    pub(super) offer: &'s str,
+    pub(super) piece: Piece,
+    pub(super) slot: Slot,
+    pub(super) summary: &'s Summary,
+    pub(super) kept: Kept,
+}
+
+impl<'s> Report<'s> {
+    pub(super) fn read(
+        walk: &Walk<'_>,
+        name: OfferName,
+        offer: &'s str,
+        summary: &'s Summary,
+    ) -> Result<Self, Refusal> {
+        let is_told = matches!(summary.status, StageStatus::InProgress | StageStatus::SuccessWaiting);
+        if !is_told && !summary.status.is_over() {
+            return Err(Refusal::NotAReport(summary.status));
+        }
+        let kept = summary.keep();
+        let strategy = walk.strategy();
+        let stage = || summary.stage_name.clone().unwrap_or_default();
+        let piece = walk
+            .assignment
+            .piece_of(name, strategy)
+            .filter(|_| walk.assignment.was_offered(name, strategy))
+            .ok_or_else(|| Refusal::NotStarted { offer: offer.to_owned(), stage: stage() })?;
+        let slot = match &summary.stage_name {
+            Some(stage) => find_slot(strategy, piece, stage),
+            None => Some(unnamed(walk, name, piece, &kept)),
+        };
+        let slot = slot.ok_or_else(|| Refusal::UnknownStage { offer: offer.to_owned(), stage: stage() })?;
+        let kept = match says_otherwise(walk, piece, slot, summary) {
+            Some(next) => summary.keep_with_next(next),
+            None => kept,
+        };
+        Ok(Self { name, offer, piece, slot, summary, kept })
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.summary.status == StageStatus::SuccessWaiting
+    }
+
+    /// It says how far a stage is that goes on.
+    pub(super) fn is_preliminary(&self) -> bool {
+        self.waits() || self.summary.status == StageStatus::InProgress
+    }
+
+    /// By which a repeat is known once it came too late.
+    pub(super) fn late_digest(&self) -> u64 {
+        self.kept.digest ^ u64::from(self.slot.0).rotate_left(56) ^ u64::from(self.name.attempt)
+    }
+
+    pub(super) fn not_started(&self, strategy: &Strategy) -> Refusal {
+        Refusal::NotStarted { offer: self.offer.to_owned(), stage: stage_name(strategy, self.slot) }
+    }
+
+    /// The answer where a result of this stage is stored.
+    pub(super) fn beside(&self, stored: u64, strategy: &Strategy) -> Result<(), Refusal> {
+        if stored == self.kept.digest || self.is_preliminary() {
+            return Ok(());
+        }
+        let (offer, stage) = (self.offer.to_owned(), stage_name(strategy, self.slot));
+        Err(Refusal::EndedOtherwise { offer, stage })
+    }
+
+    pub(super) fn keep_late(&self, walk: &Walk<'_>) -> Change {
+        Change::Members(members::Change::LateKept {
+            release: walk.release.key,
+            child: walk.child,
+            stage: Some(stage_name(walk.strategy(), self.slot)),
+            summary: Box::new(self.summary.clone()),
+        })
+    }
+}
+
+/// What a child says that it runs after a stage that ended, where its offer says otherwise. The offer is what counts here;
+/// a child that does something else is worth knowing of.
+fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Summary) -> Option<&'s str> {
+    let said = summary.says_next.as_deref().filter(|_| summary.status.is_over())?;
+    // A manager that says nothing leaves it to the strategy.
+    if walk.assignment.is_whole() && said.is_empty() {
+        return None;
+    }
+    let strategy = walk.strategy();
+    let success = summary.status == StageStatus::Completed;
+    let next = slot.stage_index().filter(|_| piece == Piece::Whole && summary.status != StageStatus::Error);
+    let next = match next.map(|stage| strategy.next(stage, success)) {
+        Some(Action::Stage(next)) => strategy.stages.get(next).map_or("", |stage| &stage.name),
+        Some(Action::Rollout | Action::Rollback) | None => "",
+    };
+    (said != next).then_some(said)
+}
+
+/// The stage that a summary without a name is about: the one the child is in, unless it repeats the last stored.
+fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot {
+    if piece != Piece::Whole {
+        return piece.slot();
+    }
+    let assignment = &walk.assignment;
+    let path = walk.strategy().success_path();
+    let before = |attempt: u16| attempt >= name.attempt && attempt < assignment.named;
+    let is_current = name.attempt == assignment.named;
+    let ended = |stage: &usize| {
+        let slot = Slot::stage(*stage);
+        if is_current {
+            return assignment.mark(slot).map(|mark| mark.digest);
+        }
+        assignment
+            .marks()
+            .iter()
+            .find(|mark| mark.slot == slot && before(mark.attempt))
+            .map(|mark| mark.digest)
+    };
+    let last = path.iter().rposition(|stage| ended(stage).is_some());
+    let stage = match last {
+        None => path.first(),
+        Some(last) if ended(&path[last]) == Some(kept.digest) => path.get(last),
+        // After a failure an agent walks on to what is listed next.
+        Some(last) => path.get(last + 1).or_else(|| path.get(last)),
+    };
+    Slot::stage(stage.copied().unwrap_or_default())
+}
+
+/// The slot of a stage by its name in an offer: `None` if that offer has none of this name. All roll-outs call theirs
+/// the same: which function one is of, only the offer tells.
+pub(in crate::release::members) fn find_slot(strategy: &Strategy, piece: Piece, stage: &str) -> Option<Slot> {
+    let slot = match piece {
+        Piece::Rollout(function) => {
+            return (stage == render::ROLLOUT_STAGE).then_some(Slot::rollout(function));
+        }
+        Piece::Stage(index) => Some(usize::from(index)),
+        Piece::Whole => None,
+    };
+    let found = strategy.stages.iter().position(|other| other.name == stage)?;
+    let is_listed = slot.map_or_else(|| strategy.success_path().contains(&found), |only| only == found);
+    is_listed.then_some(Slot::stage(found))
+}
+
+/// What a stage is called in an offer.
+pub(super) fn stage_name(strategy: &Strategy, slot: Slot) -> String {
+    match slot.stage_index() {
+        Some(index) => strategy.stages.get(index).map_or_else(String::new, |stage| stage.name.clone()),
+        None => render::ROLLOUT_STAGE.to_owned(),
+    }
+}
