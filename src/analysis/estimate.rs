@@ -106,7 +106,7 @@ impl Search<'_> {
         let middle = self.middle(&places)?;
         let wanted = normal_z(alpha);
         let score = |p: f64| normal_z(p.max(LEAST_P));
-        let Places { low, high, .. } = places.around(middle);
+        let SearchPlaces { low, high, .. } = places.around(middle);
         if let (true, Compared::Groups(groups)) = (places.thinned, &self.compared) {
             // Between these places and the bounds the statistic alone changes, not its moments.
             let tails = |trial: &Hypothesis, x: f64| {
@@ -123,7 +123,7 @@ impl Search<'_> {
     }
 
     /// Where the statistic crosses zero; the middle of the stretch, where it stays there for a while.
-    fn middle(&self, places: &Places) -> Option<f64> {
+    fn middle(&self, places: &SearchPlaces) -> Option<f64> {
         let statistic = |x: f64| match (&self.compared, self.hypothesis.kind) {
             (Compared::Groups(groups), HypothesisKind::Rank | HypothesisKind::Rest) => {
                 self.rank_statistic(groups, x)
@@ -153,9 +153,9 @@ impl Search<'_> {
     }
 
     /// Where to search.
-    fn places(&self, alpha: f64) -> Option<Places> {
+    fn places(&self, alpha: f64) -> Option<SearchPlaces> {
         let groups = match &self.compared {
-            Compared::Counts(_) => return Some(Places::about(0.0, 0.1, MAX_LN_RATIO, 0.0)),
+            Compared::Counts(_) => return Some(SearchPlaces::about(0.0, 0.1, MAX_LN_RATIO, 0.0)),
             Compared::Groups(groups) => *groups,
         };
         let largest = groups.iter().max_by(|a, b| weight(a).total_cmp(&weight(b)))?;
@@ -171,7 +171,7 @@ impl Search<'_> {
             (y[1] - x[1], step, MAX_SHIFT * range)
         };
         let width = if self.has_many() { WIDTH_AMONG_MANY * step } else { 0.0 };
-        let rough = Places::about(start, step, limit, width);
+        let rough = SearchPlaces::about(start, step, limit, width);
         let ranks = matches!(self.hypothesis.kind, HypothesisKind::Rank | HypothesisKind::Rest);
         let better = if ranks && self.has_many() { self.thinned(groups, &rough, alpha) } else { None };
         Some(better.unwrap_or(rough))
@@ -179,7 +179,7 @@ impl Search<'_> {
 
     /// The places among a few of the values, at even distances in their order. The statistic of these is that of all to
     /// within a small part of its deviation.
-    fn thinned(&self, groups: &[Group], rough: &Places, alpha: f64) -> Option<Places> {
+    fn thinned(&self, groups: &[Group], rough: &SearchPlaces, alpha: f64) -> Option<SearchPlaces> {
         let largest = groups.iter().map(|g| g.baseline.count().max(g.canary.count())).fold(0.0, f64::max);
         let every = largest as usize / THINNED;
         if every < 2 {
@@ -194,19 +194,19 @@ impl Search<'_> {
         };
         let deviation = (self.hypothesis.sums().variance() * self.inflation.factor).sqrt();
         let far = normal_z(alpha) * deviation;
-        let rough = Places { width: WIDTH_AMONG_THINNED * rough.step, ..*rough };
+        let rough = SearchPlaces { width: WIDTH_AMONG_THINNED * rough.step, ..*rough };
         let middle = rough.falling(statistic, rough.middle)?;
         let low = rough.falling(|x| statistic(x) - far, middle - rough.step)?;
         let high = rough.falling(|x| statistic(x) + far, middle + rough.step)?;
         let step = STEP_AFTER_THINNING * (high - low);
         let width = WIDTH_AMONG_MANY * rough.step;
-        (step > 0.0).then_some(Places { middle, low, high, step, width, thinned: true, ..rough })
+        (step > 0.0).then_some(SearchPlaces { middle, low, high, step, width, thinned: true, ..rough })
     }
 }
 
 /// Where to search for the estimate and its bounds.
 #[derive(Debug, Clone, Copy)]
-struct Places {
+struct SearchPlaces {
     middle: f64,
     low: f64,
     high: f64,
@@ -218,7 +218,7 @@ struct Places {
     thinned: bool,
 }
 
-impl Places {
+impl SearchPlaces {
     fn about(middle: f64, step: f64, limit: f64, width: f64) -> Self {
         Self { middle, low: middle - step, high: middle + step, step, limit, width, thinned: false }
     }

@@ -85,8 +85,6 @@ pub fn evidence(judgement: &Judgement, strata: &[Stratum], decision: &Decision) 
     evidence
 }
 
-/// What a verdict on few children is about.
-
 fn effect(judgement: &Judgement, strata: &[Stratum], decision: &Decision) -> Option<(Effect, Estimate)> {
     let (at, hypothesis) =
         judgement.hypotheses.iter().enumerate().find(|(_, h)| h.kind != HypothesisKind::NonZero)?;

@@ -11,6 +11,7 @@ use super::{
 /// Smaller probabilities are not told apart.
 const LEAST_P: f64 = 1e-300;
 
+/// What a verdict on few children is about.
 pub(super) fn few_children(evidence: &Evidence) -> Option<String> {
     let between = evidence.children.filter(|between| between.deviation.is_none())?;
     Some(match between.children {

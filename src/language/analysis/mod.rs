@@ -22,7 +22,7 @@ mod unclear;
 
 pub use self::{
     alpha::AlphaShare,
-    query::{Binding, Escape, MAX_QUERY_BYTES, Query, QueryArgs, Unbound, Variable, Variant},
+    query::{Escape, MAX_QUERY_BYTES, Query, QueryArgs, QueryBinding, Unbound, Variable, Variant},
     spec::{
         Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_ALPHA, DEFAULT_CONSECUTIVE_ERRORS,
         DEFAULT_FLOOR, DEFAULT_TOLERANCE, Deviation, Extend, MAX_ALPHA, MAX_EXTENSION, MAX_LIMIT, MAX_LOOKS,

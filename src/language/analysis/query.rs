@@ -122,7 +122,7 @@ pub enum Escape {
 
 /// The values of the variables.
 #[derive(Debug, Clone, Copy)]
-pub struct Binding<'a> {
+pub struct QueryBinding<'a> {
     pub variant: Variant,
     pub variant_args: &'a QueryArgs,
     pub app_name: &'a str,
@@ -191,7 +191,7 @@ impl Query {
     }
 
     /// The text with a value for each variable. Values are put in as they are, but for what `escape` takes from them.
-    pub fn expand(&self, binding: &Binding<'_>, escape: Escape) -> Result<String, Unbound> {
+    pub fn expand(&self, binding: &QueryBinding<'_>, escape: Escape) -> Result<String, Unbound> {
         let mut text = String::new();
         for piece in &self.pieces {
             let variable = match piece {

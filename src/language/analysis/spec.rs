@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::query::{Binding, Escape, Query, QueryArgs, Unbound, Variable, Variant};
+use super::query::{Escape, Query, QueryArgs, QueryBinding, Unbound, Variable, Variant};
 use crate::condition::Condition;
 
 /// Most metrics of one block.
@@ -297,7 +297,7 @@ impl ProviderQuery {
         window_ms: (i64, i64),
         escape: Escape,
     ) -> Result<String, Unbound> {
-        let binding = Binding { window_ms: Some(window_ms), ..self.binding(variant, function) };
+        let binding = QueryBinding { window_ms: Some(window_ms), ..self.binding(variant, function) };
         self.query.expand(&binding, escape)
     }
 
@@ -307,10 +307,10 @@ impl ProviderQuery {
         names(&Variable::WindowStart) && names(&Variable::WindowEnd)
     }
 
-    fn binding<'a>(&'a self, variant: Variant, function: &'a str) -> Binding<'a> {
+    fn binding<'a>(&'a self, variant: Variant, function: &'a str) -> QueryBinding<'a> {
         let (variant_args, app_args) = (self.args(variant), &self.app_args);
         let namespace = self.namespace.as_deref();
-        Binding { variant, variant_args, app_name: function, app_args, namespace, window_ms: None }
+        QueryBinding { variant, variant_args, app_name: function, app_args, namespace, window_ms: None }
     }
 
     pub(super) const fn args(&self, variant: Variant) -> &QueryArgs {
