@@ -181,7 +181,9 @@ pub async fn start(
     for row in &beside.outbox {
         effects.send(row, clock.served_ms());
     }
-    beside.pointers.iter().for_each(|row| effects.point(row));
+    for row in &beside.pointers {
+        effects.point(row);
+    }
     for row in &beside.settings {
         if let Err(error) = view.kept.load(row) {
             view.stats.unreadable.note(&error);

@@ -352,7 +352,9 @@ impl Task {
         for row in &effects {
             self.effects.send(row, now.served_ms);
         }
-        pointers.iter().for_each(|row| self.effects.point(row));
+        for row in &pointers {
+            self.effects.point(row);
+        }
         if !audit.is_empty() {
             let _ = self.events.send(Arc::new(audit));
         }
