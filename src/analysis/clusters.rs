@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::data::MAX_GROUPS;
 use super::{
     data::{Counts, Stratum},
     exact::Distributions,
@@ -17,9 +18,6 @@ use super::{
     spread::Step,
     sums::Sums,
 };
-
-/// Most groups of users: a group is a number below.
-pub const MAX_GROUPS: u8 = 64;
 
 /// Most different values that the groups of one split keep exactly, all together: a quarter of what each could keep by itself.
 pub const MAX_EXACT_IN_GROUPS: usize = 16_384;

@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    clusters::MAX_GROUPS,
     design::{Design, Question, Sampling, Tolerance},
     histogram::Histogram,
     values::Values,
 };
+
+/// Most groups of users: a group is a number below.
+pub const MAX_GROUPS: u8 = 64;
 
 /// One side of a stratum.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,7 +70,7 @@ pub struct Stratum {
     #[serde(default, skip_serializing_if = "Assignment::is_call")]
     pub assignment: Assignment,
     /// Where calls depend on each other: to which group of users, by a hash, all of these belong; below
-    /// [`super::clusters::MAX_GROUPS`]. Groups of one interval, stage and split are ranked together.
+    /// [`MAX_GROUPS`]. Groups of one interval, stage and split are ranked together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
     /// Which interval of the analysis, from 0. Its data are complete at `(interval + 1) · interval_ms`.

@@ -15,7 +15,7 @@ use super::{
     hypothesis::{Hypothesis, HypothesisKind, Inflation},
     rank::{Map, rank_sum},
     root::falling,
-    spread::SortedSide,
+    spread::{SortedSide, quantile},
     sums::Tails,
 };
 
@@ -257,30 +257,6 @@ fn quartiles(side: &SortedSide) -> Option<[f64; 5]> {
     let all = [0.25, 0.5, 0.75, 0.0, 1.0].map(|q| quantile(side, q));
     let [a, b, c, d, e] = all;
     Some([a?, b?, c?, d?, e?])
-}
-
-/// A value below which the share `q` lies.
-pub fn quantile(side: &SortedSide, q: f64) -> Option<f64> {
-    match side {
-        SortedSide::Points(values) => {
-            let last = values.len().checked_sub(1)?;
-            // Linear between order statistics (Hyndman and Fan 1996, type 7).
-            let at = q * last as f64;
-            let below = values[at.floor() as usize];
-            Some(below + (values[at.ceil() as usize] - below) * at.fract())
-        }
-        SortedSide::Cells(cells) => {
-            let wanted = q * side.count();
-            let mut before = 0.0;
-            for cell in cells {
-                if before + cell.mass >= wanted {
-                    return Some(cell.at(((wanted - before) / cell.mass).clamp(0.0, 1.0)));
-                }
-                before += cell.mass;
-            }
-            cells.last().map(|cell| cell.hi)
-        }
-    }
 }
 
 /// P(Y > X) + ½ P(Y = X) over all pairs of a stratum.

@@ -6,10 +6,9 @@ use super::{
     Histogram,
     data::{Sample, Stratum},
     design::Tolerance,
-    estimate::quantile,
     grid,
     resolution::relative_error,
-    spread::{SortedSide, Step},
+    spread::{SortedSide, Step, quantile},
     values::{Clock, Values},
 };
 
@@ -108,6 +107,12 @@ impl Group {
             Tolerance::Shift(_) => self.error * quantile(&self.baseline, 0.5).unwrap_or(0.0).abs(),
         }
     }
+}
+
+/// A median of the baseline, where ranks are judged.
+pub(super) fn baseline_median(groups: &[Group]) -> f64 {
+    let largest = groups.iter().max_by(|a, b| a.baseline.count().total_cmp(&b.baseline.count()));
+    largest.and_then(|group| quantile(&group.baseline, 0.5)).unwrap_or(0.0)
 }
 
 /// Samples of one side as one; `data::check` has made sure that their forms go together.

@@ -22,6 +22,9 @@ use super::{
 /// Least values beyond the pooled quantile in a group.
 const LEAST_BEYOND: f64 = 5.0;
 
+/// Half the relative width over which the slope of a statistic is taken.
+pub(super) const SLOPE: f64 = 0.05;
+
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -13,51 +13,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    data::{self, DataFault, Sample, Stratum},
+    data::{self, Sample, Stratum},
+    decision::{Decision, Finding, Obstacle, Occasion},
     dependence::{LEAST_EFFECTIVE_POINTS, dependence},
     design::{Design, DesignFault, Deviation, End, Question, Sampling, Tolerance},
     dist::binomial_cdf,
     effects::ChildEffects,
-    evidence::{Evidence, Verdict},
+    evidence::Verdict,
     exact::Distributions,
     explain,
     extension::Extension,
-    grid,
-    group::{Group, next_group},
-    hypothesis::{Hypothesis, HypothesisKind, Inflation},
+    group::{Group, baseline_median, next_group},
+    hypothesis::{Hypothesis, HypothesisKind, Inflation, SLOPE},
     previous::{BetweenRuns, between_runs},
     rank::Map,
     spending,
-    split::{Split, Splits},
+    split::Splits,
     spread::Step,
     sums::Tails,
+    zeros::is_mostly_zero,
 };
 
 /// Values on both sides together by which a metric is seen to be mostly zero or not.
 const ENOUGH_TO_TELL_ZEROS: u64 = 20;
-
-/// Half the relative width over which the slope of a statistic is taken.
-pub(super) const SLOPE: f64 = 0.05;
-
-/// When a look comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Occasion {
-    /// While it runs: counts if a new interval is complete, else it only shows.
-    Look,
-    /// It is over, at the end of its duration or before: spends what is left.
-    Last,
-}
-
-/// What a look found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Finding {
-    /// It counted. Otherwise it only shows what is known.
-    pub counted: bool,
-    /// `None`: it goes on.
-    pub verdict: Option<Verdict>,
-    pub evidence: Evidence,
-}
 
 /// The state of one metric's judgement. Store it before acting on what a look found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,39 +63,6 @@ pub struct Judgement {
     /// It goes on after an end that decided nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) extension: Option<Extension>,
-}
-
-/// What keeps a look from deciding.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Obstacle {
-    Fault(DataFault),
-    NoData {
-        baseline: bool,
-        canary: bool,
-    },
-    Split(Split),
-    FewEffectivePoints(f64),
-    UnknownRunVariation,
-    /// So many calls, of so many, depend on each other and came without groups.
-    Sticky {
-        calls: u64,
-        of: u64,
-    },
-    /// Calls that depend on each other came in so few groups.
-    FewGroups(usize),
-}
-
-/// What a look decided, before it is explained.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    pub counted: bool,
-    pub verdict: Option<Verdict>,
-    pub(super) obstacle: Option<Obstacle>,
-    pub(super) inflations: Vec<Inflation>,
-    /// Of each hypothesis, where they are at hand.
-    pub(super) groups: Vec<Vec<Group>>,
-    /// Strata that were complete.
-    pub(super) visible: usize,
 }
 
 impl Judgement {
@@ -268,7 +213,7 @@ impl Judgement {
             if values < ENOUGH_TO_TELL_ZEROS && !last {
                 return Vec::new();
             }
-            self.hypotheses = hypotheses(&self.design, mostly_zero(strata));
+            self.hypotheses = hypotheses(&self.design, is_mostly_zero(strata));
         }
         let once = self.design.end == End::Once;
         let advance = |hypothesis: &mut Hypothesis| hypothesis.advance(strata, &self.steps, last, once);
@@ -337,7 +282,7 @@ impl Judgement {
             }
             Tolerance::Shift(_) => {
                 // A relative variation of the baseline's typical value.
-                let typical = explain::median(&groups).abs();
+                let typical = baseline_median(&groups).abs();
                 let by = SLOPE * typical;
                 ([Map::shift(map.shift - by), Map::shift(map.shift + by)], 2.0 * SLOPE)
             }
@@ -468,21 +413,6 @@ fn hypotheses(design: &Design, mostly_zero: bool) -> Vec<Hypothesis> {
         kinds.iter().map(move |kind| Hypothesis::new(*kind, high, design.tolerance, alpha))
     };
     directions.iter().flat_map(of).collect()
-}
-
-pub(super) fn mostly_zero(strata: &[Stratum]) -> bool {
-    let (mut all, mut zeros) = (0, 0);
-    for sample in strata.iter().flat_map(|s| [&s.baseline, &s.canary]) {
-        all += sample.count();
-        zeros += match sample {
-            Sample::Values(values) => values.iter().filter(|v| **v == 0.0).count() as u64,
-            Sample::Histogram(histogram) => histogram.count() - histogram.zero_free(),
-            // To a clock with a step 0 is what takes less than a part of it, and no different from what takes as long.
-            Sample::Measured(values) if grid::clock(values).step == Some(0.0) => values.zeros(),
-            Sample::Measured(_) | Sample::Counts(_) => 0,
-        };
-    }
-    2 * zeros > all
 }
 
 /// How much more the difference of two series varies than that of independent values.

@@ -46,10 +46,12 @@ pub mod bounds;
 pub mod classes;
 pub mod clusters;
 pub mod data;
+pub mod decision;
 pub mod dependence;
 pub mod design;
 pub mod dist;
 pub mod early;
+mod early_look;
 pub mod effects;
 pub mod estimate;
 pub mod evidence;
@@ -70,20 +72,23 @@ pub mod rank;
 pub mod rate;
 pub mod resolution;
 pub mod root;
+mod sentence;
 pub mod spending;
 pub mod split;
 pub mod spread;
 pub mod sums;
 pub mod tail;
 pub mod values;
+mod zeros;
 
 pub use self::{
     data::{Assignment, Counts, Sample, Stratum},
+    decision::{Finding, Occasion},
     design::{Design, DesignFault, Deviation, End, Question, RunVariation, Sampling, Spending, Tolerance},
     early::EARLY_PART,
     evidence::{BelowFloor, Effect, Evidence, SideSummary, TestEvidence, Verdict},
     extension::{EXTENSION_RESERVE, NoExtension},
     histogram::{Histogram, HistogramFault},
-    judge::{Finding, Judgement, Occasion},
+    judge::Judgement,
     values::{Clock, Rounding, Values, ValuesFault},
 };

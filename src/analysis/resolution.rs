@@ -7,10 +7,7 @@
 //! value), uniform and bimodal distributions of standard deviations from 0.05 to 5 cells, at all phases of the grid and
 //! ratios from 1.02 to 1.1, worked out numerically; the simulation through the wire form holds verdicts to it.
 
-use super::{
-    estimate::quantile,
-    spread::{Axis, Cell, SortedSide},
-};
+use super::spread::{Axis, Cell, SortedSide, quantile};
 
 /// Concentration, and the error of a location in widths of a cell.
 const ERRORS: [(f64, f64); 14] = [

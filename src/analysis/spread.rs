@@ -191,3 +191,27 @@ fn divisor(mut a: f64, mut b: f64, nothing: f64) -> f64 {
     }
     a
 }
+
+/// A value below which the share `q` lies.
+pub fn quantile(side: &SortedSide, q: f64) -> Option<f64> {
+    match side {
+        SortedSide::Points(values) => {
+            let last = values.len().checked_sub(1)?;
+            // Linear between order statistics (Hyndman and Fan 1996, type 7).
+            let at = q * last as f64;
+            let below = values[at.floor() as usize];
+            Some(below + (values[at.ceil() as usize] - below) * at.fract())
+        }
+        SortedSide::Cells(cells) => {
+            let wanted = q * side.count();
+            let mut before = 0.0;
+            for cell in cells {
+                if before + cell.mass >= wanted {
+                    return Some(cell.at(((wanted - before) / cell.mass).clamp(0.0, 1.0)));
+                }
+                before += cell.mass;
+            }
+            cells.last().map(|cell| cell.hi)
+        }
+    }
+}

@@ -22,7 +22,7 @@ use engine::{
         forward::{self, Forward, Forwarding},
     },
 };
-use heart::release::settings::Settings as Rules;
+use heart::{children::Absences, release::settings::Settings as Rules};
 use http::{
     address::Proxies,
     auth::{self, ChildTokens, Token},
@@ -198,7 +198,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             setup_grace: config.deadlines.setup_grace,
             stage_deadline: config.deadlines.stage,
             undo_deadline: config.deadlines.undo,
-            absence: config.deadlines.absence,
+            absence: Absences::of_all(config.deadlines.absence),
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,

@@ -32,7 +32,7 @@ impl Default for Deadlines {
             setup_grace: rules.setup_grace,
             stage: rules.stage_deadline,
             undo: rules.undo_deadline,
-            absence: rules.absence,
+            absence: rules.absence.configured(),
         }
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use super::handle::EngineError;
+use super::mailbox::EngineError;
 
 /// Items between two times when others may go first: to look at one takes about a microsecond.
 const ITEMS: usize = 16;
@@ -41,7 +41,7 @@ pub async fn write_json<T: Serialize>(
     make: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Bytes, EngineError> {
     let written = run(move || {
-        let mut text = Text::default();
+        let mut text = JsonText::default();
         serde_json::to_writer(&mut text, &make()).map(|()| Bytes::from(text.written))
     });
     written.await?.map_err(|error| {
@@ -52,12 +52,12 @@ pub async fn write_json<T: Serialize>(
 
 /// Text that grows, between parts of which others may go first.
 #[derive(Default)]
-struct Text {
+struct JsonText {
     written: Vec<u8>,
     since_yield: usize,
 }
 
-impl io::Write for Text {
+impl io::Write for JsonText {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         self.written.extend_from_slice(part);
         self.since_yield += part.len();

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{Engine, stored};
+use super::stored;
 use heart::release::classes::{Begun, Classes};
 use language::Strategy;
 use model::{ChildKey, ReleaseKey};
@@ -24,7 +24,7 @@ type ClassesCell = Arc<OnceCell<Arc<Classes>>>;
 pub(super) struct Remembered(Mutex<VecDeque<(Of, ClassesCell)>>);
 
 impl Remembered {
-    fn of(&self, of: Of) -> ClassesCell {
+    fn cell_of(&self, of: Of) -> ClassesCell {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = all.iter().find(|(known, _)| *known == of) {
             return Arc::clone(found);
@@ -36,14 +36,16 @@ impl Remembered {
         all.push_back((of, Arc::clone(&found)));
         found
     }
-}
 
-impl Engine {
-    /// The classes of the children of a release: by what they reported in the last release of the function that ended well
-    /// before it.
-    pub async fn classes(&self, release: ReleaseKey, begun: Begun) -> Result<Arc<Classes>, StoreError> {
-        let found = self.remembered.of((release, begun.clone()));
-        found.get_or_try_init(|| read(self.reader().as_ref(), release, begun)).await.cloned()
+    /// The classes of the children of a release, read where they are not remembered.
+    pub async fn classes(
+        &self,
+        reader: &dyn Reader,
+        release: ReleaseKey,
+        begun: Begun,
+    ) -> Result<Arc<Classes>, StoreError> {
+        let found = self.cell_of((release, begun.clone()));
+        found.get_or_try_init(|| read(reader, release, begun)).await.cloned()
     }
 }
 

@@ -103,7 +103,7 @@ const fn seconds(ms: u64) -> u32 {
 
 type Shard = HashTable<ChildEntry>;
 
-/// See the module's text.
+/// Children by id, in parts that are locked apart.
 #[derive(Debug)]
 pub(super) struct Directory {
     shards: [RwLock<Shard>; SHARDS],

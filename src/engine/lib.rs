@@ -15,6 +15,7 @@
 
 pub mod apart;
 pub mod audit;
+mod call;
 mod classes;
 pub mod clock;
 mod directory;
@@ -24,9 +25,11 @@ mod handle;
 pub mod judging;
 pub mod kept;
 mod load;
+mod mailbox;
 mod members;
 pub mod notify;
 pub mod open_questions;
+mod outbox;
 pub mod pace;
 pub mod parent;
 mod part;
@@ -36,6 +39,7 @@ pub mod questions;
 mod recall;
 pub mod retention;
 pub mod rows;
+mod start;
 pub mod stats;
 pub mod stored;
 mod task;
@@ -45,7 +49,9 @@ pub mod unreadable;
 pub mod view;
 pub mod waiters;
 
-pub use handle::{By, Engine, EngineError, Started, start};
+pub use handle::Engine;
+pub use mailbox::{By, EngineError};
 pub use past::ReleasePage;
+pub use start::{Started, start};
 pub use stored::ReleaseDetail;
 pub use task::Settings as TaskSettings;

@@ -76,7 +76,7 @@ impl Open {
     }
 }
 
-/// See the module's text.
+/// Questions that wait for their answers.
 #[derive(Debug, Default)]
 pub struct Questions {
     open: AtomicUsize,

@@ -24,7 +24,7 @@ use model::ChildKey;
 /// No delay is longer than this part of the time to fetch an offer.
 const LONGEST_DELAY: u64 = 4;
 
-/// See the module's text.
+/// How fast the offers of one release are handed out.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// Whether places are limited.
@@ -38,7 +38,7 @@ pub struct Pace {
 
 impl Pace {
     pub(super) fn of(release: &Release, settings: &Settings) -> Self {
-        let longest = settings.deadlines(&release.strategy).shortest_offer_ms() / LONGEST_DELAY;
+        let longest = settings.shortest_offer_ms(&release.strategy) / LONGEST_DELAY;
         let pace = Self {
             is_limited: release.gates.levels.at_once.is_some(),
             jitter_ms: (settings.offer_jitter.as_millis() as u64).min(longest),

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    handle::{Engine, EngineError},
-    recall::failed,
-    stored,
-    view::Mode,
-};
+use super::{handle::Engine, mailbox::EngineError, recall::failed, stored, view::Mode};
 use model::{ChildKey, ReleaseKey};
 
 impl Engine {

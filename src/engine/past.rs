@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    handle::{Engine, EngineError},
-    load::Building,
-    recall::failed,
-};
+use super::{handle::Engine, load::Building, mailbox::EngineError, recall::failed};
 use heart::release::state::Release;
 use model::ChildKey;
 

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    handle::{Answer, Engine, EngineError},
+    handle::Engine,
     load::Building,
+    mailbox::{Answer, EngineError},
 };
 use heart::children;
 use heart::release::{
@@ -37,10 +38,7 @@ pub(super) enum Recalled {
 pub(super) fn failed(engine: &Engine, error: &StoreError) -> EngineError {
     engine.unreadable().note(error);
     tracing::warn!(%error, "a release could not be recalled from the store");
-    match error {
-        error if error.passes() => EngineError::Busy,
-        _ => EngineError::Failed,
-    }
+    if error.passes() { EngineError::Busy } else { EngineError::Failed }
 }
 
 /// Answers `command` from the store if it changes nothing; else brings the child's part where that is enough, or the whole

@@ -11,13 +11,15 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Actor,
     effect::OWED,
-    handle::{By, Engine, EngineError},
+    handle::Engine,
+    mailbox::{By, EngineError},
     stored,
 };
 use heart::release::{command::Command, lifecycle};
@@ -37,7 +39,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const NONE: u32 = u32::MAX;
 
 /// Looks until `stop`, or until the engine is gone.
-pub async fn run(engine: Engine, retention: Duration, stop: CancellationToken) {
+pub fn run(engine: Engine, retention: Duration, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(remove_the_old(engine, retention, stop))
+}
+
+async fn remove_the_old(engine: Engine, retention: Duration, stop: CancellationToken) {
     let mut after = None;
     loop {
         match look(&engine, retention, after).await {

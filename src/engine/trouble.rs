@@ -12,13 +12,13 @@ const SAID_EVERY: Duration = Duration::from_mins(1);
 
 /// Whether there is trouble, and when it was logged last.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct StoreTrouble {
     said: Option<Instant>,
 }
 
-impl Trouble {
+impl StoreTrouble {
     /// An attempt to write failed just now and is made again.
-    pub fn met(&mut self, view: &View, error: &StoreError, now: Instant) {
+    pub fn note_met(&mut self, view: &View, error: &StoreError, now: Instant) {
         let full = matches!(error, StoreError::Full(_));
         view.set_store_full(full);
         if self.said.is_some_and(|said| now.duration_since(said) < SAID_EVERY) {
@@ -33,9 +33,9 @@ impl Trouble {
     }
 
     /// The store takes what it is given.
-    pub fn over(&mut self, view: &View) {
+    pub fn note_over(&mut self, view: &View) {
         if self.said.take().is_some() {
-            view.set_store_full(false);
+            view.note_recovered();
             tracing::info!("the store takes commits again");
         }
     }
@@ -64,6 +64,20 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn whoever_waits_is_told_once_the_store_takes_commits_again() {
+        const FAR: Duration = Duration::from_hours(10_000);
+        let (view, mut trouble) = (View::default(), StoreTrouble::default());
+        trouble.note_met(&view, &StoreError::Full("the disk is full".to_owned()), Instant::now());
+        assert!(view.is_store_full());
+        let mut waiting = Box::pin(view.until_recovered(FAR));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        trouble.note_over(&view);
+        waiting.await;
+        assert!(!view.is_store_full());
+        view.until_recovered(Duration::ZERO).await;
+    }
+
     /// Ten minutes of a full store, in which each write is tried ten times a second.
     #[test]
     fn a_trouble_that_lasts_is_logged_once_a_minute() {
@@ -71,10 +85,10 @@ mod tests {
         let written = log.clone();
         let lines = tracing_subscriber::fmt().with_writer(move || written.clone()).finish();
         let (view, began) = (View::default(), Instant::now());
-        let (mut trouble, error) = (Trouble::default(), StoreError::Full("the disk is full".to_owned()));
+        let (mut trouble, error) = (StoreTrouble::default(), StoreError::Full("the disk is full".to_owned()));
         tracing::subscriber::with_default(lines, || {
             for attempt in 0..6_000 {
-                trouble.met(&view, &error, began + Duration::from_millis(100) * attempt);
+                trouble.note_met(&view, &error, began + Duration::from_millis(100) * attempt);
             }
         });
         let said = log.0.lock().map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default();

@@ -38,7 +38,7 @@ struct Queue {
 
 type Shard = HashMap<ChildKey, Queue>;
 
-/// See the module's text.
+/// Calls that wait for something to be published of their child.
 #[derive(Debug)]
 pub struct Waiters {
     waiting: AtomicUsize,

@@ -10,12 +10,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use axum::{
-    extract::FromRequestParts,
-    http::{HeaderMap, request::Parts},
-};
-
-use super::Context;
+use axum::http::{HeaderMap, request::Parts};
 
 /// Most entries of `X-Forwarded-For` that are looked at, from the end: proxies behind one another.
 const MAX_FORWARDS: usize = 32;
@@ -24,22 +19,10 @@ const MAX_FORWARDS: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// Whether a handler of this path asks for its [`Caller`]. An extension takes several allocations, which is much beside
+/// Whether a handler of this path asks where a call comes from. An extension takes several allocations, which is much beside
 /// what else most calls take, so the listener leaves the [`Peer`] with these alone.
 pub fn is_asked_for(path: &str) -> bool {
     path == "/poll"
-}
-
-/// Where the call in hand comes from; only at paths that [`is_asked_for`] names. `None`: nobody knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caller(pub Option<IpAddr>);
-
-impl FromRequestParts<Context> for Caller {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, ctx: &Context) -> Result<Self, Self::Rejection> {
-        Ok(Self(ctx.settings.proxies.caller(parts)))
-    }
 }
 
 /// Addresses with the same beginning: `10.0.0.0/8`, `2001:db8::/32`, or one alone.
@@ -103,11 +86,11 @@ impl Proxies {
     /// The address of whoever made a request.
     pub fn caller(&self, parts: &Parts) -> Option<IpAddr> {
         let Peer(peer) = *parts.extensions.get::<Peer>()?;
-        self.behind(peer, &parts.headers)
+        self.find_caller(peer, &parts.headers)
     }
 
     /// The address of whoever sent these headers over a connection from `peer`.
-    pub fn behind(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
+    pub fn find_caller(&self, peer: IpAddr, headers: &HeaderMap) -> Option<IpAddr> {
         let mut caller = peer.to_canonical();
         if !self.trust(caller) {
             return Some(caller);

@@ -10,16 +10,9 @@
 
 use std::{collections::HashMap, fmt};
 
-use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
+use axum::http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
-
-use super::{Context, host::is_of_another_site, problem::Problem};
 
 /// A secret that opens something. Only its digest is kept: how long it takes to find one says nothing of a secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -67,7 +60,7 @@ pub struct Settings {
 
 impl Settings {
     /// The operator whose token this is. Looks at all of them, so that the time tells nothing.
-    fn operator(&self, token: &Token) -> Option<&str> {
+    pub(super) fn operator(&self, token: &Token) -> Option<&str> {
         let mut found = 0_u32;
         for (place, (_, known)) in (1_u32..).zip(&self.operators) {
             found.conditional_assign(&place, known.is(token));
@@ -79,55 +72,16 @@ impl Settings {
 
 /// The operator who calls, as the middleware found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operator {
+pub struct CallingOperator {
     /// The token's name; `None` where no token was needed and none was sent.
     pub name: Option<String>,
 }
 
 /// The token that a request brings along.
-fn bearer(headers: &HeaderMap) -> Option<Token> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<Token> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, secret) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(secret.trim()))
-}
-
-/// Lets operators pass, and leaves [`Operator`] for the handlers.
-pub async fn operators(State(ctx): State<Context>, mut request: Request, next: Next) -> Response {
-    match admit(&ctx.settings.auth, &request) {
-        Ok(operator) => {
-            request.extensions_mut().insert(operator);
-            next.run(request).await
-        }
-        Err(problem) => problem.into_response(),
-    }
-}
-
-fn admit(settings: &Settings, request: &Request) -> Result<Operator, Problem> {
-    let path = request.uri().path();
-    let open = matches!(path, "/healthz" | "/readyz") || (path == "/metrics" && settings.metrics_open);
-    if open {
-        return Ok(Operator { name: None });
-    }
-    // A page that an operator looks at could otherwise submit releases to a manager on the operator's own machine.
-    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
-    if *request.method() != Method::GET && is_of_another_site(request.headers(), host) {
-        let detail = "a page of another site may not act here";
-        return Err(Problem::plain(StatusCode::FORBIDDEN, detail));
-    }
-    let sent = request.headers().contains_key(header::AUTHORIZATION);
-    // A token that is sent is looked at, so that its name gets into the audit trail.
-    let is_asked = settings.operator_required || (sent && !settings.operators.is_empty());
-    if !is_asked {
-        return Ok(Operator { name: None });
-    }
-    match bearer(request.headers()).and_then(|token| settings.operator(&token)) {
-        Some(name) => Ok(Operator { name: Some(name.to_owned()) }),
-        None if sent => Err(Problem::plain(StatusCode::UNAUTHORIZED, "the token is not known here")),
-        None => Err(Problem::plain(
-            StatusCode::UNAUTHORIZED,
-            "an operator's token is needed: Authorization: Bearer TOKEN",
-        )),
-    }
 }
 
 /// Why a child may not speak in somebody's name.

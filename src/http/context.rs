@@ -24,7 +24,8 @@ pub const MAX_SUBMISSIONS: usize = 4;
 /// Memory for bodies of submissions that are being read, or wait for their turn, in KiB: some of the largest.
 const MAX_UPLOADING_KIB: usize = 256 * 1024;
 
-/// The same for bodies of children's calls that are large, in KiB. Apart from the other, for anybody may call there.
+/// Memory for large bodies of children's calls that are being read, in KiB. Apart from that of submissions, for anybody may
+/// call there.
 pub const MAX_REPORTING_KIB: usize = 64 * 1024;
 
 /// What the handlers are configured with.
@@ -61,9 +62,9 @@ pub struct Parts {
     submissions: Arc<Semaphore>,
     /// Whose turn it is to have a large area checked.
     pub surveying: Arc<Semaphore>,
-    /// In KiB.
+    /// Memory that is left for bodies of submissions, in KiB.
     pub uploading: Arc<Semaphore>,
-    /// Likewise.
+    /// Memory that is left for large bodies of children's calls, in KiB.
     pub reporting: Arc<Semaphore>,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
     pub stopping: CancellationToken,

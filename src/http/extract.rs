@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{auth::Operator, problem::Problem};
+use super::{auth::CallingOperator, problem::Problem};
 use engine::{By, audit::Actor};
 use wire::api::Note;
 
@@ -121,14 +121,14 @@ impl<S: Send + Sync> FromRequest<S> for Acting {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let operator = request.extensions().get::<Operator>().cloned();
+        let operator = request.extensions().get::<CallingOperator>().cloned();
         let OptionalJson(note) = OptionalJson::<Note>::from_request(request, state).await?;
         acting(operator.as_ref(), note.unwrap_or_default()).map(Self)
     }
 }
 
 /// Who acts: the token's name if there is one, else who the note says.
-pub fn acting(operator: Option<&Operator>, note: Note) -> Result<By, Problem> {
+pub fn acting(operator: Option<&CallingOperator>, note: Note) -> Result<By, Problem> {
     let Note { by, note } = note;
     if let Some(by) = &by {
         let fits =

@@ -53,7 +53,7 @@ pub struct Hosts {
 
 /// Whose call it is, by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum Audience {
     People,
     Children,
     Probes,
@@ -88,21 +88,26 @@ impl Hosts {
     /// Lets a request pass, or answers it. `local` is the address that the connection came to.
     #[expect(clippy::result_large_err, reason = "the answer is made once, on the way out")]
     pub fn admit<B>(&self, request: &Request<B>, local: Option<IpAddr>) -> Result<(), Response> {
-        let side = self.side(request.method(), request.uri().path());
-        self.check(request, side, local).map_err(|denied| denied.answer(side))
+        let audience = self.audience(request.method(), request.uri().path());
+        self.check(request, audience, local).map_err(|denied| denied.answer(audience))
     }
 
-    fn side(&self, method: &Method, path: &str) -> Side {
+    fn audience(&self, method: &Method, path: &str) -> Audience {
         match path {
-            "/release" if *method == Method::POST => Side::People,
-            "/healthz" | "/readyz" => Side::Probes,
-            "/metrics" if self.open_metrics => Side::Probes,
-            path if child::is_child_path(path) => Side::Children,
-            _ => Side::People,
+            "/release" if *method == Method::POST => Audience::People,
+            "/healthz" | "/readyz" => Audience::Probes,
+            "/metrics" if self.open_metrics => Audience::Probes,
+            path if child::is_child_path(path) => Audience::Children,
+            _ => Audience::People,
         }
     }
 
-    fn check<B>(&self, request: &Request<B>, side: Side, local: Option<IpAddr>) -> Result<(), Denied> {
+    fn check<B>(
+        &self,
+        request: &Request<B>,
+        audience: Audience,
+        local: Option<IpAddr>,
+    ) -> Result<(), Denied> {
         let headers = request.headers();
         let mut sent = headers.get_all(header::HOST).iter();
         let host = match (sent.next(), sent.next()) {
@@ -111,18 +116,20 @@ impl Hosts {
             (None, _) => return Err(Denied::HostCount(0)),
             (Some(_), Some(_)) => return Err(Denied::HostCount(2 + sent.count())),
         };
-        if side == Side::Probes {
+        if audience == Audience::Probes {
             return Ok(());
         }
         // Proxies are asked with the whole address; its name counts as much as the header.
         let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let unknown = [host, target].into_iter().flatten().find(|name| !self.is_known(name, local));
         match unknown {
-            None if side == Side::Children && is_of_another_site(headers, host) => Err(Denied::OtherSite),
+            None if audience == Audience::Children && is_of_another_site(headers, host) => {
+                Err(Denied::OtherSite)
+            }
             None => Ok(()),
             Some(name) => {
                 let name = shown(name);
-                let refused = side == Side::People || is_browser(headers);
+                let refused = audience == Audience::People || is_browser(headers);
                 self.warn(&name, refused);
                 if refused { Err(Denied::UnknownName(name)) } else { Ok(()) }
             }
@@ -161,7 +168,7 @@ impl Hosts {
 }
 
 impl Denied {
-    fn answer(self, side: Side) -> Response {
+    fn answer(self, audience: Audience) -> Response {
         let (status, text) = match self {
             Self::HostCount(0) => {
                 (StatusCode::BAD_REQUEST, "the header Host is missing, which HTTP/1.1 requires".to_owned())
@@ -177,9 +184,9 @@ impl Denied {
             ),
             Self::OtherSite => (StatusCode::FORBIDDEN, "a page of another site may not act here".to_owned()),
         };
-        match side {
-            Side::Children => child::refusal(status, text),
-            Side::People | Side::Probes => Problem::plain(status, text).into_response(),
+        match audience {
+            Audience::Children => child::refusal(status, text),
+            Audience::People | Audience::Probes => Problem::plain(status, text).into_response(),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod child;
 pub mod context;
 mod events;
 mod extract;
+mod guard;
 mod health;
 pub mod host;
 mod metrics;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::Level;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Context, auth, child, events, health, metrics, openapi, problem::Problem, v1};
+use super::{Context, child, events, guard, health, metrics, openapi, problem::Problem, v1};
 
 /// The calls of developers and operators.
 pub(super) fn operators() -> OpenApiRouter<Context> {
@@ -42,7 +42,7 @@ pub fn child_router(ctx: Context) -> Router {
 fn guarded(ctx: &Context, routes: Router<Context>) -> Router<Context> {
     routes
         .route_layer(from_fn_with_state(ctx.clone(), fresh))
-        .route_layer(from_fn_with_state(ctx.clone(), auth::operators))
+        .route_layer(from_fn_with_state(ctx.clone(), guard::admit_operators))
 }
 
 /// Withholds what was read of the state if the lease is not fresh: another manager may know better. Who watches this

@@ -23,7 +23,7 @@ use axum::{
 };
 use futures_util::{
     FutureExt as _,
-    future::{Either, ready},
+    future::{BoxFuture, Either, ready},
 };
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
@@ -116,7 +116,16 @@ impl std::fmt::Debug for Settings {
 }
 
 /// Serves until `stop`, then lets requests in hand end.
-pub async fn serve(listener: TcpListener, router: Router, settings: Settings, stop: CancellationToken) {
+pub fn serve(
+    listener: TcpListener,
+    router: Router,
+    settings: Settings,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(accept_until(listener, router, settings, stop))
+}
+
+async fn accept_until(listener: TcpListener, router: Router, settings: Settings, stop: CancellationToken) {
     let slots = Arc::new(Semaphore::new(settings.max_connections));
     let graceful = GracefulShutdown::new();
     let timeouts = settings.timeouts;

@@ -3,14 +3,14 @@
 use super::{
     Strategy,
     analysis::{Templates, providers::Providers, templates},
-    diagnostic::{Diagnostic, Findings, Severity, TextPlace},
+    diagnostic::{Diagnostic, Severity},
+    findings::Findings,
+    node::At,
     parse::{self, Author},
-    raw::{self, At},
+    places::TextPlaces,
+    raw::{self, MAX_STRATEGY_BYTES},
     validate,
 };
-
-/// Longest strategy accepted, in bytes: 256 KiB.
-pub const MAX_STRATEGY_BYTES: usize = 256 * 1024;
 
 /// What a check found.
 #[derive(Debug, Clone)]
@@ -24,24 +24,6 @@ pub struct Checked {
     pub places: TextPlaces,
     /// In the order of the file.
     pub diagnostics: Vec<Diagnostic>,
-}
-
-/// Where in the text stands what is looked at again where more is known: the children, the time, the functions' files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TextPlaces {
-    /// The area of the target, if there is one.
-    pub area: Option<TextPlace>,
-    /// The instant at which the release is to start, if it is given.
-    pub start: Option<TextPlace>,
-    /// Of each function the base version and the new one.
-    pub versions: Vec<[VersionPlace; 2]>,
-}
-
-/// Where a version of a function is written down.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VersionPlace {
-    pub path: TextPlace,
-    pub env: TextPlace,
 }
 
 impl Checked {
@@ -126,7 +108,9 @@ fn check_with(text: &str, author: Author, site: Option<&Site>, is_stored: bool) 
     let mut findings = if is_stored { Findings::of_stored(text) } else { Findings::new(text) };
     let Some(mut root) = raw::read(text, &mut findings) else { return Checked::nothing(findings) };
     let used = templates::expand(&mut root, site.map(|site| &site.templates), &mut findings);
-    let Some(draft) = parse::draft(&root, author, &mut findings) else { return Checked::nothing(findings) };
+    let Some(draft) = parse::read_strategy(&root, author, &mut findings) else {
+        return Checked::nothing(findings);
+    };
     let places = draft.places.clone();
     if let Some(site) = site {
         for analysis in parse::analyses(&draft.stages, draft.rollout.as_ref()) {

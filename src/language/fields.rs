@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::{
-    diagnostic::{Findings, nearest, quoted},
-    raw::{At, Node, NodeKind},
+    diagnostic::{nearest, quoted},
+    findings::Findings,
+    node::{At, Node, NodeKind},
 };
 
 /// A text and where it stands.

@@ -4,11 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Interim, MAX_STAGES,
-    diagnostic::{Findings, quoted},
+    diagnostic::quoted,
     fields::{FieldEntry, Fields},
-    parse,
-    rollout::MAX_WAVES,
+    findings::Findings,
+    interim::Interim,
+    limits::{MAX_STAGES, MAX_WAVES},
+    reading::{read_name, read_scalar, read_truth},
     scalar::{self, ScalarFault, fault},
 };
 
@@ -40,27 +41,27 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     let fields = Fields::open(entry.node, "from_above".to_owned(), &known, findings)?;
     let offer = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "an id", findings)?;
-        parse::name(entry, findings).map(|name| name.value)
+        read_name(entry, findings).map(|name| name.value)
     };
     let (continues, undoes) = (offer("continues", findings), offer("undoes", findings));
     let waves = fields.filled("waves", "1", findings);
-    let waves = waves.and_then(|entry| parse::read(entry, "bad-count", waves_open, findings));
-    let retries = fields.filled("retries", "true", findings).and_then(|entry| parse::truth(entry, findings));
-    let interim = fields.optional("interim").map(|entry| interim(entry, findings)).unwrap_or_default();
-    let classes = fields.filled("classes", "true", findings).and_then(|entry| parse::truth(entry, findings));
+    let waves = waves.and_then(|entry| read_scalar(entry, "bad-count", waves_open, findings));
+    let retries = fields.filled("retries", "true", findings).and_then(|entry| read_truth(entry, findings));
+    let interim = fields.optional("interim").map(|entry| read_interims(entry, findings)).unwrap_or_default();
+    let classes = fields.filled("classes", "true", findings).and_then(|entry| read_truth(entry, findings));
     let (retries, classes) = (retries.unwrap_or_default(), classes.unwrap_or_default());
     Some(FromParent { waves, continues, undoes, retries, interim, classes })
 }
 
-fn interim(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {
+fn read_interims(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<(String, Interim)> {
     let one = |node, findings: &mut Findings<'_>| {
         let fields = Fields::open(node, "interim".to_owned(), &["stage", "every", "cut"], findings)?;
         let stage = fields.required("stage", "the name of a stage", findings);
-        let stage = stage.and_then(|entry| parse::name(entry, findings));
+        let stage = stage.and_then(|entry| read_name(entry, findings));
         let mut time = |key: &str| {
             let time = fields.required(key, "10s", findings);
             let time =
-                time.and_then(|entry| parse::read(entry, "bad-duration", scalar::duration, findings))?;
+                time.and_then(|entry| read_scalar(entry, "bad-duration", scalar::duration, findings))?;
             Some((time.as_millis() as u64).max(1))
         };
         let (every_ms, cut_ms) = (time("every"), time("cut"));

@@ -1,6 +1,9 @@
 //! The graph of stages: what follows what.
 
-use super::{Action, Metric, NoCalls, Stage, Statistic, Strategy};
+use super::{
+    rollout::NoCalls,
+    strategy::{Action, Stage, Strategy},
+};
 
 impl Strategy {
     /// The stages from the first along `on_success`.
@@ -65,13 +68,6 @@ impl Strategy {
             // No stage, nothing tested: the base version is what is safe.
             None => Action::Rollback,
         }
-    }
-}
-
-impl Metric {
-    /// Whether only the manager can judge it.
-    pub fn is_quantile(self) -> bool {
-        matches!(self, Self::ResponseTime(Statistic::Quantile(_)))
     }
 }
 

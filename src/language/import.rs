@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use super::{
     analysis::Templates,
     check,
-    diagnostic::Findings,
-    raw::{self, Node, NodeKind},
+    findings::Findings,
+    node::{Node, NodeKind},
+    raw,
 };
 
 /// Longest text, in bytes: 1 MiB.

@@ -12,10 +12,13 @@ use serde_saphyr::{
 };
 
 use super::{
-    check::MAX_STRATEGY_BYTES,
-    diagnostic::Findings,
+    findings::Findings,
+    node::{At, Node, NodeKind},
     syntax::{self, Slip},
 };
+
+/// Longest strategy accepted, in bytes: 256 KiB.
+pub const MAX_STRATEGY_BYTES: usize = 256 * 1024;
 
 /// Deepest nesting of a strategy. The language itself needs 6.
 pub const MAX_DEPTH: usize = 32;
@@ -34,39 +37,6 @@ const MAX_KEY_LOOKAHEAD: usize = 1024;
 
 /// What was accepted before may be so many times as much, but no deeper: a damaged text must come to an end.
 const STORED: usize = 64;
-
-/// A place in the text, both from 1; the column counts characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct At {
-    pub line: u32,
-    pub column: u32,
-}
-
-impl At {
-    pub const START: Self = Self { line: 1, column: 1 };
-}
-
-impl From<Location> for At {
-    fn from(location: Location) -> Self {
-        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
-        Self { line: number(location.line()), column: number(location.column()) }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub at: At,
-    pub kind: NodeKind,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum NodeKind {
-    Null,
-    Scalar(String),
-    Sequence(Vec<Node>),
-    /// In the order of the file, duplicates kept.
-    Mapping(Vec<(Node, Node)>),
-}
 
 /// Reads the tree; what is no YAML is reported, and then there is none.
 pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Option<Node> {

@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::{Operator, Statistic, diagnostic::quoted};
+use super::{
+    condition::{Operator, Statistic},
+    diagnostic::quoted,
+};
 
 /// Longest duration a strategy may name: 366 days.
 pub const MAX_DURATION: Duration = Duration::from_hours(366 * 24);

@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Strategy,
-    diagnostic::{Findings, quoted},
+    diagnostic::quoted,
     fields::{FieldEntry, Fields},
-    parse,
-    raw::NodeKind,
+    findings::Findings,
+    node::NodeKind,
+    reading::{read_scalar, read_word},
     scalar::{ScalarFault, fault},
 };
 
@@ -29,27 +29,16 @@ pub enum Sticky {
     Address,
 }
 
-impl Strategy {
-    /// Whether all calls of one user go to one version in a stage, or, without one, in any.
-    pub fn is_sticky(&self, stage: Option<usize>) -> bool {
-        let is_sticky = |function: usize| self.functions.get(function).is_some_and(|of| of.sticky.is_some());
-        match stage {
-            Some(stage) => self.stages.get(stage).is_some_and(|stage| is_sticky(stage.function)),
-            None => self.stages.iter().any(|stage| is_sticky(stage.function)),
-        }
-    }
-}
-
 /// `{cookie: NAME}`, `{header: NAME}` or `address`.
 pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Sticky> {
     if matches!(entry.node.kind, NodeKind::Scalar(_)) {
         let what = "way for calls to stay with a version";
-        return parse::word(entry, what, &[("address", ())], findings).map(|()| Sticky::Address);
+        return read_word(entry, what, &[("address", ())], findings).map(|()| Sticky::Address);
     }
     let fields = Fields::open(entry.node, "sticky".to_owned(), &["cookie", "header"], findings)?;
     let mut named = |key: &str, example: &str| {
         let entry = fields.filled(key, example, findings)?;
-        parse::read(entry, "bad-name", name, findings)
+        read_scalar(entry, "bad-name", name, findings)
     };
     let (cookie, header) = (named("cookie", "session"), named("header", "X-User"));
     match (fields.place("cookie"), fields.place("header")) {

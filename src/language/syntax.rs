@@ -4,7 +4,7 @@
 //! place is looked at: a quote or a bracket that was left open, an indentation that fits nothing, a colon or a dash
 //! without a space. What is not recognised keeps the parser's words.
 
-use super::{diagnostic::quoted, raw::At};
+use super::{diagnostic::quoted, node::At};
 
 /// Most lines above the place that are searched for the slip.
 const MAX_LINES_BACK: usize = 200;

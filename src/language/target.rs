@@ -10,10 +10,11 @@ use geo::{Coord, LineString, MultiPolygon, Polygon};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    diagnostic::{Findings, nearest, quoted},
+    diagnostic::{nearest, quoted},
     fields::{FieldEntry, Fields},
-    parse,
-    raw::{At, Node, NodeKind},
+    findings::Findings,
+    node::{At, Node, NodeKind},
+    reading::{read_name, read_word},
 };
 use model::area::{self, AreaError};
 
@@ -90,7 +91,7 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     }
     if let Some(entry) = fields.filled("partial", "refuse", findings) {
         let known = [("refuse", Partial::Refuse), ("allow", Partial::Allow)];
-        target.partial = parse::word(entry, "partial", &known, findings)?;
+        target.partial = read_word(entry, "partial", &known, findings)?;
     }
     if fields.is_empty() {
         findings
@@ -132,7 +133,7 @@ fn labels(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<BTreeMap
             continue;
         }
         let entry = FieldEntry { key: name, node: value, at: value.at };
-        let Some(value) = parse::name(entry, findings) else { continue };
+        let Some(value) = read_name(entry, findings) else { continue };
         if let Some((_, line)) = labels.get(name.as_str()) {
             let message = format!("labels has the key {} twice, first in line {line}", quoted(name));
             findings.error(key.at, "duplicate-key", message).fix("keep one of the two");

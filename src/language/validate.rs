@@ -3,14 +3,15 @@
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Action, Function, ReleaseDeadlines, Rollout, Stage, Strategy,
     analysis::Analysis,
-    diagnostic::{Findings, nearest, quoted},
+    diagnostic::{nearest, quoted},
     fields::Located,
+    findings::Findings,
     graph,
+    node::At,
     parse::{DraftFunction, DraftStage, StrategyDraft},
-    raw::At,
-    rollout,
+    rollout::{self, Rollout},
+    strategy::{Action, Function, ReleaseDeadlines, Stage, Strategy},
 };
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
@@ -217,7 +218,7 @@ fn function(draft: DraftFunction, findings: &mut Findings<'_>) -> Option<Functio
 
 fn finish(stage: DraftStage, function: Option<usize>, actions: [Option<Action>; 2]) -> Option<Stage> {
     let [on_success, on_failure] = actions;
-    let analysis = stage.analysis.and_then(|draft| draft.with(&stage.conditions));
+    let analysis = stage.analysis.and_then(|draft| draft.judging(&stage.conditions));
     Some(Stage {
         name: stage.name?.value,
         kind: stage.kind?,

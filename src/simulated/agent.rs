@@ -20,10 +20,11 @@ use std::time::Duration;
 
 use super::{
     calls::StageCalls,
-    child::{ProcessEnd, SimulatedChild, hold, summary},
+    child::{ProcessEnd, SimulatedChild},
     machine::Role,
     offer::{Function, Minima, NextAction, Offer, OfferStage, StageKind},
     report::{Exit, Phase},
+    summary::{conditions_hold, plain_summary},
 };
 use model::StageStatus;
 use wire::PollRequest;
@@ -57,7 +58,7 @@ async fn poll_once(child: &mut SimulatedChild<'_>, loses_answer: &mut bool) -> R
         return Ok(());
     }
     let Some((id, release)) = answer else { return Ok(()) };
-    child.called(id);
+    child.keep_id(id);
     if !release.is_empty() {
         child.phase(Phase::Running);
         run_offer(child, &release).await?;
@@ -117,23 +118,23 @@ async fn run_stage(
         child.machine.fail(calls.elapsed);
     }
     // 2. It judges and acts, then it reports.
-    let good = hold(stage, &calls);
+    let good = conditions_hold(stage, &calls);
     let (status, action) = if good {
         (StageStatus::Completed, &stage.on_success)
     } else {
         (StageStatus::Failure, &stage.on_failure)
     };
-    act(child, function, action).await;
+    carry_out(child, function, action).await;
     let next = if let NextAction::Stage(name) = action { name } else { "" };
     // 5. Whatever the answer is, it is not sent again.
-    child.report(offer, summary(stage, &calls, status), next).await?;
+    child.report(offer, plain_summary(stage, &calls, status), next).await?;
     Ok(*action == NextAction::Rollback)
 }
 
 /// 1. and 6. Silent until the minima are met, and a stage without any call never gets there.
 async fn until_minima(child: &mut SimulatedChild<'_>, minima: Minima, calls: &mut StageCalls) {
-    while calls.calls() == 0 || !met(minima, calls) {
-        child.pass(TICK, calls).await;
+    while calls.calls() == 0 || !is_met(minima, calls) {
+        child.wait_with_calls(TICK, calls).await;
     }
 }
 
@@ -146,28 +147,28 @@ async fn until_signal(
     calls: &mut StageCalls,
 ) -> Result<(), ProcessEnd> {
     let mut announced = false;
-    child.pass(FIRST_QUESTION_AFTER, calls).await;
+    child.wait_with_calls(FIRST_QUESTION_AFTER, calls).await;
     loop {
-        if !announced && met(minima, calls) {
-            if !hold(stage, calls) {
+        if !announced && is_met(minima, calls) {
+            if !conditions_hold(stage, calls) {
                 return Ok(());
             }
-            let waiting = summary(stage, calls, StageStatus::SuccessWaiting);
+            let waiting = plain_summary(stage, calls, StageStatus::SuccessWaiting);
             let answer = child.report(offer, waiting, stage.on_success.as_written()).await?;
             announced = answer == Some(hyper::StatusCode::OK);
         }
         if child.ask_end("/end_stage", offer, stage).await?.end_stage {
             return Ok(());
         }
-        child.pass(TICK, calls).await;
+        child.wait_with_calls(TICK, calls).await;
     }
 }
 
-fn met(minima: Minima, calls: &StageCalls) -> bool {
+fn is_met(minima: Minima, calls: &StageCalls) -> bool {
     calls.elapsed >= minima.duration && calls.calls() >= minima.calls
 }
 
-async fn act(child: &mut SimulatedChild<'_>, function: &Function, action: &NextAction) {
+async fn carry_out(child: &mut SimulatedChild<'_>, function: &Function, action: &NextAction) {
     match action {
         NextAction::Rollout => child.settle(function, Role::New).await,
         NextAction::Rollback => child.settle(function, Role::Base).await,

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
 
-use super::FleetError;
+use super::error::FleetError;
 
 /// A box in degrees.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

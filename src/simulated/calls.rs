@@ -114,7 +114,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// How the version in the folder `path` behaves; `ordinary` is that of its role.
-    pub fn of(&self, path: &str, ordinary: Behaviour) -> Behaviour {
+    pub fn behaviour(&self, path: &str, ordinary: Behaviour) -> Behaviour {
         match &self.bad_path {
             Some(bad) if path.contains(bad.as_str()) => self.bad,
             _ => ordinary,
@@ -297,7 +297,7 @@ impl StageCalls {
     /// The same, with so many calls of a session after one another.
     #[must_use]
     pub fn in_sessions(self, calls: u32, clock: CallClock) -> Self {
-        Self { sessions: Sessions::of(calls, clock), ..self }
+        Self { sessions: Sessions::new(calls, clock), ..self }
     }
 
     /// What was counted by session; `None`: each call went by itself.

@@ -12,8 +12,9 @@ use super::{
     machine::{Machine, Role},
     offer::{Function, Offer, OfferStage},
     report::{Board, Exit, Phase},
+    summary::Reads,
 };
-use model::{FEATURE_GROUPS, FEATURE_VALUES, StageStatus};
+use model::{FEATURE_GROUPS, FEATURE_VALUES};
 use wire::{
     EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, ResultRequest, StageSummary,
 };
@@ -45,15 +46,6 @@ pub struct SimulatedChild<'a> {
     /// Draws the simulated calls and nothing else, so that faults don't change the numbers.
     call_rng: StdRng,
     fate_rng: StdRng,
-}
-
-/// What a manager reads beside the reference.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Reads {
-    /// Times value by value.
-    pub values: bool,
-    /// Groups of users.
-    pub groups: bool,
 }
 
 /// A random source of its own for each child, process and purpose.
@@ -162,7 +154,7 @@ impl<'a> SimulatedChild<'a> {
     }
 
     /// Keeps the id a poll was answered with.
-    pub fn called(&mut self, id: String) {
+    pub fn keep_id(&mut self, id: String) {
         if self.machine.ids.last() != Some(&id) {
             self.machine.ids.push(id.clone());
         }
@@ -226,7 +218,7 @@ impl<'a> SimulatedChild<'a> {
         let behaviour = |function: &Function, role, ordinary| {
             self.machine
                 .version(&function.name, role)
-                .map_or(Behaviour::DELETED, |path| traffic.of(path, ordinary))
+                .map_or(Behaviour::DELETED, |path| traffic.behaviour(path, ordinary))
         };
         StageCalls::new(
             behaviour(base_of, Role::Base, traffic.base),
@@ -237,13 +229,13 @@ impl<'a> SimulatedChild<'a> {
     }
 
     /// Waits, while the stage's calls go on.
-    pub async fn pass(&mut self, time: Duration, calls: &mut StageCalls) {
+    pub async fn wait_with_calls(&mut self, time: Duration, calls: &mut StageCalls) {
         self.pause(time).await;
         calls.advance(time, &mut self.call_rng);
     }
 
     /// The stage's calls that were made in a time that has passed already.
-    pub fn went_on(&mut self, time: Duration, calls: &mut StageCalls) {
+    pub fn make_calls_of(&mut self, time: Duration, calls: &mut StageCalls) {
         calls.advance(time, &mut self.call_rng);
     }
 
@@ -263,24 +255,5 @@ impl<'a> SimulatedChild<'a> {
         self.machine.offers_run += 1;
         self.board.done(self.index);
         self.phase(Phase::Polling);
-    }
-}
-
-/// Whether all conditions of a stage hold for its new version.
-pub fn hold(stage: &OfferStage, calls: &StageCalls) -> bool {
-    let (times, error_rate) = (calls.new.times(), calls.new.error_rate());
-    stage.conditions.iter().all(|condition| condition.holds(&times, error_rate))
-}
-
-/// The summary that every child can send. Errors of the base version are not in it: 0 stands for unknown.
-pub fn summary(stage: &OfferStage, calls: &StageCalls, status: StageStatus) -> StageSummary {
-    StageSummary {
-        stage_name: Some(stage.name.clone()),
-        proxy_times: calls.proxy_times(),
-        f1_times: calls.base.times(),
-        f2_times: calls.new.times(),
-        f1_err_rate: 0.0,
-        f2_err_rate: calls.new.error_rate(),
-        ..StageSummary::without_calls(status)
     }
 }

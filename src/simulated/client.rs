@@ -14,7 +14,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, time::timeout};
 
-use super::FleetError;
+use super::error::FleetError;
 
 /// Longest wait for an answer, as the agents have it. It is not scaled by the pace.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);

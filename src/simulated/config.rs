@@ -5,23 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
-    FleetError,
     area::BoundingBox,
     calls::{Behaviour, Latency, MAX_CALLS_PER_SECOND, Traffic},
     client::CALL_TIMEOUT,
+    error::FleetError,
+    limits::{MAX_AGENTS, MAX_PACE, MIN_PACE},
     sessions::MAX_SESSION_CALLS,
     timing::{CallClock, MAX_CLOCK_STEP, MIN_CLOCK_STEP},
 };
 use model::duration;
-
-/// Most children of one fleet.
-pub const MAX_AGENTS: usize = 200_000;
-
-/// Fastest clock of a child: ten thousand of its seconds in one.
-pub const MIN_PACE: f64 = 0.0001;
-
-/// Slowest clock of a child.
-pub const MAX_PACE: f64 = 100.0;
 
 /// Longest wait asked for: the answer has to come before [`CALL_TIMEOUT`], which is not scaled by the pace either.
 const MAX_REAL_WAIT: Duration = CALL_TIMEOUT.saturating_sub(Duration::from_secs(5));

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::{
     calls::StageCalls,
     child::{ProcessEnd, SimulatedChild},
-    modern::full_summary,
     offer::{InterimReports, Offer, OfferStage},
+    summary::full_summary,
 };
 use model::{ManagerClock, StageStatus};
 use wire::ManagerTime;
@@ -28,7 +28,7 @@ pub struct Reporter {
 
 impl Reporter {
     /// `None`: nobody wants to hear of the stage before it is over.
-    pub fn of(stage: &OfferStage) -> Option<Self> {
+    pub fn for_stage(stage: &OfferStage) -> Option<Self> {
         let now = Instant::now();
         // The first report has no calls, but is answered with the time.
         Some(Self { interim: stage.interim?, began: now, clock: ManagerClock::default(), due: now })
@@ -44,7 +44,7 @@ impl Reporter {
     }
 
     /// Reports, if it is time to, and begins the next interval.
-    pub async fn turn(
+    pub async fn report_if_due(
         &mut self,
         child: &mut SimulatedChild<'_>,
         offer: &Offer,

@@ -10,16 +10,16 @@ use std::{borrow::Cow, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    calls::{StageCalls, Tally},
-    child::{ProcessEnd, Reads, SimulatedChild, hold, summary},
+    calls::StageCalls,
+    child::{ProcessEnd, SimulatedChild},
     interim::Reporter,
     machine::Role,
-    offer::{NextAction, Offer, OfferStage, StageKind},
+    offer::{Minima, NextAction, Offer, OfferStage, StageKind},
     report::Phase,
+    summary::{conditions_hold, full_summary, summary_of_none},
 };
-use analysis::{Assignment, Values};
 use model::{FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES, StageStatus};
-use wire::{Capabilities, ChildKind, HistogramForm, PollRequest, StageSummary, StratumForm, Then as Signal};
+use wire::{Capabilities, ChildKind, EndStageAnswer, PollRequest, StageSummary, Then as Signal};
 
 /// Between two questions for the end of a stage, and between two tries to send a result.
 const TICK: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ async fn poll_once(child: &mut SimulatedChild<'_>) -> Result<(), ProcessEnd> {
     let target = child.config.waiting("/poll");
     let Some((id, release)) = child.poll(&target, &request).await? else { return Ok(()) };
     child.machine.saved_id = Some(id.clone());
-    child.called(id);
+    child.keep_id(id);
     if !release.is_empty() {
         child.phase(Phase::Running);
         run_offer(child, &release).await?;
@@ -89,16 +89,11 @@ async fn run_offer(child: &mut SimulatedChild<'_>, release: &str) -> Result<(), 
     for _ in 0..MAX_STAGES_RUN {
         let Some(stage) = next else { return Ok(()) };
         if !ready {
-            return report(child, &offer, unable(stage), "").await;
+            return report(child, &offer, summary_of_none(stage), "").await;
         }
         next = run_stage(child, &offer, stage).await?;
     }
     Ok(())
-}
-
-/// The stage could not be run at all.
-fn unable(stage: &OfferStage) -> StageSummary {
-    StageSummary { stage_name: Some(stage.name.clone()), ..StageSummary::without_calls(StageStatus::Error) }
 }
 
 /// Runs a stage; the one that follows it.
@@ -109,57 +104,20 @@ async fn run_stage<'o>(
 ) -> Result<Option<&'o OfferStage>, ProcessEnd> {
     let function = offer.functions.iter().find(|function| function.name == stage.function);
     let (Some(function), Some(kind), Some(minima)) = (function, stage.kind(), stage.minima()) else {
-        report(child, offer, unable(stage), "").await?;
+        report(child, offer, summary_of_none(stage), "").await?;
         return Ok(None);
     };
     let (clock, session) = (child.config.clock, child.config.session_calls);
     let mut calls = child.calls(stage, function, function).timed_by(clock).in_sessions(session, clock);
     child.machine.start_proxy(function);
-    let mut reporter = Reporter::of(stage);
+    let reporter = Reporter::for_stage(stage);
     if reporter.is_some() {
         // Until the manager's time is known.
         calls.enter(0);
     }
-    let mut told_to_roll_back = false;
-    let mut announced = false;
-    // Of the child's time, in the last question.
-    let mut waited = Duration::ZERO;
-    loop {
-        let mut pause = TICK.saturating_sub(waited);
-        if let Some(reporter) = &mut reporter {
-            reporter.turn(child, offer, stage, &mut calls).await?;
-            pause = pause.min(child.config.of_child(reporter.wait()));
-        }
-        child.pass(pause, &mut calls).await;
-        let met = calls.elapsed >= minima.duration && calls.calls() >= minima.calls;
-        if met && (kind == StageKind::AB || !hold(stage, &calls)) {
-            break;
-        }
-        if kind == StageKind::WaitForSignal {
-            if met && !announced {
-                announced = true;
-                let waiting = full_summary(stage, &calls, StageStatus::SuccessWaiting, child.reads);
-                report(child, offer, waiting, stage.on_success.as_written()).await?;
-            }
-            // Before it has announced itself there is something to look after every second.
-            let waits = announced && !child.config.wait.is_zero();
-            let longest = reporter.as_ref().map_or(Duration::MAX, Reporter::wait);
-            let target = if waits {
-                child.config.waiting_at_most("/end_stage", longest)
-            } else {
-                "/end_stage".to_owned()
-            };
-            let asked = Instant::now();
-            let answer = child.ask_end(&target, offer, stage).await?;
-            waited = if waits { child.config.of_child(asked.elapsed()) } else { Duration::ZERO };
-            child.went_on(waited, &mut calls);
-            if answer.end_stage {
-                told_to_roll_back = answer.then == Some(Signal::Rollback);
-                break;
-            }
-        }
-    }
-    let (status, action) = if hold(stage, &calls) {
+    let running = Running { child, offer, stage, minima, reporter };
+    let told_to_roll_back = running.until_its_end(kind, &mut calls).await?;
+    let (status, action) = if conditions_hold(stage, &calls) {
         (StageStatus::Completed, &stage.on_success)
     } else {
         (StageStatus::Failure, &stage.on_failure)
@@ -176,75 +134,75 @@ async fn run_stage<'o>(
     Ok(offer.stages.iter().find(|stage| stage.name == next))
 }
 
-/// Everything a newer child can say to a manager that reads so much.
-pub(super) fn full_summary(
-    stage: &OfferStage,
-    calls: &StageCalls,
-    status: StageStatus,
-    reads: Reads,
-) -> StageSummary {
-    let exactly = reads.values;
-    let (f1_values, f1_histogram) = times(&calls.base, exactly);
-    let (f2_values, f2_histogram) = times(&calls.new, exactly);
-    let strata = match calls.sessions() {
-        None => calls.parts().map(|(interval, sides)| stratum(interval, sides, exactly)).collect(),
-        Some(sessions) if reads.groups => sessions.strata(exactly),
-        Some(_) => Vec::new(),
-    };
-    let whole = StageSummary {
-        f1_err_rate: calls.base.error_rate(),
-        f1_calls: Some(calls.base.calls),
-        f2_calls: Some(calls.new.calls),
-        f1_errors: Some(calls.base.errors),
-        f2_errors: Some(calls.new.errors),
-        f1_histogram,
-        f2_histogram,
-        f1_values,
-        f2_values,
-        strata,
-        ..summary(stage, calls, status)
-    };
-    if calls.sessions().is_some() { of_sessions(whole, reads) } else { whole }
+/// A stage while it is tested.
+struct Running<'r, 'c> {
+    child: &'r mut SimulatedChild<'c>,
+    offer: &'r Offer,
+    stage: &'r OfferStage,
+    minima: Minima,
+    reporter: Option<Reporter>,
 }
 
-/// Of calls that depend on each other. Who doesn't read groups would compare them as independent ones: it is told how many there
-/// were, and how the new version did by itself.
-fn of_sessions(whole: StageSummary, reads: Reads) -> StageSummary {
-    if reads.groups {
-        return StageSummary { assignment: Some(Assignment::User), ..whole };
+impl Running<'_, '_> {
+    /// Lets calls happen until the stage ends; true: the manager wants it rolled back.
+    async fn until_its_end(mut self, kind: StageKind, calls: &mut StageCalls) -> Result<bool, ProcessEnd> {
+        let mut announced = false;
+        // Of the child's time, in the last question.
+        let mut waited = Duration::ZERO;
+        loop {
+            let mut pause = TICK.saturating_sub(waited);
+            if let Some(reporter) = &mut self.reporter {
+                reporter.report_if_due(self.child, self.offer, self.stage, calls).await?;
+                pause = pause.min(self.child.config.of_child(reporter.wait()));
+            }
+            self.child.wait_with_calls(pause, calls).await;
+            let met = calls.elapsed >= self.minima.duration && calls.calls() >= self.minima.calls;
+            if met && (kind == StageKind::AB || !conditions_hold(self.stage, calls)) {
+                return Ok(false);
+            }
+            match kind {
+                StageKind::AB => {}
+                StageKind::WaitForSignal => {
+                    if met && !announced {
+                        announced = true;
+                        self.announce(calls).await?;
+                    }
+                    let answer = self.ask_for_the_end(announced, &mut waited, calls).await?;
+                    if answer.end_stage {
+                        return Ok(answer.then == Some(Signal::Rollback));
+                    }
+                }
+            }
+        }
     }
-    StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole }
-}
 
-fn stratum(interval: u32, sides: [&Tally; 2], exactly: bool) -> StratumForm {
-    let counted = sides.map(|side| [side.calls, side.errors]);
-    StratumForm { interval, ..of_both(counted, sides.map(|side| times(side, exactly))) }
-}
-
-/// Times of successful calls, exactly or as a histogram.
-pub(super) type TimesTold = (Option<Box<Values>>, Option<HistogramForm>);
-
-/// Of base and new version: calls and errors, and the times of the others.
-pub(super) fn of_both(
-    [[f1_calls, f1_errors], [f2_calls, f2_errors]]: [[u64; 2]; 2],
-    [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [TimesTold; 2],
-) -> StratumForm {
-    StratumForm {
-        f1_calls: Some(f1_calls),
-        f2_calls: Some(f2_calls),
-        f1_errors: Some(f1_errors),
-        f2_errors: Some(f2_errors),
-        f1_histogram,
-        f2_histogram,
-        f1_values,
-        f2_values,
-        ..StratumForm::default()
+    /// Says that the stage has all it needs and waits for the signal.
+    async fn announce(&mut self, calls: &StageCalls) -> Result<(), ProcessEnd> {
+        let waiting = full_summary(self.stage, calls, StageStatus::SuccessWaiting, self.child.reads);
+        report(self.child, self.offer, waiting, self.stage.on_success.as_written()).await
     }
-}
 
-/// The times of successful calls in the one form that the manager reads.
-fn times(tally: &Tally, exactly: bool) -> TimesTold {
-    if exactly { (tally.values().cloned().map(Box::new), None) } else { (None, tally.histogram()) }
+    /// Asks whether the stage is to end; `waited` is how much of the child's time the answer took.
+    async fn ask_for_the_end(
+        &mut self,
+        announced: bool,
+        waited: &mut Duration,
+        calls: &mut StageCalls,
+    ) -> Result<EndStageAnswer, ProcessEnd> {
+        // Before it has announced itself there is something to look after every second.
+        let waits = announced && !self.child.config.wait.is_zero();
+        let longest = self.reporter.as_ref().map_or(Duration::MAX, Reporter::wait);
+        let target = if waits {
+            self.child.config.waiting_at_most("/end_stage", longest)
+        } else {
+            "/end_stage".to_owned()
+        };
+        let asked = Instant::now();
+        let answer = self.child.ask_end(&target, self.offer, self.stage).await?;
+        *waited = if waits { self.child.config.of_child(asked.elapsed()) } else { Duration::ZERO };
+        self.child.make_calls_of(*waited, calls);
+        Ok(answer)
+    }
 }
 
 /// Sends a result until the manager says yes or no to it.

@@ -7,7 +7,7 @@ use rand::{RngExt, rngs::StdRng};
 
 use super::{
     calls::standard_normal,
-    modern::{TimesTold, of_both},
+    times::{TimesTold, stratum_of_both},
     timing::CallClock,
 };
 use analysis::{
@@ -52,7 +52,7 @@ struct Counted {
 
 impl Sessions {
     /// `None`: each call is a session of its own, and there is nothing to be told of it.
-    pub fn of(calls: u32, clock: CallClock) -> Option<Self> {
+    pub fn new(calls: u32, clock: CallClock) -> Option<Self> {
         let groups = (0..MAX_GROUPS).map(|_| <[Counted; 2]>::default()).collect();
         (calls > 1).then(|| Self { calls, clock, current: Session::default(), groups })
     }
@@ -100,7 +100,7 @@ impl Sessions {
             let [base, new] = sides.each_ref().map(|side| side.times(exactly, is_much));
             let counted = sides.each_ref().map(|side| [side.calls, side.errors]);
             let is_there = sides.iter().any(|side| side.calls > 0);
-            is_there.then(|| StratumForm { group: Some(group), ..of_both(counted, [base, new]) })
+            is_there.then(|| StratumForm { group: Some(group), ..stratum_of_both(counted, [base, new]) })
         };
         (0..).zip(&self.groups).filter_map(told).collect()
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::{area::BoundingBox, config::MAX_AGENTS};
+use super::{area::BoundingBox, limits::MAX_AGENTS};
 
 /// Most managers of one tree, its root included.
 pub const MAX_MANAGERS: usize = 200;

@@ -11,6 +11,7 @@ pub mod api;
 pub mod child;
 mod number;
 pub mod question;
+mod read;
 mod text;
 pub mod time;
 

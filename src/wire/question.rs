@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     WireError,
-    child::{at_most, read, within},
+    read::{at_most, read, within},
     text,
 };
 use model::MAX_OFFER_ID_LEN;

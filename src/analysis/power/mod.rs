@@ -35,7 +35,7 @@ use self::{rates::Events, series::Series, shape::Shape};
 use super::{
     data::{Sample, Stratum},
     design::{Design, Deviation, Question, RunVariation, Sampling, Tolerance},
-    judge::mostly_zero,
+    zeros::is_mostly_zero,
 };
 
 /// The share of tests at which a change counts as found.
@@ -180,7 +180,7 @@ impl Data {
                     && relative
                     && design.sampling == Sampling::Calls
                     && sample.count() > 0
-                    && mostly_zero(&[twice]);
+                    && is_mostly_zero(&[twice]);
                 let values = Shape::observed(sample, design, in_parts)?;
                 Ok(if in_parts {
                     let rate = values.count() / sample.count() as f64;

@@ -10,7 +10,7 @@ use crate::{
     dependence::LEAST_EFFECTIVE_POINTS,
     design::{Question, Tolerance},
     dist::{normal_sf, normal_z},
-    judge::SLOPE,
+    hypothesis::SLOPE,
 };
 
 /// Places and weights that stand for a normal variable (Gauss and Hermite).

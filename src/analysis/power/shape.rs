@@ -4,11 +4,10 @@ use super::PowerFault;
 use crate::{
     Design, Question, Sample, Sampling, Stratum, Tolerance,
     dist::{normal_sf, normal_z},
-    estimate::quantile,
     group::{Group, Rule},
     rank::{Map, rank_sums},
     root::falling,
-    spread::{SortedSide, Step},
+    spread::{SortedSide, Step, quantile},
 };
 
 /// Fewer observed values don't tell how they vary.

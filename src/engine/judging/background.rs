@@ -7,7 +7,7 @@
 
 use super::{
     agenda::Due,
-    children::{self, Report},
+    children::{self, StageReport},
     interim::Reports,
     ranges,
 };
@@ -32,12 +32,12 @@ pub(super) async fn look(
             return Ok(so_far);
         }
     }
-    let news = news(engine, due, &mut found).await?;
+    let news = read_news(engine, due, &mut found).await?;
     Ok(measure(&news, of, metric, &found))
 }
 
 /// What came since the last look, of whom this is known so far. It takes note of how far it has read.
-async fn news(engine: &Engine, due: &Due, found: &mut Metered) -> Result<Vec<Report>, String> {
+async fn read_news(engine: &Engine, due: &Due, found: &mut Metered) -> Result<Vec<StageReport>, String> {
     let from = found.until_ms[0].unwrap_or(i64::MIN);
     // What has this very instant may not be stored yet.
     let until = due.now.wall_ms.max(from);
@@ -48,7 +48,7 @@ async fn news(engine: &Engine, due: &Due, found: &mut Metered) -> Result<Vec<Rep
 }
 
 /// One measurement more, if there is anything new.
-fn measure(reports: &[Report], of: ChildMetric, metric: &Metric, before: &Metered) -> Metered {
+fn measure(reports: &[StageReport], of: ChildMetric, metric: &Metric, before: &Metered) -> Metered {
     if reports.is_empty() {
         return before.clone();
     }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{agenda::Due, threshold, unread};
+use super::{agenda::Due, threshold, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{Assignment, Sample, Stratum, Verdict};
 use heart::release::{
@@ -32,14 +32,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What one child reported of one stage.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct StageReport {
     child: ChildKey,
     slot: Slot,
     summary: Summary,
 }
 
 /// Some of those whose reports count, in order of key; and after whom to go on, if there may be more.
-pub(super) async fn members(
+pub(super) async fn find_members(
     engine: &Engine,
     due: &Due,
     after: Option<ChildKey>,
@@ -53,19 +53,19 @@ pub(super) async fn members(
 }
 
 /// What children between two of them reported, ordered by child, attempt and stage.
-pub(super) async fn rows(
+pub(super) async fn read_rows(
     engine: &Engine,
     release: ReleaseKey,
     first: ChildKey,
     last: ChildKey,
 ) -> Result<Vec<StageResultRow>, String> {
     let rows = engine.reader().stage_results(release.0, first.0, last.0).await;
-    rows.map_err(|error| unread_reports(engine, release, &error))
+    rows.map_err(|error| explain_unread_reports(engine, release, &error))
 }
 
 /// What is said where a report can't be had.
-pub(super) fn unread_reports(engine: &Engine, release: ReleaseKey, error: &StoreError) -> String {
-    unread(engine, &release.0.to_string(), "what children reported", error)
+pub(super) fn explain_unread_reports(engine: &Engine, release: ReleaseKey, error: &StoreError) -> String {
+    explain_unread(engine, &release.0.to_string(), "what children reported", error)
 }
 
 /// The latest report of each child, of one stage or of all; or only those that became final in a time, in milliseconds since
@@ -74,11 +74,11 @@ pub(super) async fn read(
     engine: &Engine,
     due: &Due,
     final_in: Option<Range<i64>>,
-) -> Result<Vec<Report>, String> {
+) -> Result<Vec<StageReport>, String> {
     let (mut reports, mut after) = (Vec::new(), None);
     loop {
-        let (members, more) = members(engine, due, after).await?;
-        reports.extend(of_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
+        let (members, more) = find_members(engine, due, after).await?;
+        reports.extend(read_some(engine, due.release, &members, due.whose.slot, final_in.as_ref()).await?);
         match more {
             Some(_) => after = more,
             None => return Ok(reports),
@@ -86,42 +86,43 @@ pub(super) async fn read(
     }
 }
 
-async fn of_release(
+async fn read_release(
     engine: &Engine,
     release: ReleaseKey,
     members: &[ChildKey],
-) -> Result<Vec<Report>, String> {
+) -> Result<Vec<StageReport>, String> {
     let mut reports = Vec::new();
     for some in members.chunks(SLICE) {
-        reports.extend(of_some(engine, release, some, None, None).await?);
+        reports.extend(read_some(engine, release, some, None, None).await?);
     }
     Ok(reports)
 }
 
-async fn of_some(
+async fn read_some(
     engine: &Engine,
     release: ReleaseKey,
     members: &[ChildKey],
     slot: Option<Slot>,
     final_in: Option<&Range<i64>>,
-) -> Result<Vec<Report>, String> {
+) -> Result<Vec<StageReport>, String> {
     let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(Vec::new()) };
-    let rows = rows(engine, release, *first, *last).await?;
-    latest(&rows, members, slot, final_in).map_err(|error| unread_reports(engine, release, &error))
+    let rows = read_rows(engine, release, *first, *last).await?;
+    keep_latest(&rows, members, slot, final_in)
+        .map_err(|error| explain_unread_reports(engine, release, &error))
 }
 
 /// The latest report of each child.
-fn latest(
+fn keep_latest(
     rows: &[StageResultRow],
     members: &[ChildKey],
     slot: Option<Slot>,
     final_in: Option<&Range<i64>>,
-) -> Result<Vec<Report>, StoreError> {
+) -> Result<Vec<StageReport>, StoreError> {
     let mut latest: BTreeMap<(ChildKey, Slot), Summary> = BTreeMap::new();
     for row in rows {
         let (child, of) = (ChildKey(row.child_key), stored::slot(row)?);
         let is_meant = slot.map_or_else(|| of.stage_index().is_some(), |slot| slot == of);
-        if !is_meant || members.binary_search(&child).is_err() || !counts(row, final_in)? {
+        if !is_meant || members.binary_search(&child).is_err() || !is_counted(row, final_in)? {
             continue;
         }
         let summary = stored::summary(row)?;
@@ -132,7 +133,7 @@ fn latest(
             latest.insert((child, of), summary);
         }
     }
-    let report = |((child, slot), summary)| Report { child, slot, summary };
+    let report = |((child, slot), summary)| StageReport { child, slot, summary };
     Ok(latest.into_iter().map(report).collect())
 }
 
@@ -141,19 +142,19 @@ fn latest(
 pub(super) async fn strata_since(
     engine: &Engine,
     earlier: &str,
-    reports: &[Report],
+    reports: &[StageReport],
     of: ChildMetric,
     strategy: &Strategy,
 ) -> Result<Option<Vec<Stratum>>, String> {
-    let unread = |error: StoreError| unread(engine, earlier, "the earlier release", &error);
+    let unread = |error: StoreError| explain_unread(engine, earlier, "the earlier release", &error);
     let Some(row) = engine.reader().release(earlier).await.map_err(unread)? else { return Ok(None) };
     let key = row.release_key;
     let before = stored::strategy(key, &row.strategy).map_err(unread)?;
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();
-    let earlier = of_release(engine, ReleaseKey(key), &members).await?;
-    let earlier: BTreeMap<(ChildKey, &str), &Report> = earlier
+    let earlier = read_release(engine, ReleaseKey(key), &members).await?;
+    let earlier: BTreeMap<(ChildKey, &str), &StageReport> = earlier
         .iter()
         .filter_map(|report| Some(((report.child, report.stage(&before)?.name.as_str()), report)))
         .collect();
@@ -164,8 +165,9 @@ pub(super) async fn strata_since(
         Some((format!("{}, child {}", stage.name, report.child.0), baseline, canary))
     });
     // All are looked at once: their order alone counts.
-    let strata =
-        (0..).zip(pairs).flat_map(|(at, (name, baseline, canary))| then_and_now(&name, at, baseline, canary));
+    let strata = (0..)
+        .zip(pairs)
+        .flat_map(|(at, (name, baseline, canary))| pair_releases(&name, at, baseline, canary));
     Ok(Some(strata.collect()))
 }
 
@@ -173,7 +175,7 @@ pub(super) async fn strata_since(
 type Apart = BTreeMap<(Assignment, Option<u8>), Sample>;
 
 /// Two releases side by side: group by group, where both tell them apart.
-fn then_and_now(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> Vec<Stratum> {
+fn pair_releases(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> Vec<Stratum> {
     let keys = || baseline.keys().chain(canary.keys());
     let sticky = keys().map(|(assignment, _)| *assignment).max().unwrap_or_default();
     let are_groups = keys().all(|(_, group)| group.is_some());
@@ -196,7 +198,12 @@ fn then_and_now(name: &str, at: u64, mut baseline: Apart, mut canary: Apart) -> 
 }
 
 /// One measurement of the new version over all children.
-pub(super) fn measure(reports: &[Report], of: ChildMetric, metric: &Metric, mut found: Metered) -> Metered {
+pub(super) fn measure(
+    reports: &[StageReport],
+    of: ChildMetric,
+    metric: &Metric,
+    mut found: Metered,
+) -> Metered {
     let Rule::Threshold { min, max, quantile } = metric.rule else { return found };
     let called = |summary: &&Summary| summary.f2_times_summary.median >= 0.0 || summary.f2_err_rate > 0.0;
     let summaries: Vec<Summary> =
@@ -228,7 +235,7 @@ fn value(summaries: &[Summary], of: ChildMetric, quantile: Option<f64>) -> Optio
     }
 }
 
-impl Report {
+impl StageReport {
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -253,7 +260,7 @@ impl Report {
     }
 }
 
-fn counts(row: &StageResultRow, final_in: Option<&Range<i64>>) -> Result<bool, StoreError> {
+fn is_counted(row: &StageResultRow, final_in: Option<&Range<i64>>) -> Result<bool, StoreError> {
     let Some(time) = final_in else { return Ok(true) };
     Ok(stored::stage_status(row)?.is_over() && time.contains(&row.at_ms))
 }

@@ -4,14 +4,19 @@
 //! 0. Here both are no data. Only who reports a success is judged again: who reports a failure has failed already, and
 //! counts in the limits of the roll-out.
 
-use super::children::Report;
+use super::children::StageReport;
 use analysis::Verdict;
 use heart::release::{analysis::Metered, summary::Summary};
 use language::{Condition, Metric, Statistic};
 use model::StageStatus;
 
 /// Judges each child by itself; as many as `limit` may be outside, or without data.
-pub(super) fn judge(reports: &[Report], condition: &Condition, limit: u32, mut found: Metered) -> Metered {
+pub(super) fn judge(
+    reports: &[StageReport],
+    condition: &Condition,
+    limit: u32,
+    mut found: Metered,
+) -> Metered {
     found.errors = 0;
     (found.measured, found.empty, found.outside) = (0, 0, 0);
     let mut fault = None;
@@ -19,7 +24,7 @@ pub(super) fn judge(reports: &[Report], condition: &Condition, limit: u32, mut f
         let has_somebody = summary.agents.is_none_or(|agents| agents.participants > 0);
         has_somebody && matches!(summary.status, StageStatus::Completed | StageStatus::SuccessWaiting)
     };
-    for summary in reports.iter().map(Report::summary).filter(is_success) {
+    for summary in reports.iter().map(StageReport::summary).filter(is_success) {
         let Some(value) = value(condition.metric, summary) else {
             found.empty += 1;
             continue;

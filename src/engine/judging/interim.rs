@@ -12,7 +12,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
-use super::{agenda::Due, children, off::Off, unread};
+use super::{agenda::Due, children, off::Off, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{
     Assignment, Sample, Stratum,
@@ -75,7 +75,7 @@ async fn classes(engine: &Engine, due: &Due) -> Result<Vec<Arc<Classes>>, String
         };
         let begun = Begun { function: function.name.clone(), at_ms: due.started_ms };
         let found = engine.classes(due.release, begun).await;
-        all.push(found.map_err(|error| unread(engine, &due.id, "what children did before", &error))?);
+        all.push(found.map_err(|error| explain_unread(engine, &due.id, "what children did before", &error))?);
     }
     Ok(all)
 }
@@ -85,9 +85,9 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
     let classes = Arc::new(classes(engine, due).await?);
     let (mut merged, mut after) = (Merged { is_classed: is_classed(due), ..Merged::default() }, None);
     loop {
-        let (members, more) = children::members(engine, due, after).await?;
+        let (members, more) = children::find_members(engine, due, after).await?;
         if let (Some(first), Some(last)) = (members.first(), members.last()) {
-            let rows = children::rows(engine, due.release, *first, *last).await?;
+            let rows = children::read_rows(engine, due.release, *first, *last).await?;
             let (strategy, slot) = (due.strategy.clone(), due.whose.slot);
             let classes = Arc::clone(&classes);
             let adding = spawn_blocking(move || {
@@ -97,7 +97,7 @@ async fn read(engine: &Engine, due: &Due) -> Result<Merged, String> {
                 tracing::error!(%error, release = due.id, "the reports of children could not be added up");
                 "the reports of children could not be added up; see the manager's log".to_owned()
             })?;
-            merged = added.map_err(|error| children::unread_reports(engine, due.release, &error))?;
+            merged = added.map_err(|error| children::explain_unread_reports(engine, due.release, &error))?;
         }
         match more {
             Some(_) => after = more,
@@ -284,7 +284,7 @@ impl Taken {
         Self { baseline, canary, calls: stratum.calls() }
     }
 
-    fn with(self, more: &Stratum) -> Option<Self> {
+    fn add(self, more: &Stratum) -> Option<Self> {
         let ([a, b], [c, d]) = (self.calls, more.calls());
         let (baseline, canary) = (self.baseline.with(&more.baseline)?, self.canary.with(&more.canary)?);
         Some(Self { baseline, canary, calls: [a.saturating_add(c), b.saturating_add(d)] })
@@ -309,7 +309,7 @@ fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<MeasuredPart, Tak
     for (part, stratum) in found.parts.iter().zip(&found.strata) {
         let sum = match taken.remove(part) {
             None => Some(Taken::of(stratum)),
-            Some(taken) => taken.with(stratum),
+            Some(taken) => taken.add(stratum),
         };
         taken.extend(sum.map(|sum| (*part, sum)));
     }

@@ -18,17 +18,24 @@
 mod agenda;
 mod ask;
 mod background;
+mod beside;
 mod children;
+mod compare;
 mod conditions;
+mod finite;
 mod interim;
+mod judge;
 mod look;
+mod metric_look;
 mod off;
 mod previous;
 mod ranges;
 mod threshold;
+mod unread;
 
 use std::{collections::HashMap, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::broadcast::error::RecvError,
     task::{Id, JoinSet},
@@ -41,7 +48,6 @@ use crate::{By, Engine, EngineError, audit::Actor};
 use heart::release::{analysis, analysis::is_passed_early, command::Command, state::Snapshot};
 use model::ReleaseKey;
 use ports::provider::Registry;
-use store::StoreError;
 
 /// The state is asked no more often.
 const NOT_BEFORE: Duration = Duration::from_millis(50);
@@ -59,7 +65,11 @@ const AFTER_TROUBLE: Duration = Duration::from_secs(1);
 const MAX_LOOKS: usize = 16;
 
 /// Looks until `stop`, or until the engine is gone.
-pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
+pub fn run(engine: Engine, registry: Registry, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(look_when_due(engine, registry, stop))
+}
+
+async fn look_when_due(engine: Engine, registry: Registry, stop: CancellationToken) {
     let mut events = engine.events();
     let mut looks = JoinSet::new();
     let mut under_way: HashMap<Id, (ReleaseKey, u8)> = HashMap::new();
@@ -85,7 +95,7 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
         };
         for due in agenda.due {
             let (place, engine, registry) = ((due.release, due.run.block), engine.clone(), registry.clone());
-            let handle = looks.spawn(async move { one(&engine, &registry, due).await });
+            let handle = looks.spawn(async move { look_and_rest(&engine, &registry, due).await });
             under_way.insert(handle.id(), place);
         }
         let wait = agenda.next.map_or(AT_LEAST, |wait| wait.clamp(NOT_BEFORE, AT_LEAST));
@@ -117,38 +127,16 @@ pub async fn run(engine: Engine, registry: Registry, stop: CancellationToken) {
     looks.shutdown().await;
 }
 
-/// What a look says where the store doesn't give something it needs. A row that can't be read is counted, and said to be
-/// there: what is judged without it could pass that should not.
-fn unread(engine: &Engine, release: &str, what: &str, error: &StoreError) -> String {
-    match error {
-        StoreError::BadRow { table, key, column, .. } => {
-            engine.unreadable().note(error);
-            format!(
-                "{what} is in the store, and can't be read: {table}, key {key}, {column}; see the manager's log"
-            )
-        }
-        StoreError::Unavailable(_)
-        | StoreError::Full(_)
-        | StoreError::LeaseLost(_)
-        | StoreError::Held { .. }
-        | StoreError::Newer { .. }
-        | StoreError::Refused(_) => {
-            tracing::warn!(%error, release, what, "the store doesn't give what an analysis needs");
-            format!("the store does not give {what}")
-        }
-    }
-}
-
 /// Makes one look. However much there is to look at, half of the time nothing is looked at for that run.
-async fn one(engine: &Engine, registry: &Registry, due: Due) -> Rest {
+async fn look_and_rest(engine: &Engine, registry: &Registry, due: Due) -> Rest {
     let began = Instant::now();
-    let is_news = look(engine, registry, &due).await;
+    let is_news = look_and_tell(engine, registry, &due).await;
     let looked_ms = if is_news { 0 } else { due.elapsed_ms };
     Rest { number: due.run.number, looked_ms, until: Instant::now() + began.elapsed() }
 }
 
-/// Whether there was anything to be stored: not where nothing has changed of what children report.
-async fn look(engine: &Engine, registry: &Registry, due: &Due) -> bool {
+/// Makes a look, and tells the engine what it found. Whether there was anything to be stored: not where nothing has changed of what children report.
+async fn look_and_tell(engine: &Engine, registry: &Registry, due: &Due) -> bool {
     let id = due.id.clone();
     let look = look::make(engine, registry, due).await;
     let analysis = due.strategy.analyses().nth(usize::from(due.run.block));

@@ -11,7 +11,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use futures_util::future::try_join_all;
 
-use super::{agenda::Due, ask::ask, unread};
+use super::{agenda::Due, ask::ask, unread::explain_unread};
 use crate::{Engine, stored};
 use analysis::{RunVariation, Sample};
 use heart::release::{analysis::Previous, precedent::Time};
@@ -35,7 +35,7 @@ const LEAST_WEEKS_VALUES: usize = 5;
 pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, String>, String> {
     let function = due.function();
     let row = engine.reader().precedent(function, due.started_ms, due.release.0).await;
-    let unread = |error: StoreError| unread(engine, &due.id, "the times of earlier releases", &error);
+    let unread = |error: StoreError| explain_unread(engine, &due.id, "the times of earlier releases", &error);
     let row = row.map_err(unread)?;
     let Some(row) = row else {
         return Ok(Err(format!(
@@ -44,7 +44,7 @@ pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, 
     };
     let stage = due.stage.and_then(|stage| due.strategy.stages.get(stage)).map(|stage| stage.name.as_str());
     let times = stored::times(&row).map_err(unread)?;
-    Ok(if let Some(time) = same(&times, stage, due.run.number) {
+    Ok(if let Some(time) = find_time(&times, stage, due.run.number) {
         Ok(Previous { release: row.id, began_ms: time.began_ms, ended_ms: time.ended_ms })
     } else {
         let what = stage.map_or("time of its own".to_owned(), |stage| format!("stage {stage:?}"));
@@ -53,7 +53,7 @@ pub(super) async fn find(engine: &Engine, due: &Due) -> Result<Result<Previous, 
 }
 
 /// The same stage in the same wave, or in the last one before it.
-fn same<'t>(times: &'t [Time], stage: Option<&str>, number: u32) -> Option<&'t Time> {
+fn find_time<'t>(times: &'t [Time], stage: Option<&str>, number: u32) -> Option<&'t Time> {
     let of_stage = || times.iter().filter(|time| time.stage.as_deref() == stage);
     let before = of_stage().filter(|time| time.number <= number).max_by_key(|time| time.number);
     before.or_else(|| of_stage().min_by_key(|time| time.number))
@@ -69,7 +69,7 @@ pub(super) fn window(previous: &Previous, analysis: &Analysis, due: &Due, until:
 
 /// What the earlier release measured itself in some intervals, for where the provider has forgotten it: the values of its
 /// new version that were asked for in the same words, as often, in the same stage. Empty where there is none of it.
-pub(super) async fn kept(
+pub(super) async fn read_kept(
     engine: &Engine,
     due: &Due,
     previous: &Previous,
@@ -77,8 +77,9 @@ pub(super) async fn kept(
     interval: Duration,
     intervals: RangeInclusive<u64>,
 ) -> Result<Vec<f64>, String> {
-    let unread =
-        |error: StoreError| unread(engine, &previous.release, "what the earlier release measured", &error);
+    let unread = |error: StoreError| {
+        explain_unread(engine, &previous.release, "what the earlier release measured", &error)
+    };
     let row = engine.reader().release(&previous.release).await.map_err(unread)?;
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = row.release_key;

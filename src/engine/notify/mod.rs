@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinSet,
@@ -34,7 +35,15 @@ const MAX_CALLS: usize = 16;
 
 /// Carries effects out as they come, until `stop` or until the engine is gone. What is not done then is left in
 /// the store for the next life.
-pub async fn run(
+pub fn run(
+    engine: Engine,
+    effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(carry_out_all(engine, effects, stop))
+}
+
+async fn carry_out_all(
     engine: Engine,
     mut effects: mpsc::UnboundedReceiver<Due<Webhook>>,
     stop: CancellationToken,

@@ -36,7 +36,7 @@ const MAX_REFUSAL_CHARS: usize = 200;
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
+pub enum ParentCallError {
     #[error("{0:?} is no address of a manager")]
     Address(String),
     /// No answer, or half of one.
@@ -52,7 +52,7 @@ pub enum CallError {
     Nonsense(String),
 }
 
-impl From<reqwest::Error> for CallError {
+impl From<reqwest::Error> for ParentCallError {
     fn from(error: reqwest::Error) -> Self {
         // The address may hold a secret.
         let error = error.without_url();
@@ -71,8 +71,8 @@ pub struct Parent {
 }
 
 impl Parent {
-    pub fn new(url: &str, token: Option<String>) -> Result<Self, CallError> {
-        let address = || CallError::Address(url.to_owned());
+    pub fn new(url: &str, token: Option<String>) -> Result<Self, ParentCallError> {
+        let address = || ParentCallError::Address(url.to_owned());
         let url = Url::parse(url).ok().filter(|url| !url.cannot_be_a_base()).ok_or_else(address)?;
         let http = reqwest::Client::builder().timeout(CALL_TIMEOUT).build()?;
         Ok(Self { http, url, token, features: Mutex::default() })
@@ -92,7 +92,7 @@ impl Parent {
         url
     }
 
-    async fn send(&self, request: RequestBuilder, limit: usize) -> Result<Vec<u8>, CallError> {
+    async fn send(&self, request: RequestBuilder, limit: usize) -> Result<Vec<u8>, ParentCallError> {
         let request = match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
@@ -100,18 +100,18 @@ impl Parent {
         let mut answer = request.send().await?;
         let status = answer.status();
         if status.is_server_error() {
-            return Err(CallError::Troubled(status.as_u16()));
+            return Err(ParentCallError::Troubled(status.as_u16()));
         }
         let is_page =
             answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
         if status.is_success() && is_page {
             // A proxy that wants somebody to log in: nothing has reached the parent.
-            return Err(CallError::Nonsense("a page to be looked at".to_owned()));
+            return Err(ParentCallError::Nonsense("a page to be looked at".to_owned()));
         }
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await? {
             if body.len() + chunk.len() > limit {
-                return Err(CallError::Nonsense(format!("more than {limit} bytes")));
+                return Err(ParentCallError::Nonsense(format!("more than {limit} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -120,10 +120,15 @@ impl Parent {
         }
         let text = String::from_utf8_lossy(&body);
         let text = text.chars().filter(|c| !c.is_control()).take(MAX_REFUSAL_CHARS).collect();
-        Err(CallError::Refused { status: status.as_u16(), text })
+        Err(ParentCallError::Refused { status: status.as_u16(), text })
     }
 
-    pub async fn poll(&self, poll: &Poll, name: Option<&str>, below: &Below) -> Result<Polled, CallError> {
+    pub async fn poll(
+        &self,
+        poll: &Poll,
+        name: Option<&str>,
+        below: &Below,
+    ) -> Result<Polled, ParentCallError> {
         let area = below.area(poll.understood).map(<&RawValue>::deserialize_str).transpose()?;
         let body = PollRequest {
             geographic_area: area,
@@ -138,7 +143,8 @@ impl Parent {
         let request = self.http.post(self.at(&["poll"])).json(&body);
         let limit = if poll.features.is_empty() { MAX_ANSWER_BYTES } else { MAX_ASKING_ANSWER_BYTES };
         let answer = self.send(waiting(request, poll.wait_ms), limit).await?;
-        let answer = PollAnswer::parse(&answer).map_err(|error| CallError::Nonsense(error.to_string()))?;
+        let answer =
+            PollAnswer::parse(&answer).map_err(|error| ParentCallError::Nonsense(error.to_string()))?;
         self.features.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.features);
         let question = |asked: wire::question::QuestionForm| Question {
             body: asked.body.to_string(),
@@ -157,13 +163,13 @@ impl Parent {
     }
 
     /// The strategy of an offer.
-    pub async fn release(&self, id: &str, offer: &str) -> Result<Vec<u8>, CallError> {
+    pub async fn release(&self, id: &str, offer: &str) -> Result<Vec<u8>, ParentCallError> {
         let request = self.http.get(self.at(&["release"])).query(&[("childID", id), ("releaseID", offer)]);
         self.send(request, MAX_STRATEGY_BYTES).await
     }
 
     /// The functions of an offer: a zip.
-    pub async fn functions(&self, id: &str, offer: &str) -> Result<Vec<u8>, CallError> {
+    pub async fn functions(&self, id: &str, offer: &str) -> Result<Vec<u8>, ParentCallError> {
         let request = self.http.get(self.at(&["release", "functions", offer])).query(&[("childID", id)]);
         self.send(request, MAX_UPLOAD_BYTES as usize).await
     }
@@ -174,7 +180,7 @@ impl Parent {
         id: &str,
         offer: &str,
         summary: StageSummary,
-    ) -> Result<Option<ManagerTime>, CallError> {
+    ) -> Result<Option<ManagerTime>, ParentCallError> {
         let body = ResultRequest {
             id: id.into(),
             release_id: offer.into(),
@@ -187,7 +193,7 @@ impl Parent {
     }
 
     /// What the parent asked.
-    pub async fn answers(&self, id: &str, answers: Vec<Answered>) -> Result<(), CallError> {
+    pub async fn answers(&self, id: &str, answers: Vec<Answered>) -> Result<(), ParentCallError> {
         let body = AnswersRequest { id: id.into(), answers };
         self.send(self.http.post(self.at(&["answers"])).json(&body), MAX_ANSWER_BYTES).await?;
         Ok(())
@@ -201,7 +207,7 @@ impl Parent {
         stage: &str,
         skipped: Vec<String>,
         wait_ms: Option<u64>,
-    ) -> Result<EndStageAnswer, CallError> {
+    ) -> Result<EndStageAnswer, ParentCallError> {
         let (id, strategy_id, stage_name) = (id.into(), offer.into(), stage.into());
         let body = EndStageRequest { id, stage_name, strategy_id, skipped };
         let request = self.http.post(self.at(&["end_stage"])).json(&body);
@@ -225,17 +231,17 @@ fn waiting(request: RequestBuilder, wait_ms: Option<u64>) -> RequestBuilder {
     request.query(&[("wait", format!("{wait_ms}ms"))]).timeout(timeout)
 }
 
-fn read<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, CallError> {
-    serde_json::from_slice(body).map_err(|error| CallError::Nonsense(error.to_string()))
+fn read<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, ParentCallError> {
+    serde_json::from_slice(body).map_err(|error| ParentCallError::Nonsense(error.to_string()))
 }
 
 /// A text that is JSON already.
 trait DeserializeStr<'a>: Sized {
-    fn deserialize_str(text: &'a str) -> Result<Self, CallError>;
+    fn deserialize_str(text: &'a str) -> Result<Self, ParentCallError>;
 }
 
 impl<'a> DeserializeStr<'a> for &'a RawValue {
-    fn deserialize_str(text: &'a str) -> Result<Self, CallError> {
+    fn deserialize_str(text: &'a str) -> Result<Self, ParentCallError> {
         read(text.as_bytes())
     }
 }

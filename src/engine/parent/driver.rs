@@ -91,7 +91,7 @@ impl Driver {
         let now = Instant::now();
         let mut link = Link::new(settings, 0);
         if let Some(id) = id {
-            link.enrolled(id);
+            link.note_enrolled(id);
         }
         Self {
             link,
@@ -126,7 +126,7 @@ impl Driver {
         if self.look_at() <= Instant::now() {
             self.look().await?;
         }
-        while let Some(act) = self.link.next(self.now()) {
+        while let Some(act) = self.link.next_act(self.now()) {
             self.carry_out(act).await?;
         }
         self.caller.engine.view().lineage.link.set(self.link.is_up(), self.link.unsent());
@@ -151,7 +151,7 @@ impl Driver {
     }
 
     fn wake(&self) -> Instant {
-        let link = self.link.wake().map(|at| self.began + Duration::from_millis(at));
+        let link = self.link.wakes_at().map(|at| self.began + Duration::from_millis(at));
         let below = (self.is_below_stale && !self.is_looking).then_some(self.look_below_at);
         [Some(self.look_at()), link, below].into_iter().flatten().min().unwrap_or(self.look_at())
     }
@@ -171,7 +171,7 @@ impl Driver {
                     self.take(row);
                 }
                 let now = self.now();
-                self.link.facts(facts, now);
+                self.link.note_facts(facts, now);
                 Ok(())
             }
             Err(EngineError::Stopped) => Err(Gone),
@@ -184,10 +184,10 @@ impl Driver {
     fn take(&mut self, due: Due<ToParent>) {
         let age_ms = due.age_ms(self.caller.engine.clock().served_ms());
         match due.what {
-            ToParent::Taking(offer) => self.link.taking(due.row, offer),
+            ToParent::Taking(offer) => self.link.note_taking(due.row, offer),
             ToParent::Owed(owed) => {
                 let now = self.now();
-                self.link.owes(due.row, owed.offer.clone(), age_ms, now);
+                self.link.note_owed(due.row, owed.offer.clone(), age_ms, now);
                 self.results.insert(due.row, Arc::from(owed));
             }
         }
@@ -210,7 +210,7 @@ impl Driver {
         }
         (self.is_below_stale, self.is_looking) = (false, true);
         let (engine, own) = (self.caller.engine.clone(), self.caller.settings.service_area.clone());
-        self.tasks.spawn(async move { Ended::Looked(below(&engine, own).await) });
+        self.tasks.spawn(async move { Ended::Looked(look_below(&engine, own).await) });
     }
 
     fn looked(&mut self, below: Result<Below, CallTrouble>) -> Result<(), Gone> {
@@ -220,7 +220,7 @@ impl Driver {
             Ok(below) if below == *self.below => {}
             Ok(below) => {
                 self.below = Arc::new(below);
-                self.link.below(self.below.area(false).is_some());
+                self.link.note_below(self.below.area(false).is_some());
             }
             Err(CallTrouble::Engine(EngineError::Stopped)) => return Err(Gone),
             Err(error) => {
@@ -242,7 +242,7 @@ impl Driver {
             let served_ms = self.caller.engine.clock().served_ms();
             self.caller.engine.view().lineage.link.answered(served_ms);
         }
-        self.link.answered(call, answer.map_err(link::Trouble::from), now);
+        self.link.note_answer(call, answer.map_err(link::Trouble::from), now);
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl Driver {
             self.calls.remove(&call);
             tracing::error!(%error, "a call to the parent broke off");
             let now = self.now();
-            self.link.answered(call, Err(link::Trouble::Passing("it broke off".to_owned())), now);
+            self.link.note_answer(call, Err(link::Trouble::Passing("it broke off".to_owned())), now);
         } else if let Some(question) = self.question_of(error.id()) {
             self.answering.remove(&question);
             tracing::error!(%error, "the answer to a question of the parent broke off");
@@ -297,7 +297,7 @@ impl Driver {
             Act::Enroll(id) => {
                 let enrolled = Enrolled { url: self.caller.settings.url.clone(), id };
                 engine.keep(Setting::Enrolled(enrolled.clone())).await?;
-                self.link.enrolled(enrolled.id);
+                self.link.note_enrolled(enrolled.id);
                 self.look().await?;
             }
             Act::Note { offer } => engine.effect(Entry::Parent(ToParent::Taking(offer))).await?,
@@ -339,7 +339,11 @@ impl Driver {
         let (caller, below) = (Arc::clone(&self.caller), Arc::clone(&self.below));
         let owed = match &call {
             Call::Result { row, .. } => self.results.get(row).cloned(),
-            _ => None,
+            Call::Poll(_)
+            | Call::Take { .. }
+            | Call::Ready { .. }
+            | Call::Interim { .. }
+            | Call::EndStage { .. } => None,
         };
         let task = self.tasks.spawn(async move { Ended::Call(id, caller.make(call, &below, owed).await) });
         self.calls.insert(id, task);
@@ -347,7 +351,7 @@ impl Driver {
 }
 
 /// Looks at all children.
-async fn below(engine: &Engine, service_area: Option<String>) -> Result<Below, CallTrouble> {
+async fn look_below(engine: &Engine, service_area: Option<String>) -> Result<Below, CallTrouble> {
     let look = |state: &Snapshot| Survey::of(&state.children);
     let seen = engine.read_apart(PATIENCE, look).await?;
     Ok(tokio::task::spawn_blocking(move || seen.finish(service_area.as_deref()))

@@ -16,7 +16,7 @@ use model::{ManagerClock, ManagerInstant, Now};
 /// Managers remembered that were refused because they are above this one.
 const MAX_REFUSED: usize = 1_000;
 
-/// See the module's text.
+/// This manager and those above it, as calls see them.
 #[derive(Debug, Default)]
 pub struct Lineage {
     above: RwLock<Arc<[String]>>,

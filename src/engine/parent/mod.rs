@@ -28,11 +28,12 @@ mod report;
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    call::{CallError, Parent},
+    call::{Parent, ParentCallError},
     driver::Driver,
 };
 use crate::{
@@ -65,7 +66,7 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 enum CallTrouble {
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] ParentCallError),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("the store: {0}")]
@@ -78,7 +79,7 @@ enum CallTrouble {
 impl From<CallTrouble> for link::Trouble {
     fn from(trouble: CallTrouble) -> Self {
         match trouble {
-            CallTrouble::Call(CallError::Refused { status, text }) => Self::Refused { status, text },
+            CallTrouble::Call(ParentCallError::Refused { status, text }) => Self::Refused { status, text },
             other => Self::Passing(other.to_string()),
         }
     }
@@ -95,7 +96,16 @@ struct ParentCaller {
 }
 
 /// Speaks to the parent until `stop`, or until the engine is gone.
-pub async fn run(
+pub fn run(
+    engine: Engine,
+    settings: Settings,
+    owed: mpsc::UnboundedReceiver<Due<ToParent>>,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(speak(engine, settings, owed, stop))
+}
+
+async fn speak(
     engine: Engine,
     settings: Settings,
     owed: mpsc::UnboundedReceiver<Due<ToParent>>,

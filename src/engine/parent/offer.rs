@@ -1,6 +1,6 @@
 //! An offer of the parent becomes a release here.
 
-use super::{CallError, CallTrouble, PATIENCE, ParentCaller};
+use super::{CallTrouble, PATIENCE, ParentCallError, ParentCaller};
 use crate::{By, EngineError, audit::Actor, effect::Owed, questions, stored};
 use heart::release::{
     command::{Command, Refusal, Reply},
@@ -39,12 +39,12 @@ impl ParentCaller {
             }
             Refused::ForGood { why, stage } | Refused::Doubtful { why, stage } => (why, stage),
             // Whoever stands between may refuse for the parent, which believes then that the offer is here.
-            Refused::Now(CallTrouble::Call(CallError::Refused { status, text }))
+            Refused::Now(CallTrouble::Call(ParentCallError::Refused { status, text }))
                 if attempt + 1 < BELIEVED_AFTER =>
             {
                 return Err(CallTrouble::Doubtful(format!("it answered {status}: {text}")));
             }
-            Refused::Now(CallTrouble::Call(CallError::Refused { status, text })) => {
+            Refused::Now(CallTrouble::Call(ParentCallError::Refused { status, text })) => {
                 tracing::error!(offer, status, text, "the parent doesn't hand out what it offered");
                 return Ok(());
             }
@@ -165,7 +165,8 @@ impl ParentCaller {
             }
             let amounts = match strategy.rollout.as_ref().map(|rollout| &rollout.order) {
                 Some(Order::Waves(amounts)) => amounts.clone(),
-                _ => Vec::new(),
+                Some(Order::Parallel | Order::LocationSequential { .. } | Order::GlobalIncremental)
+                | None => Vec::new(),
             };
             let turnouts = questions::turnout::of_release(&self.engine, release.clone()).await?;
             let offer = offer.to_owned();

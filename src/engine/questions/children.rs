@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Kind, PATIENCE, ask};
+use super::{
+    kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
+    path::next_hop,
+};
 use crate::{Engine, EngineError, apart::giving_way, view::Children};
 use heart::{
     children::Child as Record,
@@ -18,10 +21,7 @@ use wire::{
     time::{of_served, rfc3339},
 };
 
-/// Managers in a path at most: the depth of a tree.
-pub const MAX_PATH: usize = 64;
-
-/// See the module's text.
+/// The kind `children`.
 #[derive(Debug)]
 pub struct ChildrenOf;
 
@@ -65,12 +65,12 @@ pub struct ChildrenWanted {
     pub limit: u32,
 }
 
-impl Kind for ChildrenOf {
+impl QuestionKind for ChildrenOf {
     const NAME: &'static str = "children";
     type Body = ChildrenWanted;
     type Answer = Page<Child>;
 
-    async fn answer(asked: Asked, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
+    async fn answer(asked: ToAnswer, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
         if wanted.path.is_empty() {
             let limit = (wanted.limit as usize).clamp(1, MAX_ANSWER_ENTRIES);
             let after = wanted.after.map(ChildKey);
@@ -82,22 +82,12 @@ impl Kind for ChildrenOf {
     }
 }
 
-/// The manager that a path begins with, and the rest of the path.
-pub(super) fn next_hop(engine: &Engine, path: &[String]) -> Result<(ChildKey, Vec<String>), String> {
-    if path.len() > MAX_PATH {
-        return Err(format!("a path has at most {MAX_PATH} managers"));
-    }
-    let (first, rest) = path.split_first().ok_or("no manager is named")?;
-    let entry = engine.view().children.get(first).ok_or_else(|| format!("child {first} is not known"))?;
-    Ok((entry.key, rest.to_vec()))
-}
-
 /// A page of the children below a manager below this one.
-pub async fn below(engine: &Engine, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
+pub async fn ask_below(engine: &Engine, wanted: ChildrenWanted) -> Result<Page<Child>, String> {
     below_within(engine, wanted, PATIENCE).await
 }
 
-/// The same, within a time.
+/// A page of the children below a manager below this one, which is waited for so long.
 async fn below_within(
     engine: &Engine,
     wanted: ChildrenWanted,
@@ -118,7 +108,7 @@ pub async fn page(
 ) -> Result<Page<Child>, EngineError> {
     let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
     let take = move |state: &Snapshot| take(state, &seen, now, after, limit, &filter, &admit);
-    engine.read_apart(super::LOOK_PATIENCE, take).await
+    engine.read_apart(LOOK_PATIENCE, take).await
 }
 
 fn take(

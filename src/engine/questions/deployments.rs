@@ -7,7 +7,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Kind, PATIENCE, ask, children::next_hop};
+use super::{
+    kind::{LOOK_PATIENCE, PATIENCE, QuestionKind, ToAnswer, ask},
+    path::next_hop,
+};
 use crate::{Engine, EngineError};
 use heart::release::state::Snapshot;
 use model::{ChildKey, ReleaseId, ReleaseKey};
@@ -18,7 +21,7 @@ use wire::{
     time::rfc3339,
 };
 
-/// See the module's text.
+/// The kind `deployments`.
 #[derive(Debug)]
 pub struct DeploymentsOf;
 
@@ -38,12 +41,12 @@ pub struct DeploymentsWanted {
     pub limit: u32,
 }
 
-impl Kind for DeploymentsOf {
+impl QuestionKind for DeploymentsOf {
     const NAME: &'static str = "deployments";
     type Body = DeploymentsWanted;
     type Answer = Page<Deployment>;
 
-    async fn answer(asked: Asked, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
+    async fn answer(asked: ToAnswer, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
         if wanted.path.is_empty() {
             let filter = DeploymentFilter {
                 function: wanted.function,
@@ -67,11 +70,11 @@ pub enum PageError {
 }
 
 /// A page of what runs below a manager below this one.
-pub async fn below(engine: &Engine, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
+pub async fn ask_below(engine: &Engine, wanted: DeploymentsWanted) -> Result<Page<Deployment>, String> {
     below_within(engine, wanted, PATIENCE).await
 }
 
-/// The same, within a time.
+/// A page of the deployments below a manager below this one, which is waited for so long.
 async fn below_within(
     engine: &Engine,
     wanted: DeploymentsWanted,
@@ -87,7 +90,7 @@ pub async fn page(engine: &Engine, filter: &DeploymentFilter) -> Result<Page<Dep
     let rows = engine.reader().deployments(filter).await?;
     let last = rows.last().filter(|_| rows.len() == filter.limit as usize);
     let next = last.map(|row| format!("{}:{}", row.child_key, row.function));
-    let state = engine.snapshot(super::LOOK_PATIENCE).await?;
+    let state = engine.snapshot(LOOK_PATIENCE).await?;
     // Few releases stand behind many rows.
     let keys: HashSet<ReleaseKey> = rows.iter().map(|row| ReleaseKey(row.release_key)).collect();
     let items = name(&state, &engine.view().releases.ids_of(&keys), rows);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Kind, Unanswered, ask_all};
+use super::kind::{QuestionKind, ToAnswer, Unanswered, ask_all};
 use crate::Engine;
 use heart::{
     plan,
@@ -16,7 +16,7 @@ use heart::{
 };
 use model::{ChildKey, ChildKind, Exclusion};
 
-/// See the module's text.
+/// The kind `eligible`.
 #[derive(Debug)]
 pub struct Eligible;
 
@@ -82,17 +82,17 @@ impl Able {
     }
 }
 
-impl Kind for Eligible {
+impl QuestionKind for Eligible {
     const NAME: &'static str = "eligible";
     type Body = EligibleWanted;
     type Answer = Able;
 
-    async fn answer(asked: Asked, wanted: EligibleWanted) -> Result<Able, String> {
+    async fn answer(asked: ToAnswer, wanted: EligibleWanted) -> Result<Able, String> {
         wanted.needs.validate()?;
         let needs = wanted.needs.clone();
         let fits = asked.look(move |state| Fits::of(state, &needs)).await?;
         let own = fits.own(&asked.engine, wanted.silent_after_ms);
-        let below = asked.below::<Self>(fits.questions(&wanted)).await;
+        let below = asked.ask_below::<Self>(fits.questions(&wanted)).await;
         Ok(fits.sum(own, below))
     }
 }

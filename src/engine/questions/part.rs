@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Kind, Unanswered, ask_all};
+use super::kind::{QuestionKind, ToAnswer, Unanswered, ask_all};
 use crate::{Engine, stored};
 use heart::release::{
     manager::Agents,
@@ -19,13 +19,13 @@ use heart::release::{
 use model::ChildKey;
 use wire::question::MAX_ANSWER_ENTRIES;
 
-/// See the module's text.
+/// The kind `part`.
 #[derive(Debug)]
 pub struct PartOf;
 
 /// Which release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct PartWanted {
     /// As whoever asks calls it.
     pub release: String,
 }
@@ -33,7 +33,7 @@ pub struct Wanted {
 /// How a part stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Part {
+pub struct PartStanding {
     /// As shown: `Running`.
     pub state: String,
     /// Why it is paused, taken back, or ended badly.
@@ -48,13 +48,13 @@ pub struct Part {
     pub stages: BTreeMap<String, BTreeMap<String, u32>>,
     /// The parts below this one, at most [`MAX_ANSWER_ENTRIES`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub below: Vec<Below>,
+    pub below: Vec<PartBelow>,
 }
 
 /// The part of a manager below.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Below {
+pub struct PartBelow {
     /// The ids of the managers that lead there, with a `/` between: `middle/lowest`.
     pub path: String,
     pub state: String,
@@ -68,30 +68,30 @@ pub struct Below {
     pub unheard: Option<String>,
 }
 
-impl Kind for PartOf {
+impl QuestionKind for PartOf {
     const NAME: &'static str = "part";
-    type Body = Wanted;
-    type Answer = Part;
+    type Body = PartWanted;
+    type Answer = PartStanding;
 
-    async fn answer(asked: Asked, wanted: Wanted) -> Result<Part, String> {
+    async fn answer(asked: ToAnswer, wanted: PartWanted) -> Result<PartStanding, String> {
         let now = asked.engine.clock().now();
         // Before the look: what is known by now is in it, unless it has left memory.
         let view = asked.engine.view();
         let ids = offered::all_ids(&wanted.release).filter(|id| view.releases.key_of(id).is_some()).collect();
         match asked.look(move |state| PartFound::at(state, ids, now)).await? {
             PartFound::Open { part, id, managers } => {
-                let body = |child: &(ChildKey, String)| (child.0, Wanted { release: id.clone() });
-                let answers = asked.below::<Self>(managers.iter().map(body).collect()).await;
+                let body = |child: &(ChildKey, String)| (child.0, PartWanted { release: id.clone() });
+                let answers = asked.ask_below::<Self>(managers.iter().map(body).collect()).await;
                 Ok(with_below(*part, &managers, answers))
             }
-            PartFound::Over { ids } => over(&asked.engine, ids).await,
+            PartFound::Over { ids } => show_over(&asked.engine, ids).await,
         }
     }
 }
 
 enum PartFound {
     Open {
-        part: Box<Part>,
+        part: Box<PartStanding>,
         /// As it is called here.
         id: String,
         managers: Vec<(ChildKey, String)>,
@@ -109,7 +109,7 @@ impl PartFound {
             return Self::Over { ids };
         };
         Self::Open {
-            part: Box::new(own(state, release, now)),
+            part: Box::new(show_own(state, release, now)),
             id: release.id.to_string(),
             managers: managers(state, release),
         }
@@ -122,7 +122,7 @@ pub fn managers(state: &Snapshot, release: &Release) -> Vec<(ChildKey, String)> 
     release.managers.keys().filter_map(id).collect()
 }
 
-fn own(state: &Snapshot, release: &Release, now: model::Now) -> Part {
+fn show_own(state: &Snapshot, release: &Release, now: model::Now) -> PartStanding {
     let mut stages: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     for assignment in release.assignments.values().filter(|assignment| assignment.stepwise().is_some()) {
         let stage = assignment.slot.stage_index().and_then(|stage| release.strategy.stages.get(stage));
@@ -130,7 +130,7 @@ fn own(state: &Snapshot, release: &Release, now: model::Now) -> Part {
         let status = assignment.stage_status.name().to_owned();
         *stages.entry(stage.name.clone()).or_default().entry(status).or_default() += 1;
     }
-    Part {
+    PartStanding {
         state: release.state.name().to_owned(),
         reason: reason(&release.state).or_else(|| release.ending.as_ref().map(|ending| ending.text.clone())),
         waits_for: waits::release(state, release, now),
@@ -151,7 +151,7 @@ fn reason(state: &ReleaseState) -> Option<String> {
 }
 
 /// One that has left memory.
-async fn over(engine: &Engine, ids: Vec<String>) -> Result<Part, String> {
+async fn show_over(engine: &Engine, ids: Vec<String>) -> Result<PartStanding, String> {
     for id in ids.iter().rev() {
         let row = engine.reader().release(id).await.map_err(|error| error.to_string())?;
         let Some(row) = row else { continue };
@@ -172,11 +172,11 @@ async fn over(engine: &Engine, ids: Vec<String>) -> Result<Part, String> {
             untested: counts.untested,
             ..Agents::default()
         };
-        return Ok(Part {
+        return Ok(PartStanding {
             state: detail.state.name().to_owned(),
             reason: detail.ending.map(|ending| ending.text),
             agents: detail.agents.unwrap_or(of_agents),
-            ..Part::default()
+            ..PartStanding::default()
         });
     }
     Err("it is not known here: it was not taken over yet".to_owned())
@@ -184,10 +184,10 @@ async fn over(engine: &Engine, ids: Vec<String>) -> Result<Part, String> {
 
 /// Takes in what managers below said.
 fn with_below(
-    mut part: Part,
+    mut part: PartStanding,
     managers: &[(ChildKey, String)],
-    answers: Vec<(ChildKey, Result<Part, Unanswered>)>,
-) -> Part {
+    answers: Vec<(ChildKey, Result<PartStanding, Unanswered>)>,
+) -> PartStanding {
     let ids: BTreeMap<ChildKey, &String> = managers.iter().map(|(key, id)| (*key, id)).collect();
     for (child, said) in answers {
         let Some(id) = ids.get(&child) else { continue };
@@ -203,14 +203,14 @@ fn with_below(
 /// What a manager said, of itself and those below it; its stages are added to `stages`.
 fn flat(
     id: &str,
-    said: Result<Part, Unanswered>,
+    said: Result<PartStanding, Unanswered>,
     stages: &mut BTreeMap<String, BTreeMap<String, u32>>,
-) -> Vec<Below> {
+) -> Vec<PartBelow> {
     let part = match said {
         Ok(part) => part,
         Err(why) => {
             let unheard = Some(why.to_string());
-            return vec![Below { path: id.to_owned(), unheard, ..Below::default() }];
+            return vec![PartBelow { path: id.to_owned(), unheard, ..PartBelow::default() }];
         }
     };
     for (stage, statuses) in part.stages {
@@ -220,7 +220,7 @@ fn flat(
             *sum = sum.saturating_add(agents);
         }
     }
-    let own = Below {
+    let own = PartBelow {
         path: id.to_owned(),
         state: part.state,
         reason: part.reason,
@@ -228,7 +228,8 @@ fn flat(
         agents: part.agents,
         unheard: None,
     };
-    let deeper = part.below.into_iter().map(|below| Below { path: format!("{id}/{}", below.path), ..below });
+    let deeper =
+        part.below.into_iter().map(|below| PartBelow { path: format!("{id}/{}", below.path), ..below });
     std::iter::once(own).chain(deeper).take(MAX_ANSWER_ENTRIES).collect()
 }
 
@@ -238,9 +239,9 @@ pub async fn of_release(
     release: &str,
     managers: Vec<(ChildKey, String)>,
     time: std::time::Duration,
-) -> (Vec<Below>, BTreeMap<String, BTreeMap<String, u32>>) {
-    let body = |child: &(ChildKey, String)| (child.0, Wanted { release: release.to_owned() });
+) -> (Vec<PartBelow>, BTreeMap<String, BTreeMap<String, u32>>) {
+    let body = |child: &(ChildKey, String)| (child.0, PartWanted { release: release.to_owned() });
     let answers = ask_all::<PartOf>(engine, managers.iter().map(body).collect(), time).await;
-    let part = with_below(Part::default(), &managers, answers);
+    let part = with_below(PartStanding::default(), &managers, answers);
     (part.below, part.stages)
 }

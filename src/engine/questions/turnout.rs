@@ -5,10 +5,14 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::eligible::{self, Able, EligibleWanted};
+use super::{
+    eligible::{self, Able, EligibleWanted},
+    kind,
+};
 use crate::{By, Engine, EngineError, audit::Actor};
 use heart::{
     plan::{Needs, Turnout},
@@ -30,11 +34,15 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 /// How long the engine has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A manager with what it is asked for a release.
+/// A manager that is asked, its area, and the agents that it said it has.
 type AskedManager = (ChildKey, Option<Arc<str>>, u32);
 
 /// Asks for every release that waits, until `stop` or until the engine is gone.
-pub async fn run(engine: Engine, stop: CancellationToken) {
+pub fn run(engine: Engine, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(ask_for_all(engine, stop))
+}
+
+async fn ask_for_all(engine: Engine, stop: CancellationToken) {
     let mut under_way: BTreeSet<(ReleaseKey, u64)> = BTreeSet::new();
     let mut asking = JoinSet::new();
     loop {
@@ -44,7 +52,7 @@ pub async fn run(engine: Engine, stop: CancellationToken) {
                 for release in waiting.into_iter().filter(|release| under_way.insert(*release)) {
                     let engine = engine.clone();
                     asking.spawn(async move {
-                        one(&engine, release).await;
+                        ask_and_tell(&engine, release).await;
                         release
                     });
                 }
@@ -72,15 +80,15 @@ fn waiting(state: &Snapshot) -> Vec<(ReleaseKey, u64)> {
     state.releases.values().filter_map(|release| Some((release.key, release.asking?))).collect()
 }
 
-async fn one(engine: &Engine, (key, until): (ReleaseKey, u64)) {
+async fn ask_and_tell(engine: &Engine, (key, until): (ReleaseKey, u64)) {
     let left = Duration::from_millis(until.saturating_sub(engine.clock().served_ms()));
     let time = left.min(ASKED_FOR).saturating_sub(KEPT);
     let found = engine.read_apart(PATIENCE, move |state| {
         let release = state.release(key)?;
-        Some((wanted(release), asked(state, release.asked(state))))
+        Some((wanted(release), candidates(state, release.asked(state))))
     });
     let Ok(Some((wanted, managers))) = found.await else { return };
-    let turnouts = of(engine, &wanted, managers, time).await.0;
+    let turnouts = ask_able(engine, &wanted, managers, time).await.0;
     let told = Told { release: key, until, turnouts };
     let by = By { actor: Actor::Timer, note: None };
     if let Err(error) =
@@ -94,7 +102,7 @@ fn wanted(release: &Release) -> EligibleWanted {
     EligibleWanted { needs: Needs::of(&release.strategy), silent_after_ms: release.silent_after_ms() }
 }
 
-fn asked(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
+fn candidates(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
     let one = |key: ChildKey| {
         let child = state.children.get(key)?;
         Some((key, child.area.clone(), child.counted_agents()))
@@ -106,10 +114,10 @@ fn asked(state: &Snapshot, managers: Vec<ChildKey>) -> Vec<AskedManager> {
 pub async fn of_release(engine: &Engine, release: String) -> Result<Turnouts, EngineError> {
     let found = engine.read(PATIENCE, move |state| {
         let release = state.release_by_id(&release)?;
-        Some((wanted(release), asked(state, release.to_ask(state))))
+        Some((wanted(release), candidates(state, release.to_ask(state))))
     });
     let Some((wanted, managers)) = found.await? else { return Ok(Turnouts::new()) };
-    Ok(of(engine, &wanted, managers, ASKED_FOR.saturating_sub(KEPT)).await.0)
+    Ok(ask_able(engine, &wanted, managers, ASKED_FOR.saturating_sub(KEPT)).await.0)
 }
 
 /// What managers below say who would take part in a release; and those that say nothing.
@@ -118,11 +126,12 @@ pub async fn of_managers(
     wanted: &EligibleWanted,
     managers: Vec<ChildKey>,
 ) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
-    let managers = engine.read(PATIENCE, move |state| asked(state, managers)).await?;
-    Ok(of(engine, wanted, managers, super::PATIENCE).await)
+    let managers = engine.read(PATIENCE, move |state| candidates(state, managers)).await?;
+    Ok(ask_able(engine, wanted, managers, kind::PATIENCE).await)
 }
 
-async fn of(
+/// What managers say, and those that say nothing.
+async fn ask_able(
     engine: &Engine,
     wanted: &EligibleWanted,
     managers: Vec<AskedManager>,

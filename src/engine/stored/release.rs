@@ -16,8 +16,7 @@ use heart::release::{
     parent::{ParentOffer, Said},
     pause::Pause,
     precedent::{Time, Timed},
-    queue::Overtakes,
-    state::{Bad, Counts, End, ReleaseClock, ReleaseState},
+    state::{Bad, Counts, End, Overtakes, ReleaseClock, ReleaseState},
 };
 use model::{ChildKey, Exclusion, Now, ReleaseKey, StageStatus};
 

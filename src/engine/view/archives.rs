@@ -8,7 +8,7 @@ use papaya::HashMap;
 /// Bytes of function archives kept in memory beside those of the open releases.
 const CACHE_BYTES: usize = 256 * 1024 * 1024;
 
-/// See the module's text.
+/// Archives that are kept in memory, by digest.
 #[derive(Debug, Default)]
 pub struct Archives {
     by_digest: HashMap<[u8; 32], Bytes>,

@@ -14,7 +14,7 @@ pub struct UnknownCaller {
     pub last_ms: i64,
 }
 
-/// See the module's text.
+/// Who called lately without being known.
 #[derive(Debug, Default)]
 pub struct UnknownCallers(Mutex<Vec<UnknownCaller>>);
 

@@ -18,7 +18,7 @@ const ON_A_PAGE: usize = 64;
 
 type ByKey = Pages<Option<ChildEntry>, ON_A_PAGE>;
 
-/// See the module's text.
+/// Children as calls see them, by id and by number.
 #[derive(Debug, Default)]
 pub struct Children {
     by_id: Directory,

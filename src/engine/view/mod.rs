@@ -22,9 +22,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
+use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     kept::Kept, open_questions::Questions, parent::lineage::Lineage, pointers::Pointers, stats::Stats,
@@ -42,7 +44,7 @@ pub use self::{
 };
 pub use crate::directory::ChildEntry;
 
-/// See the module's text.
+/// All that calls are answered from.
 pub struct View {
     pub children: Arc<Children>,
     pub releases: Releases,
@@ -61,6 +63,8 @@ pub struct View {
     draining: AtomicBool,
     /// Whether the store has no space left.
     store_full: AtomicBool,
+    /// Told when the store takes commits again.
+    recovered: Notify,
 }
 
 impl fmt::Debug for View {
@@ -85,6 +89,7 @@ impl Default for View {
             pointers: Pointers::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),
+            recovered: Notify::new(),
         }
     }
 }
@@ -97,6 +102,17 @@ impl View {
 
     pub(super) fn set_store_full(&self, full: bool) {
         self.store_full.store(full, Ordering::Relaxed);
+    }
+
+    /// The store takes commits again.
+    pub(super) fn note_recovered(&self) {
+        self.set_store_full(false);
+        self.recovered.notify_waiters();
+    }
+
+    /// Waits until the store takes commits again; no longer than `limit`, for there may have been no trouble with commits.
+    pub async fn until_recovered(&self, limit: Duration) {
+        let _ = timeout(limit, self.recovered.notified()).await;
     }
 
     /// Whether a shutdown has begun.

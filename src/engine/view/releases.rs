@@ -76,7 +76,7 @@ pub struct Resolved {
     pub name: OfferName,
 }
 
-/// See the module's text.
+/// Releases as calls see them, by number and by id.
 #[derive(Debug, Default)]
 pub struct Releases {
     in_memory: HashMap<u32, Arc<ReleaseEntry>>,

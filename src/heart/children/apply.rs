@@ -3,15 +3,20 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    Books, Change, Child, Children, GHOST_AFTER, Profile, REPLACED_FOR, Replaced, places, recheck::Recheck,
+    Books, Change, Child, Children, GHOST_AFTER, Profile, REPLACED_FOR, Replaced,
+    absence::{Absence, Absences},
+    places,
+    recheck::Recheck,
 };
 use model::{ChildKey, Now, address::for_limits};
 
 impl Books {
-    /// Folds one change in. `absence`: the silence that shows an idle child to be gone.
-    pub fn apply(&mut self, children: &mut Children, change: &Change, absence: Duration) {
+    /// Folds one change in. `absences`: the silence that shows a child to be gone.
+    pub fn apply(&mut self, children: &mut Children, change: &Change, absences: Absences) {
         match change {
-            Change::Arrived { child, record, .. } => self.arrive(children, *child, record, absence),
+            Change::Arrived { child, record, .. } => {
+                self.arrive(children, *child, record, absences.of_child(record))
+            }
             Change::CalledAgain { child } => self.hear_again(children, *child),
             Change::Moved { child, area } => self.move_child(children, *child, area.as_ref()),
             Change::CalledFrom { child, address } => self.call_from(children, *child, *address),
@@ -45,7 +50,7 @@ impl Books {
         }
     }
 
-    fn arrive(&mut self, children: &mut Children, key: ChildKey, record: &Child, absence: Duration) {
+    fn arrive(&mut self, children: &mut Children, key: ChildKey, record: &Child, absence: Absence) {
         self.hold(children, key, record.clone());
         if self.is_newcomer(key, record) {
             self.rechecks.insert(Recheck::first(key, record.born.served_ms, absence));

@@ -3,11 +3,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
-    time::Duration,
 };
 
 use super::{
     Child, Children, Deployment,
+    absence::Absences,
     deployments::Deployments,
     places::{self, Places},
     recheck::Recheck,
@@ -82,13 +82,17 @@ impl Books {
         &mut self,
         children: &Children,
         debtors: impl Iterator<Item = ChildKey>,
-        absence: Duration,
+        absences: Absences,
         served_ms: u64,
     ) {
         let newcomers = children.iter().filter(|(key, child)| self.is_newcomer(*key, child));
-        let newcomers = newcomers
-            .filter_map(|(key, child)| Recheck::pending(key, child.born.served_ms, served_ms, absence));
-        let debtors = debtors.map(|child| Recheck::first(child, served_ms, absence));
+        let newcomers = newcomers.filter_map(|(key, child)| {
+            Recheck::pending(key, child.born.served_ms, served_ms, absences.of_child(child))
+        });
+        let debtors = debtors.filter_map(|key| {
+            let child = children.get(key)?;
+            Some(Recheck::first(key, served_ms, absences.of_child(child)))
+        });
         self.rechecks = newcomers.chain(debtors).collect();
     }
 }

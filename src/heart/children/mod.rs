@@ -13,6 +13,7 @@
 //! Deliberately not here: last-seen times (see [`crate::release::command::Seen`]); what to do about a poll, a successor or
 //! a ghost, which depends on the releases that they have a part in (`release::decide`).
 
+mod absence;
 mod apply;
 mod books;
 mod change;
@@ -28,6 +29,7 @@ mod table;
 
 use std::{ops::Deref, time::Duration};
 
+pub use absence::{Absence, Absences};
 pub use books::Books;
 pub use change::{Arrival, Change, Forgetting};
 pub use child::{Child, Profile, Replaced};

@@ -6,8 +6,7 @@
 //!
 //! Kept in memory. After a start it follows from who is there ([`super::Children::recheck_all`]).
 
-use std::time::Duration;
-
+use super::absence::Absence;
 use model::ChildKey;
 
 /// The ages, as multiples of the silence that shows an idle child to be gone (the setting `absence`). Ascending.
@@ -28,20 +27,20 @@ pub struct Recheck {
 
 impl Recheck {
     /// The first look at what begins now.
-    pub(crate) fn first(child: ChildKey, begun_ms: u64, absence: Duration) -> Self {
+    pub(crate) fn first(child: ChildKey, begun_ms: u64, absence: Absence) -> Self {
         Self { due_ms: begun_ms + age_ms(AGES[0], absence), child, begun_ms }
     }
 
     /// The first that is still to come, of what began then; `None`: all are over.
-    pub(super) fn pending(child: ChildKey, begun_ms: u64, now_ms: u64, absence: Duration) -> Option<Self> {
+    pub(super) fn pending(child: ChildKey, begun_ms: u64, now_ms: u64, absence: Absence) -> Option<Self> {
         let mut all = AGES.iter().map(|age| begun_ms + age_ms(*age, absence));
         all.find(|due| *due > now_ms).map(|due_ms| Self { due_ms, child, begun_ms })
     }
 
     /// The one after this. `found`: this one found something, so there may be more.
-    pub(crate) fn next(self, found: bool, owes: bool, now_ms: u64, absence: Duration) -> Option<Self> {
+    pub(crate) fn next(self, found: bool, owes: bool, now_ms: u64, absence: Absence) -> Option<Self> {
         if found {
-            let due_ms = now_ms + absence.as_millis() as u64 / 10;
+            let due_ms = now_ms + absence.idle_ms() / 10;
             return Some(Self { due_ms, ..self });
         }
         let age = now_ms.saturating_sub(self.begun_ms).max(1);
@@ -56,6 +55,6 @@ impl Recheck {
     }
 }
 
-fn age_ms(age: f64, absence: Duration) -> u64 {
-    absence.mul_f64(age).as_millis() as u64
+fn age_ms(age: f64, absence: Absence) -> u64 {
+    absence.idle.mul_f64(age).as_millis() as u64
 }

@@ -124,9 +124,9 @@ pub enum Act {
     Call(CallId, Call),
     /// Nobody waits for the answer to this call any more.
     GiveUp(CallId),
-    /// Store who this manager is at its parent, then say so with [`super::Link::enrolled`].
+    /// Store who this manager is at its parent, then say so with [`super::Link::note_enrolled`].
     Enroll(String),
-    /// Store that an offer is to be taken over, then say so with [`super::Link::taking`].
+    /// Store that an offer is to be taken over, then say so with [`super::Link::note_taking`].
     Note {
         offer: String,
     },

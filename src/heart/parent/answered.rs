@@ -11,7 +11,7 @@ const MAX_SKIPPED: usize = 64;
 
 impl Link {
     /// A call came to an end. The facts must be no older than that.
-    pub fn answered(&mut self, call: CallId, answer: Result<Answer, Trouble>, now: u64) {
+    pub fn note_answer(&mut self, call: CallId, answer: Result<Answer, Trouble>, now: u64) {
         // One that was given up may still come.
         let Some(about) = self.calls.remove(&call) else { return };
         match about {

@@ -208,7 +208,7 @@ impl Link {
     }
 
     /// What the state says now.
-    pub fn facts(&mut self, facts: Facts, now: u64) {
+    pub fn note_facts(&mut self, facts: Facts, now: u64) {
         if self.facts != facts {
             self.facts = facts;
             self.hold();
@@ -238,12 +238,12 @@ impl Link {
     }
 
     /// What is below this manager has changed: whether there is an area to be reported.
-    pub fn below(&mut self, has_area: bool) {
+    pub fn note_below(&mut self, has_area: bool) {
         (self.has_area, self.below_changed) = (has_area, true);
     }
 
     /// It is stored who this manager is at its parent.
-    pub fn enrolled(&mut self, id: String) {
+    pub fn note_enrolled(&mut self, id: String) {
         self.enrolled = Some(id);
         self.is_storing_id = false;
         self.told.clear();
@@ -254,7 +254,7 @@ impl Link {
     }
 
     /// It is stored that an offer is to be taken over.
-    pub fn taking(&mut self, row: Row, offer: String) {
+    pub fn note_taking(&mut self, row: Row, offer: String) {
         if self.storing_offer.as_deref() == Some(offer.as_str()) {
             self.storing_offer = None;
         }
@@ -262,7 +262,7 @@ impl Link {
     }
 
     /// The parent is owed a result, since `age_ms`.
-    pub fn owes(&mut self, row: Row, offer: String, age_ms: u64, now: u64) {
+    pub fn note_owed(&mut self, row: Row, offer: String, age_ms: u64, now: u64) {
         let give_up_at = now + GIVE_UP_AFTER_MS.saturating_sub(age_ms);
         self.unsent.push(Unsent { row, offer, due: now, refusals: 0, give_up_at });
     }
@@ -282,8 +282,8 @@ impl Link {
         !self.above.is_empty()
     }
 
-    /// What is to be done next; `None`: nothing before [`Link::wake`], unless something is told.
-    pub fn next(&mut self, now: u64) -> Option<Act> {
+    /// What is to be done next; `None`: nothing before [`Link::wakes_at`], unless something is told.
+    pub fn next_act(&mut self, now: u64) -> Option<Act> {
         if let Some(act) = self.acts.pop_front() {
             return Some(act);
         }
@@ -297,8 +297,8 @@ impl Link {
         self.next_call(now)
     }
 
-    /// When [`Link::next`] may have something although nothing was told; `None`: never.
-    pub fn wake(&self) -> Option<u64> {
+    /// When [`Link::next_act`] may have something although nothing was told; `None`: never.
+    pub fn wakes_at(&self) -> Option<u64> {
         if self.is_storing_id {
             return None;
         }

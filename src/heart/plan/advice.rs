@@ -23,12 +23,12 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
     let lacks = |why: &Why| matches!(why, Why::Runtime(..));
     let some_lack = plan.excluded.iter().any(|(why, _)| lacks(why)) || !plan.parts.is_empty();
     Advice {
-        swapped: swapped(strategy, fleet, plan),
-        runtimes: if some_lack { runtimes(fleet) } else { BTreeSet::new() },
+        swapped: count_swapped(strategy, fleet, plan),
+        runtimes: if some_lack { gather_runtimes(fleet) } else { BTreeSet::new() },
     }
 }
 
-fn swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Option<u32> {
+fn count_swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Option<u32> {
     let target = strategy.target.as_ref()?;
     let area = target.area.as_ref()?;
     let outside = |why: &Why| matches!(why, Why::Outside | Why::NoArea);
@@ -51,7 +51,7 @@ fn swapped(strategy: &Strategy, fleet: &impl Fleet, planned: &Plan) -> Option<u3
     (children > 0).then_some(children)
 }
 
-fn runtimes(fleet: &impl Fleet) -> BTreeSet<String> {
+fn gather_runtimes(fleet: &impl Fleet) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (child, _) in fleet.areas().iter() {
         let candidate = fleet.candidate(child);

@@ -1,23 +1,14 @@
 //! Whose turn is when: waves of agents, and locations from near to far.
 
 use super::{
-    Fleet, Plan, Point, Turnout,
-    edges::{Edges as _, Where},
+    Fleet, Plan, Turnout, Wave,
+    edges::{Edges as _, Point, Where},
     shape::Shape,
 };
 use language::{Amount, Round};
 
 /// Mean radius of the Earth in metres, for distances.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
-
-/// A wave, cumulative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wave {
-    /// As the strategy has it.
-    pub amount: Amount,
-    /// Agents that have had their turn after it.
-    pub agents: u32,
-}
 
 impl Plan {
     /// The wave (from 0) in which a member has its turn, and with it its first agents; `at` is its index in `members`.
@@ -59,7 +50,7 @@ impl Plan {
 
 /// The oldest children first: an order that nobody has to look up, and that the next release has again. Who is silent has its
 /// turn with the last wave, so that nobody waits for them, unless everybody is: then the order is as if nobody were.
-pub(super) fn in_waves(plan: &mut Plan, amounts: &[Amount], keeps_empty: bool) {
+pub(super) fn cut_into_waves(plan: &mut Plan, amounts: &[Amount], keeps_empty: bool) {
     let sum = |of: fn(&Turnout) -> u32| plan.turnouts.iter().map(of).fold(0, u32::saturating_add);
     if sum(|turnout| turnout.live) == 0 {
         for turnout in &mut plan.turnouts {
@@ -106,7 +97,7 @@ pub fn cut(amounts: &[Amount], of: Filled, keeps_empty: bool) -> Vec<Wave> {
 }
 
 /// Nearest first, ties by id; whose place is unknown comes last, and after them all who are silent.
-pub(super) fn by_location(plan: &mut Plan, fleet: &impl Fleet, start: [f64; 2]) {
+pub(super) fn order_by_location(plan: &mut Plan, fleet: &impl Fleet, start: [f64; 2]) {
     let start = Point { x: start[0], y: start[1] };
     let silent: Vec<bool> =
         plan.turnouts.iter().map(|turnout| turnout.live == 0 && turnout.silent > 0).collect();

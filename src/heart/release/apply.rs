@@ -7,7 +7,9 @@ use super::{
     assignment::{Dated, Fact},
     change::Change,
     clock::ReleaseMs,
-    deadline, lifecycle, members, parent, rollout, stages,
+    deadline, lifecycle, members, parent, rollout,
+    settings::Member,
+    stages,
     state::{Release, Snapshot, State},
 };
 use crate::children;
@@ -47,14 +49,15 @@ impl State {
         let Some(release) = self.shared.releases.get_mut(&key) else { return };
         let dated = Dated { fact, at: release.at(now) };
         release.facts.push(dated);
-        let deadlines = self.shared.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy, &self.shared.children);
         let mut next = ReleaseMs::MAX;
-        for assignment in release.assignments.values_mut() {
+        for (child, assignment) in release.assignments.iter_mut() {
             release.counts.remove(assignment, &release.gates);
             assignment.fold(&dated, &release.strategy, &release.gates.levels);
             release.counts.add(assignment, &release.gates);
             release.attempt = release.attempt.max(assignment.attempt);
-            next = next.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
+            let member = Member { child, part: assignment };
+            next = next.min(deadline::soonest(member, deadlines, &release.strategy, &release.gates));
         }
         release.due_by(next);
     }

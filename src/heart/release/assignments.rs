@@ -123,6 +123,15 @@ impl Assignments {
     }
 
     /// In no order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ChildKey, &mut Assignment)> {
+        let Self { keys, members, joined, .. } = self;
+        let members = members.iter_mut().filter_map(|(at, part)| Some((*keys.get(at)?, part.as_mut()?)));
+        let joined =
+            joined.iter_mut().filter_map(|(_, joined)| joined.as_mut().map(|(key, part)| (*key, part)));
+        members.chain(joined).inspect(|_| steps::take(1))
+    }
+
+    /// In no order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Assignment> {
         let members = self.members.iter_mut().filter_map(|(_, part)| part.as_mut());
         let joined = self.joined.iter_mut().filter_map(|(_, joined)| Some(&mut joined.as_mut()?.1));

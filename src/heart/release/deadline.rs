@@ -4,7 +4,7 @@ use super::{
     assignment::Assignment,
     clock::ReleaseMs,
     gate::Gates,
-    settings::{Deadlines, MemberDeadlines},
+    settings::{Deadlines, Member, MemberDeadlines},
 };
 use language::{NoCalls, Strategy};
 use model::{ChildStatus, StageStatus};
@@ -33,26 +33,26 @@ pub struct Deadline {
     pub silence_ms: Option<u64>,
 }
 
-/// The deadlines an assignment is under, in no order. An undo is one beside whatever else the child does.
+/// The deadlines a member is under, in no order. An undo is one beside whatever else the child does.
 pub fn of(
-    assignment: &Assignment,
-    deadlines: Deadlines,
+    member: Member<'_>,
+    deadlines: Deadlines<'_>,
     strategy: &Strategy,
     gates: &Gates,
-) -> impl Iterator<Item = Deadline> {
-    let deadlines = deadlines.of_member(assignment);
-    let main = main(assignment, deadlines, strategy, gates);
-    undo(assignment, deadlines).into_iter().chain(main.into_iter().flatten())
+) -> impl Iterator<Item = Deadline> + use<> {
+    let deadlines = deadlines.of_member(member);
+    let main = main(member.part, deadlines, strategy, gates);
+    undo(member.part, deadlines).into_iter().chain(main.into_iter().flatten())
 }
 
 /// The first of them; `MAX` if there is none.
 pub fn soonest(
-    assignment: &Assignment,
-    deadlines: Deadlines,
+    member: Member<'_>,
+    deadlines: Deadlines<'_>,
     strategy: &Strategy,
     gates: &Gates,
 ) -> ReleaseMs {
-    of(assignment, deadlines, strategy, gates).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
+    of(member, deadlines, strategy, gates).map(|deadline| deadline.at).min().unwrap_or(ReleaseMs::MAX)
 }
 
 fn undo(assignment: &Assignment, deadlines: MemberDeadlines) -> Option<Deadline> {
@@ -74,7 +74,7 @@ pub fn without_calls(assignment: &Assignment, strategy: &Strategy) -> Option<u64
         NoCalls::After(time) if assignment.is_led_stepwise() => {
             Some((stage.min_duration + time).as_millis() as u64)
         }
-        _ => None,
+        NoCalls::After(_) | NoCalls::Never => None,
     }
 }
 

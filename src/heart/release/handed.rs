@@ -67,7 +67,7 @@ impl Release {
         Rollout {
             soak: match order {
                 Order::LocationSequential { .. } => rollout.soak,
-                _ => std::time::Duration::ZERO,
+                Order::Waves(_) | Order::Parallel | Order::GlobalIncremental => std::time::Duration::ZERO,
             },
             order,
             max_failed: count(rollout.max_failed),

@@ -10,7 +10,8 @@ use super::{
     change::Change,
     clock::ReleaseMs,
     command::Seen,
-    ending::{Cause, Ending, Fault},
+    ending::{Cause, Ending},
+    fault::Fault,
     gate::{Gate, Reached},
     lifecycle::{self, roll_back},
     pause::{Pause, PausedBy},
@@ -75,7 +76,14 @@ impl Release {
             (ReleaseState::Running, Some(reached)) => {
                 reached.at.saturating_add(ms(soak(rollout, reached.gate)))
             }
-            _ => ReleaseMs::MAX,
+            (ReleaseState::Running, None)
+            | (
+                ReleaseState::Planned
+                | ReleaseState::Paused(_)
+                | ReleaseState::RollingBack { .. }
+                | ReleaseState::Over { .. },
+                _,
+            ) => ReleaseMs::MAX,
         }
     }
 
@@ -86,7 +94,9 @@ impl Release {
                 let (number, of) = (wave + 1, self.turns.waves());
                 match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
                     Some(Order::LocationSequential { .. }) => format!("location {number} of {of}"),
-                    _ => format!("wave {number} of {of}"),
+                    Some(Order::Waves(_) | Order::Parallel | Order::GlobalIncremental) | None => {
+                        format!("wave {number} of {of}")
+                    }
                 }
             }
             Gate::Level(level) if level == self.top() => "the roll-out".to_owned(),
@@ -142,7 +152,8 @@ fn soak(rollout: &Rollout, gate: Gate) -> std::time::Duration {
     match (&rollout.order, gate) {
         (Order::GlobalIncremental, Gate::Level(level)) if level > 0 => rollout.soak,
         (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Wave(_)) => rollout.soak,
-        _ => std::time::Duration::ZERO,
+        (Order::GlobalIncremental | Order::Parallel, _)
+        | (Order::Waves(_) | Order::LocationSequential { .. }, Gate::Level(_)) => std::time::Duration::ZERO,
     }
 }
 

@@ -92,6 +92,13 @@ pub struct Planned {
     pub quotas: Vec<(u32, u32)>,
 }
 
+impl Planned {
+    /// How many of its agents have had their turn in the waves below `open`.
+    pub(super) fn done_before(&self, open: u32) -> u32 {
+        self.quotas.iter().take_while(|(wave, _)| *wave < open).last().map_or(0, |(_, agents)| *agents)
+    }
+}
+
 /// The managers that take part in a release. How many agents they have together is asked with every change of the release,
 /// so it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

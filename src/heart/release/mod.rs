@@ -14,6 +14,7 @@
 //!
 //! Deliberately not here: HTTP, storage, rendering of texts, last-seen times (see [`command::Seen`]).
 
+mod advance;
 pub mod analysis;
 pub mod apply;
 pub mod assignment;
@@ -26,6 +27,7 @@ pub mod command;
 pub mod deadline;
 pub mod decide;
 pub mod ending;
+mod fault;
 mod fleet;
 pub mod gate;
 mod handed;
@@ -49,6 +51,7 @@ mod schedule;
 pub mod settings;
 pub mod settle;
 pub mod stages;
+mod start;
 pub mod state;
 pub mod strata;
 pub mod summary;
@@ -57,75 +60,5 @@ pub mod turn;
 pub mod turnout;
 pub mod waits;
 
-use change::Change;
-use command::{Command, NoReply, Reply, Seen};
-use state::State;
-
-use model::Now;
-
+pub use advance::{advance, waiting_offer};
 pub use decide::decide;
-
-/// Rounds of consequences that one command may have: a release ends, the next starts, has no members, ends, …
-/// Bounded by the number of unfinished releases; reached only if a rule contradicts itself.
-const MAX_ROUNDS: usize = 10_000;
-
-/// Decides a command, applies what was decided and all that follows from it.
-///
-/// Answers the changes, in order, for the store, the readers and the audit trail. They are there even beside a
-/// refusal: a late result is refused and kept.
-pub fn advance(
-    state: &mut State,
-    seen: &dyn Seen,
-    command: &Command,
-    now: Now,
-) -> (Vec<Change>, Result<Reply, NoReply>) {
-    if let Command::Recalled { release, .. } = command
-        && state.release(release.key).is_none()
-        // It may have left the history since it was read.
-        && state.known.get(&release.id).is_some_and(|known| known.key == release.key)
-    {
-        state.hold((**release).clone());
-    }
-    state.schedule.turn_to(now.wall_ms);
-    state.decided += 1;
-    if let Command::RecalledPart { part, as_of, then } = command {
-        return part::advance(state, seen, part, *as_of, then, now);
-    }
-    let decision = decide(state, seen, command, now);
-    let mut changes = decision.changes;
-    let mut from = 0;
-    for change in &changes {
-        state.apply(change);
-    }
-    for _ in 0..MAX_ROUNDS {
-        let follow = settle::settle(state, seen, &changes[from..], now);
-        from = changes.len();
-        for change in &follow {
-            state.apply(change);
-        }
-        changes.extend(follow);
-        if from == changes.len() {
-            break;
-        }
-    }
-    state.let_go_of_closed(command, &changes);
-    let answer = decision.answer.map(|reply| match reply {
-        Reply::Polled { child, key, .. } => {
-            if let Some(change) = settle::admit(state, key, now) {
-                state.apply(&change);
-                changes.push(change);
-            }
-            Reply::Polled { child, key, offer: waiting_offer(state, key) }
-        }
-        other => other,
-    });
-    (changes, answer)
-}
-
-/// The id of the offer that waits for a child.
-pub fn waiting_offer(state: &State, child: model::ChildKey) -> Option<String> {
-    match turn::turn(state, child) {
-        turn::Turn::Offer { release, name } => Some(name.id(state.release(release)?.id.as_str())),
-        turn::Turn::Idle | turn::Turn::Queued { .. } | turn::Turn::Busy { .. } => None,
-    }
-}

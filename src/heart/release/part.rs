@@ -8,7 +8,8 @@ use super::{
     assignment::Step,
     change::Change,
     command::{Command, NoReply, Reply, Seen},
-    decide, members,
+    decide::decide,
+    members,
     state::{Release, State},
 };
 use model::{Now, ReleaseKey};
@@ -28,7 +29,7 @@ pub fn is_late_news(changes: &[Change], release: ReleaseKey) -> bool {
     })
 }
 
-/// Decides `then` with the part that was read when `as_of` commands had been decided.
+/// Decides `then` with the part that was read when `as_of` commands had been decided. Only where the release has left memory.
 pub(super) fn advance(
     state: &mut State,
     seen: &dyn Seen,
@@ -39,12 +40,9 @@ pub(super) fn advance(
 ) -> (Vec<Change>, Result<Reply, NoReply>) {
     let key = part.key;
     let is_known = state.known.get(&part.id).is_some_and(|known| known.key == key);
-    if state.release(key).is_none() && (!is_known || state.last_left > as_of) {
-        // It was here meanwhile, or it may have been: what was read may be out of date.
+    if !is_known || state.last_left > as_of {
+        // It may have been here meanwhile: what was read may be out of date.
         return (Vec::new(), Err(NoReply::Missing(key)));
-    }
-    if state.release(key).is_some() {
-        return super::advance(state, seen, then, now);
     }
     state.hold(part.clone());
     let decision = decide(state, seen, then, now);

@@ -7,8 +7,6 @@
 //!
 //! Invariant: two releases that change the same function are never under way at the same time.
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     schedule,
     state::{Release, ReleaseState, Snapshot, State},
@@ -18,24 +16,6 @@ use model::{Now, ReleaseKey};
 
 /// A release that was overtaken so often lets no other pass, so that what is noted stays bounded.
 const MAX_OVERTAKEN: usize = 10_000;
-
-/// Where releases of the same functions did not begin in the order of their submission.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Overtakes {
-    /// Submitted before this one, and begins after it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub overtook: Vec<ReleaseKey>,
-    /// Submitted after this one, and began before it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub overtaken_by: Vec<ReleaseKey>,
-}
-
-impl Overtakes {
-    pub fn is_empty(&self) -> bool {
-        self.overtook.is_empty() && self.overtaken_by.is_empty()
-    }
-}
 
 impl Release {
     /// Whether `other`, which changes one of the same functions, begins after this one.
@@ -56,7 +36,11 @@ impl Release {
 fn is_ahead(other: &Release, key: ReleaseKey, now: Now) -> bool {
     match other.state {
         ReleaseState::Planned => other.key < key && schedule::lets_no_other_pass(other, now.wall_ms),
-        _ => true,
+        ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => true,
     }
 }
 
@@ -78,13 +62,33 @@ impl Snapshot {
 }
 
 impl State {
+    /// Takes note of what a change has made of a release.
+    pub(super) fn reschedule(&mut self, key: ReleaseKey) {
+        self.schedule.note(key, self.shared.releases.get(&key));
+    }
+
+    /// Releases that are not over.
+    pub(super) fn unfinished_releases(&self) -> usize {
+        self.schedule.unfinished()
+    }
+
+    /// Releases under way that children may join.
+    pub(super) fn joinable(&self) -> impl Iterator<Item = &Release> {
+        self.schedule.open_to_all().filter_map(|key| self.release(key))
+    }
+
+    /// Whether a release that has not begun may begin now.
+    pub(super) fn is_its_turn(&self, key: ReleaseKey) -> bool {
+        self.schedule.is_ready(key)
+    }
+
     /// Other releases that are not over and change one of the functions of `strategy`.
     pub fn conflicts<'a>(
         &'a self,
         strategy: &'a Strategy,
         key: ReleaseKey,
     ) -> impl Iterator<Item = &'a Release> {
-        let others = self.sharing(strategy).into_iter().filter(move |other| *other != key);
+        let others = self.schedule.sharing(strategy).into_iter().filter(move |other| *other != key);
         others.filter_map(|other| self.release(other))
     }
 
@@ -103,7 +107,7 @@ impl State {
         let Some(strategy) = self.release(key).map(|release| std::sync::Arc::clone(&release.strategy)) else {
             return;
         };
-        let overtook = self.planned_before(&strategy, key);
+        let overtook = self.schedule.planned_before(&strategy, key);
         for earlier in &overtook {
             if let Some(other) = self.releases.get_mut(earlier) {
                 other.overtakes.overtaken_by.push(key);

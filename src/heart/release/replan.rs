@@ -23,7 +23,7 @@ use crate::{
     children::{self, Arrival},
     plan::{self, Cover, Entry},
 };
-use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome};
+use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome, ReleaseKey};
 
 impl Release {
     /// The area of its target, prepared for looking many children up.
@@ -49,37 +49,79 @@ fn unfit(release: &Release, state: &State, cover: Option<&Cover>, child: ChildKe
     plan::fit(&release.strategy, &state.shared, cover, child)?.err().map(plan::Why::exclusion)
 }
 
+/// What a change means for who takes part.
+enum News {
+    None,
+    /// A child is not what it was.
+    Otherwise(ChildKey),
+    /// A child may take part in what it could not before.
+    There(ChildKey),
+    /// Those who get another attempt in a release may have moved since the last one.
+    TriedAgain(ReleaseKey),
+}
+
+impl News {
+    const fn of(change: &Change) -> Self {
+        match change {
+            Change::Children(change) => match change {
+                children::Change::Moved { child, .. }
+                | children::Change::Reported { child, .. }
+                | children::Change::Labelled { child, .. } => Self::Otherwise(*child),
+                children::Change::CalledAgain { child }
+                | children::Change::Back { child }
+                | children::Change::Arrived { child, arrival: Arrival::Adopted, .. }
+                | children::Change::Cordoned { child, cordon: Cordon::Open } => Self::There(*child),
+                // One that was registered just now may be a ghost; and who is cordoned keeps what it was given.
+                children::Change::Arrived { arrival: Arrival::Registered, .. }
+                | children::Change::Cordoned { cordon: Cordon::Cordoned | Cordon::Drained, .. }
+                | children::Change::CalledFrom { .. }
+                | children::Change::Proven { .. }
+                | children::Change::Replaced { .. }
+                | children::Change::Forgotten { .. }
+                | children::Change::Seen { .. } => Self::None,
+            },
+            Change::Lifecycle(change) => match change {
+                lifecycle::Change::Retried { release, .. } => Self::TriedAgain(*release),
+                lifecycle::Change::Submitted { .. }
+                | lifecycle::Change::Started { .. }
+                | lifecycle::Change::Paused { .. }
+                | lifecycle::Change::Resumed { .. }
+                | lifecycle::Change::Aborted { .. }
+                | lifecycle::Change::FaultNoted { .. }
+                | lifecycle::Change::Replanned { .. }
+                | lifecycle::Change::Ended { .. }
+                | lifecycle::Change::Removed { .. } => Self::None,
+            },
+            Change::Rollout(_)
+            | Change::Stages(_)
+            | Change::Members(_)
+            | Change::Parent(_)
+            | Change::Analysis(_) => Self::None,
+        }
+    }
+}
+
 /// What follows from `changes`, which are applied already.
 pub(super) fn follow(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let mut follow = Vec::new();
     let (mut changed, mut came) = (BTreeSet::new(), BTreeSet::new());
     for change in changes {
-        match change {
-            Change::Children(
-                children::Change::Moved { child, .. }
-                | children::Change::Reported { child, .. }
-                | children::Change::Labelled { child, .. },
-            ) => {
-                changed.insert(*child);
-                came.insert(*child);
+        match News::of(change) {
+            News::None => {}
+            News::Otherwise(child) => {
+                changed.insert(child);
+                came.insert(child);
             }
-            Change::Children(
-                children::Change::CalledAgain { child }
-                | children::Change::Back { child }
-                | children::Change::Arrived { child, arrival: Arrival::Adopted, .. }
-                | children::Change::Cordoned { child, cordon: Cordon::Open },
-            ) => {
-                came.insert(*child);
+            News::There(child) => {
+                came.insert(child);
             }
-            // Those who get another attempt may have moved since the last one.
-            Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
-                follow.extend(state.release(*release).into_iter().flat_map(|release| {
+            News::TriedAgain(release) => {
+                follow.extend(state.release(release).into_iter().flat_map(|release| {
                     let cover = release.cover(state);
                     let all = release.assignments.iter().filter(|(_, assignment)| assignment.attempt > 1);
                     all.flat_map(move |(child, _)| expel(state, release, cover.as_ref(), *child, now))
                 }));
             }
-            _ => {}
         }
     }
     for child in changed {

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::{
     clock::ReleaseMs,
-    state::{Release, ReleaseState, State},
+    state::{Release, ReleaseState},
 };
 use crate::names::Names;
 use language::{LateJoiners, Strategy};
@@ -24,7 +24,7 @@ use model::{Now, ReleaseKey, steps};
 
 /// As far as whose turn it is goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RunStanding {
+enum QueueStanding {
     Over,
     UnderWay {
         /// Whether it takes children in that come later.
@@ -43,7 +43,7 @@ enum RunStanding {
     },
 }
 
-impl RunStanding {
+impl QueueStanding {
     fn of(release: &Release) -> Self {
         match release.state {
             ReleaseState::Planned => Self::Planned {
@@ -54,7 +54,10 @@ impl RunStanding {
                 asked_until: release.asking,
             },
             ReleaseState::Over { .. } => Self::Over,
-            _ => {
+            ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::RollingBack { .. } => {
                 let rollout = release.strategy.rollout.as_ref();
                 let included = rollout.is_some_and(|rollout| rollout.late_joiners == LateJoiners::Include);
                 Self::UnderWay { open_to_all: included && release.is_under_way() }
@@ -66,7 +69,7 @@ impl RunStanding {
     const fn starts(self) -> Option<i64> {
         match self {
             Self::Planned { deferred: false, starts, .. } => starts,
-            _ => None,
+            Self::Planned { deferred: true, .. } | Self::UnderWay { .. } | Self::Over => None,
         }
     }
 
@@ -76,7 +79,7 @@ impl RunStanding {
             Self::Planned { deferred, starts, .. } => {
                 !deferred && starts.is_none_or(|starts| starts <= wall_ms)
             }
-            _ => false,
+            Self::UnderWay { .. } | Self::Over => false,
         }
     }
 
@@ -87,7 +90,7 @@ impl RunStanding {
 
 #[derive(Debug)]
 struct QueueEntry {
-    standing: RunStanding,
+    standing: QueueStanding,
     /// Its next deadline, in serving time; `None` while its clock stands still.
     due: Option<u64>,
     /// Where it is in [`Schedule::ready`].
@@ -123,7 +126,7 @@ pub(super) struct Schedule {
     wall_ms: i64,
     entries: HashMap<ReleaseKey, QueueEntry>,
     due: BTreeSet<(u64, ReleaseKey)>,
-    /// By [`RunStanding::starts`].
+    /// By [`QueueStanding::starts`].
     starts: BTreeSet<(i64, ReleaseKey)>,
     lanes: HashMap<u32, Lane>,
     /// Whose turn it is, by the serving time before which they don't begin: 0, or until managers have answered.
@@ -149,11 +152,11 @@ impl Schedule {
     }
 
     /// Takes note of how a release stands; `None`: it has left memory.
-    fn note(&mut self, key: ReleaseKey, release: Option<&Release>) {
+    pub fn note(&mut self, key: ReleaseKey, release: Option<&Release>) {
         let Some(release) = release else {
             if self.entries.contains_key(&key) {
                 self.set_due(key, None);
-                self.set_standing(key, RunStanding::Over);
+                self.set_standing(key, QueueStanding::Over);
                 self.entries.remove(&key);
             }
             return;
@@ -161,9 +164,9 @@ impl Schedule {
         let Self { entries, functions, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
             let numbers = release.strategy.functions.iter().map(|function| functions.intern(&function.name));
-            QueueEntry { standing: RunStanding::Over, due: None, ready: None, lanes: numbers.collect() }
+            QueueEntry { standing: QueueStanding::Over, due: None, ready: None, lanes: numbers.collect() }
         });
-        let (due, standing) = (due_at(release), RunStanding::of(release));
+        let (due, standing) = (due_at(release), QueueStanding::of(release));
         let (other_due, other_standing) = (entry.due != due, entry.standing != standing);
         if other_due {
             self.set_due(key, due);
@@ -181,7 +184,7 @@ impl Schedule {
         self.due.extend(due.map(|due| (due, key)));
     }
 
-    fn set_standing(&mut self, key: ReleaseKey, standing: RunStanding) {
+    fn set_standing(&mut self, key: ReleaseKey, standing: QueueStanding) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let before = std::mem::replace(&mut entry.standing, standing);
         if let Some(starts) = before.starts() {
@@ -189,24 +192,26 @@ impl Schedule {
         }
         self.starts.extend(standing.starts().map(|starts| (starts, key)));
         match standing {
-            RunStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
-            _ => self.open_to_all.remove(&key),
+            QueueStanding::UnderWay { open_to_all: true } => self.open_to_all.insert(key),
+            QueueStanding::UnderWay { open_to_all: false }
+            | QueueStanding::Planned { .. }
+            | QueueStanding::Over => self.open_to_all.remove(&key),
         };
-        self.unfinished -= usize::from(before != RunStanding::Over);
-        self.unfinished += usize::from(standing != RunStanding::Over);
+        self.unfinished -= usize::from(before != QueueStanding::Over);
+        self.unfinished += usize::from(standing != QueueStanding::Over);
         self.place(key, standing);
     }
 
     /// Puts it where it belongs in its lanes, and looks whose turn that makes it.
-    fn place(&mut self, key: ReleaseKey, standing: RunStanding) {
+    fn place(&mut self, key: ReleaseKey, standing: QueueStanding) {
         let Some(lanes) = self.entries.get(&key).map(|entry| entry.lanes.clone()) else { return };
         let mut concerned: SmallVec<[ReleaseKey; 8]> = SmallVec::new();
         concerned.push(key);
         for number in lanes {
             let lane = self.lanes.entry(number).or_default();
             concerned.extend(lane.head());
-            put(&mut lane.under_way, key, matches!(standing, RunStanding::UnderWay { .. }));
-            put(&mut lane.planned, key, matches!(standing, RunStanding::Planned { .. }));
+            put(&mut lane.under_way, key, matches!(standing, QueueStanding::UnderWay { .. }));
+            put(&mut lane.planned, key, matches!(standing, QueueStanding::Planned { .. }));
             put(&mut lane.firm, key, standing.lets_no_other_pass(self.wall_ms));
             concerned.extend(lane.head());
             if lane.is_empty() {
@@ -223,10 +228,10 @@ impl Schedule {
         steps::take(1);
         let Some(entry) = self.entries.get(&key) else { return };
         let ready = match entry.standing {
-            RunStanding::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
+            QueueStanding::Planned { held: false, asked_until, .. } if self.is_free(key, entry) => {
                 Some(asked_until.unwrap_or_default())
             }
-            _ => None,
+            QueueStanding::Planned { .. } | QueueStanding::UnderWay { .. } | QueueStanding::Over => None,
         };
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut entry.ready, ready) {
@@ -266,11 +271,49 @@ impl Schedule {
         keys.sort_unstable();
         keys
     }
+
+    /// Releases that are not over.
+    pub const fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// Releases under way that children may join.
+    pub fn open_to_all(&self) -> impl Iterator<Item = ReleaseKey> {
+        self.open_to_all.iter().inspect(|_| steps::take(1)).copied()
+    }
+
+    /// Whether a release that has not begun may begin now.
+    pub fn is_ready(&self, key: ReleaseKey) -> bool {
+        self.entries.get(&key).is_some_and(|entry| entry.ready.is_some())
+    }
+
+    /// Those that are not over and change one of the functions of `strategy`, in order of submission.
+    pub fn sharing(&self, strategy: &Strategy) -> Vec<ReleaseKey> {
+        self.keys(strategy, |lane| lane.under_way.iter().chain(&lane.planned))
+    }
+
+    /// Those of them that have not begun and were submitted before `key`.
+    pub fn planned_before(&self, strategy: &Strategy, key: ReleaseKey) -> Vec<ReleaseKey> {
+        self.keys(strategy, |lane| lane.planned.range(..key))
+    }
+
+    fn keys<'a, I: Iterator<Item = &'a ReleaseKey>>(
+        &'a self,
+        strategy: &Strategy,
+        of: impl Fn(&'a Lane) -> I,
+    ) -> Vec<ReleaseKey> {
+        let lane = |name: &str| self.lanes.get(&self.functions.get(name)?);
+        let lanes = strategy.functions.iter().filter_map(|function| lane(&function.name));
+        let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
 }
 
 /// Whether one that has not begun holds those up that were submitted later and change one of its functions.
 pub(super) fn lets_no_other_pass(release: &Release, wall_ms: i64) -> bool {
-    RunStanding::of(release).lets_no_other_pass(wall_ms)
+    QueueStanding::of(release).lets_no_other_pass(wall_ms)
 }
 
 fn put(set: &mut BTreeSet<ReleaseKey>, key: ReleaseKey, is_in: bool) {
@@ -286,50 +329,4 @@ fn due_at(release: &Release) -> Option<u64> {
     let stands_still = release.clock.paused_since.is_some() || release.is_paused();
     let has_deadline = release.next_deadline != ReleaseMs::MAX && !stands_still;
     has_deadline.then(|| release.next_deadline.saturating_add(release.clock.paused_ms))
-}
-
-impl State {
-    /// Takes note of what a change has made of a release.
-    pub(super) fn reschedule(&mut self, key: ReleaseKey) {
-        self.schedule.note(key, self.shared.releases.get(&key));
-    }
-
-    /// Releases that are not over.
-    pub(super) fn unfinished_releases(&self) -> usize {
-        self.schedule.unfinished
-    }
-
-    /// Releases under way that children may join.
-    pub(super) fn joinable(&self) -> impl Iterator<Item = &Release> {
-        let keys = self.schedule.open_to_all.iter().inspect(|_| steps::take(1));
-        keys.filter_map(|key| self.release(*key))
-    }
-
-    /// Whether a release that has not begun may begin now.
-    pub(super) fn is_its_turn(&self, key: ReleaseKey) -> bool {
-        self.schedule.entries.get(&key).is_some_and(|entry| entry.ready.is_some())
-    }
-
-    /// Those that are not over and change one of the functions of `strategy`, in order of submission.
-    pub(super) fn sharing(&self, strategy: &Strategy) -> Vec<ReleaseKey> {
-        self.keys(strategy, |lane| lane.under_way.iter().chain(&lane.planned))
-    }
-
-    /// Those of them that have not begun and were submitted before `key`.
-    pub(super) fn planned_before(&self, strategy: &Strategy, key: ReleaseKey) -> Vec<ReleaseKey> {
-        self.keys(strategy, |lane| lane.planned.range(..key))
-    }
-
-    fn keys<'a, I: Iterator<Item = &'a ReleaseKey>>(
-        &'a self,
-        strategy: &Strategy,
-        of: impl Fn(&'a Lane) -> I,
-    ) -> Vec<ReleaseKey> {
-        let lane = |name: &str| self.schedule.lanes.get(&self.schedule.functions.get(name)?);
-        let lanes = strategy.functions.iter().filter_map(|function| lane(&function.name));
-        let mut keys: Vec<ReleaseKey> = lanes.flat_map(of).inspect(|_| steps::take(1)).copied().collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
-    }
 }

@@ -3,7 +3,9 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::assignment::{Assignment, Led};
+use crate::children::{Absences, Child, Children};
 use language::Strategy;
+use model::ChildKey;
 
 /// Most children one manager registers, unless configured otherwise. More belong under managers of their own.
 pub const DEFAULT_MAX_CHILDREN: usize = 2_000_000;
@@ -37,9 +39,8 @@ pub struct Settings {
     pub stage_deadline: Duration,
     /// Until a child that is to go back has proven that it runs the base version again. Then the release waits no longer.
     pub undo_deadline: Duration,
-    /// A child that has nothing in hand polls every 3 s. One that is silent for so long is not there, if another calls
-    /// from its place.
-    pub absence: Duration,
+    /// After how much silence a child is not there any more.
+    pub absence: Absences,
     /// Over so long a time the offers are spread that many children get at once.
     pub offer_jitter: Duration,
     pub max_children: usize,
@@ -58,7 +59,7 @@ impl Default for Settings {
             setup_grace: Duration::from_mins(15),
             stage_deadline: Duration::from_hours(24),
             undo_deadline: Duration::from_mins(30),
-            absence: Duration::from_secs(10),
+            absence: Absences::default(),
             offer_jitter: Duration::ZERO,
             max_children: DEFAULT_MAX_CHILDREN,
             max_open_releases: DEFAULT_MAX_OPEN_RELEASES,
@@ -69,12 +70,20 @@ impl Default for Settings {
 }
 
 /// The deadlines of one release, in milliseconds of its clock. What holds for a member is asked by [`Self::of_member`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deadlines {
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines<'a> {
+    children: &'a Children,
     offer: u64,
     setup: u64,
     stage: u64,
     undo: u64,
+}
+
+/// A member of a release: who it is, and where it stands there.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+    pub child: ChildKey,
+    pub part: &'a Assignment,
 }
 
 /// The deadlines of one member of a release, in milliseconds of its clock.
@@ -84,46 +93,43 @@ pub struct MemberDeadlines {
     pub setup_ms: u64,
     pub stage_ms: u64,
     pub undo_ms: u64,
-    /// For one that calls while it goes back: a call within this time moves that deadline on.
+    /// For one that calls while it runs a stage: a call within this time moves that deadline on.
+    pub stage_silence_ms: Option<u64>,
+    /// The same of one that calls while it goes back.
     pub undo_silence_ms: Option<u64>,
 }
 
-impl Deadlines {
-    /// Those of a member. Whatever makes a difference between members makes it here.
-    pub fn of_member(self, member: &Assignment) -> MemberDeadlines {
-        let Self { offer: offer_ms, setup: setup_ms, stage: stage_ms, undo: undo_ms } = self;
-        let undo_silence_ms = match member.led {
-            Led::Stepwise(_) => None,
-            // It takes the release back from its own children first, and calls meanwhile.
-            Led::Whole(_) => Some(setup_ms),
+impl<'a> Deadlines<'a> {
+    /// Those of a member. Whatever makes a difference between members makes it here: how they are led, or what is known of
+    /// the child ([`Self::record`]).
+    pub fn of_member(self, member: Member<'_>) -> MemberDeadlines {
+        let Self { offer: offer_ms, setup: setup_ms, stage: stage_ms, undo: undo_ms, .. } = self;
+        let (stage_silence_ms, undo_silence_ms) = match member.part.led {
+            Led::Stepwise(_) => (None, None),
+            // It runs a stage as long as its own children need, and takes a release back from them first.
+            Led::Whole(_) => (Some(setup_ms), Some(setup_ms)),
         };
-        MemberDeadlines { offer_ms, setup_ms, stage_ms, undo_ms, undo_silence_ms }
+        MemberDeadlines { offer_ms, setup_ms, stage_ms, undo_ms, stage_silence_ms, undo_silence_ms }
     }
 
-    /// So long every member has at least to fetch what it was offered.
-    pub const fn shortest_offer_ms(self) -> u64 {
-        self.offer
+    /// What is known of a child; `None`: it was forgotten, and gives no sign of life any more.
+    pub fn record(self, child: ChildKey) -> Option<&'a Child> {
+        self.children.get(child)
     }
 }
 
 impl Settings {
-    /// A child that asks every second for the end of its stage was silent for so long: it is not there any more, unless
-    /// its conditions failed and it goes back before it reports. That takes as long as one function's deployment: some
-    /// 6 s where it was measured, and this is twenty times that.
-    pub fn absence_in_stage(&self) -> Duration {
-        self.absence * 12
-    }
-
-    /// Calls that come so much later than a download were not made for it any more: the set-up is over.
-    pub fn absence_of_set_up(&self) -> Duration {
-        self.absence / 5
+    /// So long every member of a release has at least to fetch what it was offered, in milliseconds.
+    pub fn shortest_offer_ms(&self, strategy: &Strategy) -> u64 {
+        strategy.deadlines.offer.unwrap_or(self.offer_deadline).as_millis() as u64
     }
 
     /// The deadlines of a release: its own, else the configured ones.
-    pub fn deadlines(&self, strategy: &Strategy) -> Deadlines {
+    pub fn deadlines<'a>(&self, strategy: &Strategy, children: &'a Children) -> Deadlines<'a> {
         let own = &strategy.deadlines;
         let ms = |own: Option<Duration>, configured: Duration| own.unwrap_or(configured).as_millis() as u64;
         Deadlines {
+            children,
             offer: ms(own.offer, self.offer_deadline),
             setup: ms(own.setup_grace, self.setup_grace),
             stage: ms(own.stage, self.stage_deadline),

@@ -7,15 +7,13 @@ use super::{
     assignment::Step,
     change::Change,
     command::Seen,
-    ending, lead, lifecycle,
-    lifecycle::membership,
-    members, parent, precedent, replan, rollout, stages,
+    fault, lead, lifecycle, members, parent, precedent, replan, stages,
     stages::skip_again,
+    start::start_next,
     state::{End, Release, ReleaseState, State},
     turn::{Turn, turn},
-    turnout::Turnouts,
 };
-use model::{ChildKey, ChildStatus, Now, steps};
+use model::{ChildKey, ChildStatus, Now, ReleaseKey, steps};
 
 /// What follows from `changes`, which are applied already. Empty when nothing does.
 pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> Vec<Change> {
@@ -28,7 +26,7 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
         let key = changes.first().and_then(|change| change.release());
         let Some(release) = key.and_then(|key| state.release(key)) else { continue };
         follow.extend(precedent::note(release, changes, now));
-        follow.extend(ending::noted(state, release, changes));
+        follow.extend(fault::noted(state, release, changes));
         let mut judged = lead::judge(state, release, changes, now);
         if judged.is_empty() {
             judged = analysis::judge(state, release, now);
@@ -49,24 +47,45 @@ pub fn settle(state: &State, seen: &dyn Seen, changes: &[Change], now: Now) -> V
             follow.extend(judged);
         }
     }
-    let queue_may_move = changes.iter().any(|change| {
-        matches!(
-            change,
-            Change::Lifecycle(
-                lifecycle::Change::Submitted { .. }
-                    | lifecycle::Change::Resumed { .. }
-                    | lifecycle::Change::Ended { .. }
-                    | lifecycle::Change::Replanned { .. }
-            ) | Change::Parent(parent::Change::Held { .. })
-        )
-    });
-    if queue_may_move {
+    if changes.iter().any(may_move_queue) {
         follow.extend(start_next(state, seen, now));
     }
     follow.extend(offer_to_freed(state, changes, now));
     follow.extend(replan::follow(state, changes, now));
     follow.extend(skip_again(state, changes, now));
     follow
+}
+
+/// Whether another release may have its turn after this.
+const fn may_move_queue(change: &Change) -> bool {
+    match change {
+        Change::Lifecycle(change) => match change {
+            lifecycle::Change::Submitted { .. }
+            | lifecycle::Change::Resumed { .. }
+            | lifecycle::Change::Ended { .. }
+            | lifecycle::Change::Replanned { .. } => true,
+            lifecycle::Change::Started { .. }
+            | lifecycle::Change::Paused { .. }
+            | lifecycle::Change::Aborted { .. }
+            | lifecycle::Change::FaultNoted { .. }
+            | lifecycle::Change::Retried { .. }
+            | lifecycle::Change::Removed { .. } => false,
+        },
+        Change::Parent(change) => match change {
+            parent::Change::Held { .. } => true,
+            parent::Change::Recounted { .. }
+            | parent::Change::StageReported { .. }
+            | parent::Change::Forwarded { .. }
+            | parent::Change::Continued { .. }
+            | parent::Change::UndoAwaited { .. }
+            | parent::Change::UndoReported { .. } => false,
+        },
+        Change::Children(_)
+        | Change::Rollout(_)
+        | Change::Stages(_)
+        | Change::Members(_)
+        | Change::Analysis(_) => false,
+    }
 }
 
 fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
@@ -85,11 +104,14 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
         ReleaseState::Running if release.counts.agents.are_untested() => End::Untested,
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
-        _ => return Vec::new(),
+        ReleaseState::Planned
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Over { .. } => return Vec::new(),
     };
     // Whoever was noted first may have succeeded since.
     let fault = (end == End::DoneWithFailures && release.ending.is_none())
-        .then(|| ending::noted_at_the_end(state, release))
+        .then(|| fault::noted_at_the_end(state, release))
         .flatten();
     let unconfirmed = release.counts.agents.unconfirmed;
     fault
@@ -98,44 +120,57 @@ fn end(state: &State, release: &Release, now: Now) -> Vec<Change> {
         .collect()
 }
 
-/// Starts every planned release whose time has come and that nothing earlier stands in the way of.
-pub(super) fn start_next(state: &State, seen: &dyn Seen, now: Now) -> Vec<Change> {
-    let ready = state.schedule.ready(now.served_ms).into_iter();
-    ready
-        .filter_map(|key| state.release(key))
-        .filter_map(|release| start(state, seen, release, now))
-        .collect()
+/// Who may have become free for what comes next.
+enum Freed {
+    Nobody,
+    One(ChildKey),
+    AllOf(ReleaseKey),
 }
 
-/// Starts a release with who can take part, or asks managers below who can.
-fn start(state: &State, seen: &dyn Seen, release: &Release, now: Now) -> Option<Change> {
-    let key = release.key;
-    match release.asking {
-        Some(until) if now.served_ms < until => return None,
-        Some(_) => {}
-        None if release.managers_to_plan(state).is_empty() => {}
-        None => return Some(Change::Rollout(rollout::Change::TurnoutAsked { release: key, now })),
+impl Freed {
+    const fn by(change: &Change) -> Self {
+        match change {
+            Change::Members(change) => match change {
+                members::Change::Stepped { child, step, .. } if step.may_free() => Self::One(*child),
+                members::Change::Stepped { .. }
+                | members::Change::Joined { .. }
+                | members::Change::DeadlinesSeen { .. }
+                | members::Change::Numbers { .. }
+                | members::Change::LateKept { .. }
+                | members::Change::Deployed { .. } => Self::Nobody,
+            },
+            Change::Lifecycle(change) => match change {
+                lifecycle::Change::Aborted { release, .. } | lifecycle::Change::Paused { release, .. } => {
+                    Self::AllOf(*release)
+                }
+                lifecycle::Change::Submitted { .. }
+                | lifecycle::Change::Started { .. }
+                | lifecycle::Change::Resumed { .. }
+                | lifecycle::Change::FaultNoted { .. }
+                | lifecycle::Change::Retried { .. }
+                | lifecycle::Change::Replanned { .. }
+                | lifecycle::Change::Ended { .. }
+                | lifecycle::Change::Removed { .. } => Self::Nobody,
+            },
+            Change::Children(_)
+            | Change::Rollout(_)
+            | Change::Stages(_)
+            | Change::Parent(_)
+            | Change::Analysis(_) => Self::Nobody,
+        }
     }
-    let membership = membership(state, seen, &release.strategy, &Turnouts::new(), now);
-    Some(Change::Lifecycle(lifecycle::Change::Started { release: key, membership, now }))
 }
 
 /// The offer deadline of a release that had to wait begins when the child is free.
 fn offer_to_freed(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let mut freed: Vec<ChildKey> = Vec::new();
     for change in changes {
-        match change {
-            Change::Members(members::Change::Stepped { child, step, .. }) if frees(step) => {
-                freed.push(*child);
+        match Freed::by(change) {
+            Freed::Nobody => {}
+            Freed::One(child) => freed.push(child),
+            Freed::AllOf(release) => {
+                freed.extend(state.release(release).into_iter().flat_map(|found| found.assignments.keys()));
             }
-            Change::Lifecycle(
-                lifecycle::Change::Aborted { release, .. } | lifecycle::Change::Paused { release, .. },
-            ) => {
-                if let Some(release) = state.release(*release) {
-                    freed.extend(release.assignments.keys());
-                }
-            }
-            _ => {}
         }
     }
     freed.sort_unstable();
@@ -155,10 +190,6 @@ pub(super) fn admit(state: &State, child: ChildKey, now: Now) -> Option<Change> 
         at,
         summary: None,
     }))
-}
-
-fn frees(step: &Step) -> bool {
-    matches!(step, Step::Ended { .. } | Step::UndoConfirmed { .. } | Step::UndoDropped)
 }
 
 fn offered(state: &State, child: ChildKey, now: Now) -> Option<Change> {

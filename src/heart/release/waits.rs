@@ -13,6 +13,7 @@ use super::{
     gate::{ALL_OPEN, Gate},
     offer::OfferName,
     pause::Pause,
+    settings::Member,
     state::{Release, ReleaseState, Snapshot},
     turn::{Turn, turn},
 };
@@ -251,21 +252,26 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         if release.clock.paused_since.is_some() {
             return;
         }
-        let deadlines = self.state.settings.deadlines(&release.strategy);
+        let deadlines = self.state.settings.deadlines(&release.strategy, &self.state.children);
         let at = release.at(self.now);
-        let due = deadline::of(assignment, deadlines, &release.strategy, &release.gates)
-            // Of this it is said why, too.
-            .filter(|deadline| deadline.missed != Missed::Calls)
-            .map(|deadline| match (deadline.silence_ms, self.seen.last_call(key)) {
-                // Silence counts from the last call on.
-                (Some(silence), Some(called)) => {
-                    let quiet = self.now.served_ms.saturating_sub(called);
-                    let due = at.saturating_add(silence).saturating_sub(quiet);
-                    (due.max(deadline.at), deadline.missed)
-                }
-                _ => (deadline.at, deadline.missed),
-            })
-            .min_by_key(|(due, _)| *due);
+        let due = deadline::of(
+            Member { child: key, part: assignment },
+            deadlines,
+            &release.strategy,
+            &release.gates,
+        )
+        // Of this it is said why, too.
+        .filter(|deadline| deadline.missed != Missed::Calls)
+        .map(|deadline| match (deadline.silence_ms, self.seen.last_call(key)) {
+            // Silence counts from the last call on.
+            (Some(silence), Some(called)) => {
+                let quiet = self.now.served_ms.saturating_sub(called);
+                let due = at.saturating_add(silence).saturating_sub(quiet);
+                (due.max(deadline.at), deadline.missed)
+            }
+            _ => (deadline.at, deadline.missed),
+        })
+        .min_by_key(|(due, _)| *due);
         match due {
             Some((due, _)) if due <= at => line.push_str(", gives up now"),
             Some((due, missed)) if missed == Missed::SetUp || release.gates.queues(assignment) => {

@@ -6,7 +6,11 @@ use axum::{
     response::Response,
 };
 
-use super::{Refused, body::ChildBody, check_token, expect_json};
+use super::{
+    body::ChildBody,
+    caller::{check_token, expect_json},
+    refused::Refused,
+};
 use crate::Context;
 use wire::question::{Answered, AnswersRequest, MAX_ANSWERS_BODY_BYTES};
 

@@ -13,7 +13,7 @@ use axum::{
 };
 use http_body_util::LengthLimitError;
 
-use super::Refused;
+use super::refused::Refused;
 use crate::{
     Context,
     charged::{Account, Charged, FREE_BYTES},

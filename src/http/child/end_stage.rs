@@ -5,10 +5,11 @@ use std::time::Duration;
 use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
 
 use super::{
-    JsonCall, Refused,
     body::ChildBody,
-    check_token, heard_now, json, note_unknown,
-    wait::{Wait, Waiting},
+    caller::{JsonCall, check_token},
+    refused::Refused,
+    reply::{heard_now, json, note_unknown},
+    wait::{Wait, WaitingCall},
 };
 use crate::{Context, context::PATIENCE};
 use engine::{
@@ -117,7 +118,7 @@ async fn until_end(
     request: &EndStageRequest<'_>,
     wait: Duration,
 ) -> Result<EndStageAnswer, Refused> {
-    let Some(mut waiting) = Waiting::begin(ctx, &request.id, wait) else {
+    let Some(mut waiting) = WaitingCall::begin(ctx, &request.id, wait) else {
         return Ok(EndStageAnswer::default());
     };
     loop {
@@ -187,6 +188,10 @@ fn is_of_a_lost_state(ctx: &Context, request: &EndStageRequest<'_>, error: &Engi
         EngineError::Refused(Refusal::NeverOffered { .. }) => {
             ctx.view().releases.resolve(&request.strategy_id).is_none()
         }
-        _ => false,
+        EngineError::Refused(_)
+        | EngineError::Busy
+        | EngineError::Full
+        | EngineError::Failed
+        | EngineError::Stopped => false,
     }
 }

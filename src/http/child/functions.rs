@@ -2,8 +2,6 @@
 //!
 //! Deployed agents exit on an error here: trouble that passes is waited for.
 
-use std::time::Duration;
-
 use axum::{
     body::{Body, Bytes},
     extract::{
@@ -15,16 +13,10 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{Refused, check_token};
-use crate::{
-    Context,
-    context::{OFFER_PATIENCE, PATIENCE},
-};
-use engine::view::Resolved;
+use super::{caller::check_token, patience::until_answered, refused::Refused};
+use crate::{Context, context::PATIENCE};
+use engine::{EngineError, view::Resolved};
 use store::StoreError;
-
-/// Between two looks into a store that does not answer.
-const RETRY_EVERY: Duration = Duration::from_millis(250);
 
 /// Who fetches; deployed agents don't say.
 #[derive(Debug, Deserialize)]
@@ -82,32 +74,21 @@ fn caller(ctx: &Context, headers: &HeaderMap, named: &str) -> Result<Option<Stri
 }
 
 async fn has_part(ctx: &Context, child: &str, resolved: &Resolved) -> Result<bool, Refused> {
-    let asking = async {
-        loop {
-            match ctx.engine.takes_part(child, resolved.release, PATIENCE).await {
-                Err(error) if error.passes() => tokio::time::sleep(RETRY_EVERY).await,
-                answer => return answer,
-            }
-        }
+    let attempt = || async {
+        let answer = ctx.engine.takes_part(child, resolved.release, PATIENCE).await;
+        (!answer.as_ref().is_err_and(EngineError::passes)).then_some(answer)
     };
-    tokio::time::timeout(OFFER_PATIENCE, asking)
-        .await
-        .map_err(|_| Refused::unavailable(ctx))?
-        .map_err(Refused::from)
+    let answer = until_answered(ctx, attempt).await.ok_or_else(|| Refused::unavailable(ctx))?;
+    Ok(answer?)
 }
 
 /// Which release it is. That there is none can only be said while the lease is fresh: another manager may know it.
 async fn resolve(ctx: &Context, offer: &str) -> Result<Option<Resolved>, Refused> {
-    let looking = async {
-        loop {
-            let found = ctx.view().releases.resolve(offer);
-            if found.is_some() || ctx.is_serving() {
-                return found;
-            }
-            tokio::time::sleep(RETRY_EVERY).await;
-        }
+    let attempt = || async {
+        let found = ctx.view().releases.resolve(offer);
+        (found.is_some() || ctx.is_serving()).then_some(found)
     };
-    tokio::time::timeout(OFFER_PATIENCE, looking).await.map_err(|_| Refused::unavailable(ctx))
+    until_answered(ctx, attempt).await.ok_or_else(|| Refused::unavailable(ctx))
 }
 
 async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<([u8; 32], Bytes)>, Refused> {
@@ -118,22 +99,15 @@ async fn find(ctx: &Context, resolved: &Resolved, offer: &str) -> Result<Option<
     {
         return Ok(Some((digest, bytes)));
     }
-    let looking = async {
-        loop {
-            match look_up(ctx, offer, in_memory).await {
-                Err(error) if error.passes() => tokio::time::sleep(RETRY_EVERY).await,
-                found => return found,
-            }
-        }
+    let attempt = || async {
+        let found = look_up(ctx, offer, in_memory).await;
+        (!found.as_ref().is_err_and(StoreError::passes)).then_some(found)
     };
-    match tokio::time::timeout(OFFER_PATIENCE, looking).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => {
-            tracing::error!(%error, offer, "the functions of a release could not be read");
-            Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the functions could not be read"))
-        }
-        Err(_) => Err(Refused::unavailable(ctx)),
-    }
+    let found = until_answered(ctx, attempt).await.ok_or_else(|| Refused::unavailable(ctx))?;
+    found.map_err(|error| {
+        tracing::error!(%error, offer, "the functions of a release could not be read");
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the functions could not be read")
+    })
 }
 
 async fn look_up(

@@ -11,12 +11,14 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::{
-    Refused,
     body::ChildBody,
-    check_token, expect_json, json, survey,
-    wait::{Wait, Waiting},
+    caller::{CallerAddress, check_token, expect_json},
+    refused::Refused,
+    reply::json,
+    survey,
+    wait::{Wait, WaitingCall},
 };
-use crate::{Context, address::Caller, context::PATIENCE};
+use crate::{Context, context::PATIENCE};
 use engine::{
     By, EngineError,
     open_questions::{Handed, Next},
@@ -65,7 +67,7 @@ const AGENT_FEATURES: [&str; 3] = [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROU
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Wait(wait): Wait,
-    Caller(address): Caller,
+    CallerAddress(address): CallerAddress,
     headers: HeaderMap,
     body: Result<ChildBody<MAX_POLL_BODY_BYTES>, Refused>,
 ) -> Result<Response, Refused> {
@@ -292,7 +294,7 @@ async fn until_offer(
     manager: Option<&PollingManager>,
     wait: Duration,
 ) -> Result<Option<String>, Refused> {
-    let Some(mut waiting) = Waiting::begin(ctx, id, wait) else { return Ok(None) };
+    let Some(mut waiting) = WaitingCall::begin(ctx, id, wait) else { return Ok(None) };
     loop {
         if manager.is_some_and(|manager| manager.held != held(ctx, id)) {
             return Ok(None);

@@ -12,11 +12,13 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{Credentials, Refused, check_token, heard_now, note_unknown};
-use crate::{
-    Context,
-    context::{OFFER_PATIENCE, PATIENCE},
+use super::{
+    caller::{Credentials, check_token},
+    patience,
+    refused::Refused,
+    reply::{heard_now, note_unknown},
 };
+use crate::{Context, context::PATIENCE};
 use engine::{
     By, EngineError,
     stats::Stats,
@@ -106,19 +108,19 @@ fn plain(query: &str) -> Option<(&str, &str)> {
 /// Asks until there is an answer that another try would not change.
 async fn ask(ctx: &Context, parameters: Parameters) -> Result<Offer, Refused> {
     let Parameters { child, release: offer } = parameters;
-    let asking = async {
-        loop {
-            let command =
-                Command::Members(members::Command::Fetch { child: child.clone(), offer: offer.clone() });
-            match ctx.engine.call(command, By::CHILD, PATIENCE).await {
-                Ok(Reply::Offer(offer)) => return Ok(offer),
-                Ok(_) => return Err(EngineError::Failed),
-                Err(error) if error.passes() => tokio::task::yield_now().await,
-                Err(error) => return Err(error),
-            }
+    let (child, offer) = (child.as_str(), offer.as_str());
+    let attempt = || async move {
+        let command =
+            Command::Members(members::Command::Fetch { child: child.to_owned(), offer: offer.to_owned() });
+        match ctx.engine.call(command, By::CHILD, PATIENCE).await {
+            Ok(Reply::Offer(offer)) => Some(Ok(offer)),
+            Ok(_) => Some(Err(EngineError::Failed)),
+            Err(error) if error.passes() => None,
+            Err(error) => Some(Err(error)),
         }
     };
-    let answer = tokio::time::timeout(OFFER_PATIENCE, asking).await.unwrap_or(Err(EngineError::Busy));
+    let late = || if ctx.view().is_store_full() { EngineError::Full } else { EngineError::Busy };
+    let answer = patience::until_answered(ctx, attempt).await.unwrap_or_else(|| Err(late()));
     answer.map_err(|error| {
         note_unknown(ctx, "/release", &error);
         error.into()

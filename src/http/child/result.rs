@@ -7,7 +7,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{JsonCall, Refused, body::ChildBody, check_token, note_unknown};
+use super::{
+    body::ChildBody,
+    caller::{JsonCall, check_token},
+    refused::Refused,
+    reply::note_unknown,
+};
 use crate::{Context, context::PATIENCE};
 use engine::{By, stats::Stats};
 use heart::release::{

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::Refused;
+use super::refused::Refused;
 use crate::{Context, context::PATIENCE};
 use model::area::{self, AreaError};
 

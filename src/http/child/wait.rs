@@ -14,7 +14,7 @@ use axum::{
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::Refused;
+use super::refused::Refused;
 use crate::Context;
 use engine::waiters::Waiter;
 use model::duration;
@@ -58,14 +58,14 @@ impl FromRequestParts<Context> for Wait {
 }
 
 /// A call that has begun to wait. It looks for itself; this says when a look is worth it.
-pub(super) struct Waiting<'c> {
+pub(super) struct WaitingCall<'c> {
     ctx: &'c Context,
     child: &'c str,
     waiter: Waiter<'c>,
     until: Instant,
 }
 
-impl<'c> Waiting<'c> {
+impl<'c> WaitingCall<'c> {
     /// From now on nothing is missed: the caller looks once more before it waits. `None`: the child is not known, or
     /// too many wait already.
     pub fn begin(ctx: &'c Context, child: &'c str, wait: Duration) -> Option<Self> {
@@ -80,7 +80,7 @@ impl<'c> Waiting<'c> {
         self.again_or(pending()).await
     }
 
-    /// The same; it is worth it also when `other` ends.
+    /// Waits until another look is worth it, which it is also when `other` ends. False: there was the last one.
     pub async fn again_or(&mut self, other: impl Future<Output = ()>) -> Result<bool, Refused> {
         let (view, stopping) = (self.ctx.view(), &self.ctx.stopping);
         if Instant::now() >= self.until || stopping.is_cancelled() {

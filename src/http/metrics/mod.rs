@@ -15,7 +15,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::{
     scan::ReleaseNumbers,
-    text::{Kind, Text},
+    text::{MetricKind, MetricsText},
 };
 use super::{Context, problem::Problem};
 use engine::{
@@ -49,7 +49,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
         tracing::error!(%error, "silent children could not be counted");
         EngineError::Failed
     })?;
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     calls(&mut text, &ctx.view().stats);
     commits(&mut text, &ctx.view().stats);
     unreadable(&mut text, &ctx.view().stats);
@@ -59,7 +59,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish()).into_response())
 }
 
-fn calls(text: &mut Text, stats: &Stats) {
+fn calls(text: &mut MetricsText, stats: &Stats) {
     for (name, help, counter) in [
         ("polls_total", "Polls of children.", &stats.polls),
         (
@@ -75,16 +75,16 @@ fn calls(text: &mut Text, stats: &Stats) {
         ("late_results_total", "Results that came too late to count.", &stats.late_results),
         ("recalls_total", "Releases that were over and were read back whole.", &stats.recalls),
     ] {
-        text.single(name, Kind::Counter, help, Stats::get(counter));
+        text.single(name, MetricKind::Counter, help, Stats::get(counter));
     }
 }
 
-fn commits(text: &mut Text, stats: &Stats) {
-    text.single("commits_total", Kind::Counter, "Commits to the store.", Stats::get(&stats.commits));
+fn commits(text: &mut MetricsText, stats: &Stats) {
+    text.single("commits_total", MetricKind::Counter, "Commits to the store.", Stats::get(&stats.commits));
     let retries = Stats::get(&stats.commit_retries);
-    text.single("commit_retries_total", Kind::Counter, "Commits that had to be tried again.", retries);
+    text.single("commit_retries_total", MetricKind::Counter, "Commits that had to be tried again.", retries);
     let help = "Time of a commit, tries included, in seconds.";
-    let mut family = text.family("commit_seconds", Kind::Histogram, help);
+    let mut family = text.family("commit_seconds", MetricKind::Histogram, help);
     let mut below = 0;
     for (bound, bucket) in COMMIT_BOUNDS_US.iter().zip(&stats.commit_buckets) {
         below += Stats::get(bucket);
@@ -97,10 +97,10 @@ fn commits(text: &mut Text, stats: &Stats) {
     family.sample("_count", &[], all);
 }
 
-fn unreadable(text: &mut Text, stats: &Stats) {
+fn unreadable(text: &mut MetricsText, stats: &Stats) {
     let help =
         "Rows met in the store that can't be read, by table; nothing is decided as if they were not there.";
-    let mut family = text.family("unreadable_total", Kind::Counter, help);
+    let mut family = text.family("unreadable_total", MetricKind::Counter, help);
     for (table, count) in stats.unreadable.counts() {
         family.sample("", &[("what", table)], count);
     }
@@ -110,7 +110,7 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1_000_000.0
 }
 
-fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
+fn manager(text: &mut MetricsText, ctx: &Context, silent: usize, answers: bool) {
     let view = ctx.view();
     let lease_s = ctx.engine.clock().lease_left().as_secs_f64();
     let gauges: [(&str, &str, f64); 8] = [
@@ -128,46 +128,51 @@ fn manager(text: &mut Text, ctx: &Context, silent: usize, answers: bool) {
         ("unknown_callers", "Ids that called without being known.", view.unknown_callers.all().len() as f64),
     ];
     for (name, help, value) in gauges {
-        text.single(name, Kind::Gauge, help, value);
+        text.single(name, MetricKind::Gauge, help, value);
     }
-    text.single("releases_known", Kind::Gauge, "Releases that the store knows.", view.releases.known_count());
+    text.single(
+        "releases_known",
+        MetricKind::Gauge,
+        "Releases that the store knows.",
+        view.releases.known_count(),
+    );
     let served = seconds(ctx.served_ms().saturating_mul(1_000));
     text.single(
         "served_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Time that managers have served on this store.",
         served,
     );
     let help = "Always 1; the version is a label.";
-    let mut family = text.family("build_info", Kind::Gauge, help);
+    let mut family = text.family("build_info", MetricKind::Gauge, help);
     family.sample("", &[("version", env!("CARGO_PKG_VERSION"))], 1);
 }
 
 /// How the link to the parent stands; nothing where there is none.
-fn parent(text: &mut Text, ctx: &Context) {
+fn parent(text: &mut MetricsText, ctx: &Context) {
     let Some(link) = ctx.view().lineage.link.look(ctx.served_ms()) else { return };
     let up = u8::from(link.is_up);
-    text.single("parent_up", Kind::Gauge, "1 while the parent answers polls.", up);
+    text.single("parent_up", MetricKind::Gauge, "1 while the parent answers polls.", up);
     if let Some(silent_ms) = link.silent_ms {
         let help =
             "Seconds since the parent last answered a poll; with long polls up to half a minute is usual.";
-        text.single("parent_silent_seconds", Kind::Gauge, help, silent_ms as f64 / 1_000.0);
+        text.single("parent_silent_seconds", MetricKind::Gauge, help, silent_ms as f64 / 1_000.0);
     }
     let help = "Results that the parent has not answered yet.";
-    text.single("parent_unsent_results", Kind::Gauge, help, link.unsent);
+    text.single("parent_unsent_results", MetricKind::Gauge, help, link.unsent);
 }
 
 /// What a number says of a release.
 type Number = fn(&ReleaseNumbers) -> u32;
 
-fn by_release(text: &mut Text, releases: &[ReleaseNumbers]) {
-    let mut family = text.family("releases", Kind::Gauge, "Releases in memory, by state.");
+fn by_release(text: &mut MetricsText, releases: &[ReleaseNumbers]) {
+    let mut family = text.family("releases", MetricKind::Gauge, "Releases in memory, by state.");
     for state in ReleaseState::NAMES {
         let count = releases.iter().filter(|release| release.state == state).count();
         family.sample("", &[("state", state)], count);
     }
     let help = "Children of an unfinished release, by status.";
-    let mut family = text.family("release_children", Kind::Gauge, help);
+    let mut family = text.family("release_children", MetricKind::Gauge, help);
     for release in releases.iter().filter(|release| !release.is_over) {
         let counts = &release.counts;
         for (status, count) in [
@@ -193,7 +198,7 @@ fn by_release(text: &mut Text, releases: &[ReleaseNumbers]) {
         }),
     ];
     for (name, help, number) in numbers {
-        let mut family = text.family(name, Kind::Gauge, help);
+        let mut family = text.family(name, MetricKind::Gauge, help);
         for release in releases {
             family.sample("", &[("release", &release.id)], number(release));
         }

@@ -6,6 +6,7 @@ use crate::Context;
 use engine::EngineError;
 use heart::release::{
     assignment::Assignment,
+    settings::Member,
     state::{Counts, Release, Snapshot},
     turn,
 };
@@ -50,7 +51,7 @@ fn numbers(state: &Snapshot, release: &Release, now: Now) -> ReleaseNumbers {
     };
     for (child, assignment) in &release.assignments {
         numbers.not_fetched += u32::from(is_late(state, release, *child, assignment, now));
-        numbers.stuck += u32::from(is_stuck(state, release, assignment, now));
+        numbers.stuck += u32::from(is_stuck(state, release, Member { child: *child, part: assignment }, now));
     }
     numbers
 }
@@ -68,8 +69,10 @@ fn is_late(state: &Snapshot, release: &Release, child: ChildKey, assignment: &As
     waits && waited(assignment.since) && turn::is_offered(state, release.key, child)
 }
 
-fn is_stuck(state: &Snapshot, release: &Release, assignment: &Assignment, now: Now) -> bool {
-    let half = state.settings.deadlines(&release.strategy).of_member(assignment).stage_ms / 2;
+fn is_stuck(state: &Snapshot, release: &Release, member: Member<'_>, now: Now) -> bool {
+    let deadlines = state.settings.deadlines(&release.strategy, &state.children);
+    let half = deadlines.of_member(member).stage_ms / 2;
+    let assignment = member.part;
     assignment.status == ChildStatus::Doing
         && assignment.fetched
         && !assignment.stage_status.is_over()

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 
 /// What a family counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     Counter,
     Gauge,
     Histogram,
@@ -14,22 +14,22 @@ pub enum Kind {
 
 /// Families of samples, as they are scraped.
 #[derive(Debug, Default)]
-pub struct Text(String);
+pub struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     /// Begins a family. The samples that follow belong to it.
-    pub fn family<'t>(&'t mut self, name: &'t str, kind: Kind, help: &str) -> Family<'t> {
+    pub fn family<'t>(&'t mut self, name: &'t str, kind: MetricKind, help: &str) -> Family<'t> {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let _ = write!(self.0, "# HELP choirmaster_{name} {help}\n# TYPE choirmaster_{name} {kind}\n");
         Family { text: self, name }
     }
 
     /// A family of a single sample.
-    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
         self.family(name, kind, help).sample("", &[], value);
     }
 
@@ -41,7 +41,7 @@ impl Text {
 /// A family that is being written.
 #[derive(Debug)]
 pub struct Family<'t> {
-    text: &'t mut Text,
+    text: &'t mut MetricsText,
     name: &'t str,
 }
 

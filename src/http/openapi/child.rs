@@ -39,7 +39,7 @@ fn text(most: usize) -> Value {
     json!({"type": "string", "maxLength": most, "pattern": PRINTABLE})
 }
 
-/// The same, or null for nothing.
+/// A text of at most so many characters, or null for nothing.
 fn optional_text(most: usize) -> Value {
     json!({"type": ["string", "null"], "maxLength": most, "pattern": PRINTABLE})
 }

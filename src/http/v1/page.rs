@@ -9,7 +9,7 @@ use axum::{
 use serde::Serialize;
 
 use crate::{Context, problem::Problem};
-use engine::{apart, questions::children::MAX_PATH};
+use engine::{apart, questions::path::MAX_PATH};
 use wire::api::Page;
 
 /// Items of a page, unless asked otherwise.

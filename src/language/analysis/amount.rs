@@ -174,3 +174,14 @@ pub(super) fn truth(text: &str) -> Result<bool, ScalarFault<bool>> {
         _ => Err(fault(format!("{} is neither true nor false", quoted(text)), "write true or false")),
     }
 }
+
+/// An expression of RFC 9535.
+pub(super) fn json_path(text: &str) -> Result<String, ScalarFault<String>> {
+    match serde_json_path::JsonPath::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(fault(
+            format!("{} is no path into JSON: {error}", quoted(text)),
+            "write it as RFC 9535 has it, as in $.values[*]",
+        )),
+    }
+}

@@ -1,20 +1,23 @@
 //! The block itself: when it looks, and what a verdict does.
 
-use std::time::Duration;
-
 use super::{
-    Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_LOOKS, MAX_METRICS,
-    MIN_INTERVAL, Metric, MetricSource, Reference, Rule, amount,
+    amount,
     metric::{self, Around, MetricKeys},
     providers::{ProviderKind, Providers},
+    schedule::{AnalysisPlace, Schedule, read_schedule, report_never_passed, word_of},
+    spec::{
+        Analysis, CHILDREN, ChildMetric, Comparison, DEFAULT_CONSECUTIVE_ERRORS, MAX_METRICS, Metric,
+        MetricSource, Reference, Rule,
+    },
     unclear,
 };
 use crate::{
-    Condition, Metric as Judged,
-    diagnostic::{Findings, nearest, quoted},
+    condition::{Condition, Metric as Judged},
+    diagnostic::{nearest, quoted},
     fields::{FieldEntry, Fields, Located},
-    parse,
-    raw::{At, Node, NodeKind},
+    findings::Findings,
+    node::{At, Node, NodeKind},
+    reading::{MAX_NAME_BYTES, read_name, read_scalar, title_of},
     scalar,
 };
 
@@ -31,15 +34,6 @@ const KEYS: [&str; 11] = [
     "alpha",
     "metrics",
 ];
-
-/// What a block judges.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AnalysisPlace {
-    /// A stage; the new version's share of traffic, if it could be read.
-    Stage { new_traffic: Option<u8> },
-    /// The whole release.
-    Rollout,
-}
 
 /// A block, and what others must know of it.
 pub(crate) struct AnalysisDraft {
@@ -62,73 +56,39 @@ struct Asking {
     is_timeless: bool,
 }
 
-/// When it looks.
-pub(super) struct Schedule {
-    duration: Option<Duration>,
-    /// At any of its metrics.
-    interval: Option<Duration>,
-    /// At those that don't say.
-    common: Option<Duration>,
-    /// It has no end by intention.
-    pub is_open: bool,
-}
-
-impl Schedule {
-    /// How many looks there are, if that is known.
-    pub fn looks(&self) -> Option<u64> {
-        self.looks_every(self.interval)
-    }
-
-    /// At a metric with an interval of its own, or without.
-    pub fn looks_at(&self, own: Option<Duration>) -> Option<u64> {
-        self.looks_every(own.or(self.common))
-    }
-
-    /// The interval of a metric, where it isn't that of the looks.
-    pub fn unlike(&self, own: Option<Duration>) -> Option<Duration> {
-        own.or(self.common).filter(|interval| Some(*interval) != self.interval)
-    }
-
-    fn looks_every(&self, interval: Option<Duration>) -> Option<u64> {
-        let (duration, interval) = (self.duration?.as_millis(), interval?.as_millis());
-        let looks = u64::try_from(duration.div_ceil(interval.max(1))).ok()?;
-        (looks > 0).then_some(looks)
-    }
-}
-
 pub(crate) fn read(
     entry: FieldEntry<'_>,
     place: AnalysisPlace,
     findings: &mut Findings<'_>,
 ) -> Option<AnalysisDraft> {
     let fields = Fields::open(entry.node, "analysis".to_owned(), &KEYS, findings)?;
-    let schedule = schedule(&fields, place, findings);
+    let schedule = read_schedule(&fields, place, findings);
     let limit = |key: &str, findings: &mut Findings<'_>| {
         let entry = fields.filled(key, "2", findings)?;
-        let limit = parse::read(entry, "bad-analysis-value", amount::limit, findings)?;
+        let limit = read_scalar(entry, "bad-analysis-value", amount::limit, findings)?;
         if let Some(looks) = schedule.looks().filter(|looks| u64::from(limit) >= *looks) {
-            metric::never_passed(key, limit, looks, entry.at, findings);
+            report_never_passed(key, limit, looks, entry.at, findings);
         }
         Some(limit)
     };
     let failure_limit = limit("failureLimit", findings).unwrap_or(0);
     let consecutive = limit("consecutiveErrorLimit", findings).unwrap_or(DEFAULT_CONSECUTIVE_ERRORS);
     let no_data = fields.filled("noData", "pause", findings);
-    let no_data = no_data.and_then(|entry| unclear::word(entry, findings));
+    let no_data = no_data.and_then(|entry| unclear::read_unclear(entry, findings));
     let inconclusive = unclear::inconclusive(&fields, schedule.is_open, findings);
     let early_pass = fields.filled("earlyPass", "true", findings);
     let early_pass_at = early_pass.map(|e| e.at);
-    let early_pass = early_pass.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
+    let early_pass = early_pass.and_then(|e| read_scalar(e, "bad-analysis-value", amount::truth, findings));
     let dry_run = fields.filled("dryRun", "true", findings);
-    let dry_run = dry_run.and_then(|e| parse::read(e, "bad-analysis-value", amount::truth, findings));
+    let dry_run = dry_run.and_then(|e| read_scalar(e, "bad-analysis-value", amount::truth, findings));
     let alpha_entry = fields.filled("alpha", "0.05", findings);
-    let alpha = alpha_entry.and_then(|e| parse::read(e, "bad-analysis-value", amount::alpha, findings));
+    let alpha = alpha_entry.and_then(|e| read_scalar(e, "bad-analysis-value", amount::alpha, findings));
     let (dry, names) = (dry_run.unwrap_or(false), names_of(&fields));
     let around = Shared { place, schedule: &schedule, failure_limit, dry_run: dry, names };
     let (metrics, providers) = metrics(&fields, &around, findings);
     let initial_delay = fields.filled("initialDelay", "1m", findings);
     let initial_delay = initial_delay
-        .and_then(|e| parse::read(e, "bad-duration", scalar::duration, findings))
+        .and_then(|e| read_scalar(e, "bad-duration", scalar::duration, findings))
         .unwrap_or_default();
     let analysis = schedule.interval.zip(metrics).map(|(interval, metrics)| Analysis {
         duration: schedule.duration,
@@ -150,100 +110,6 @@ pub(crate) fn read(
     Some(AnalysisDraft { analysis, alpha, failure_limit, dry_run, providers })
 }
 
-fn schedule(fields: &Fields<'_>, place: AnalysisPlace, findings: &mut Findings<'_>) -> Schedule {
-    let read = |entry: FieldEntry<'_>, findings: &mut Findings<'_>| {
-        parse::read(entry, "bad-duration", scalar::duration, findings)
-    };
-    let duration_entry = match place {
-        AnalysisPlace::Stage { .. } => fields.required("duration", "30m", findings),
-        AnalysisPlace::Rollout => fields.filled("duration", "30m", findings),
-    };
-    let own = own_intervals(fields);
-    let interval_entry = if own.all {
-        fields.filled("interval", "5m", findings)
-    } else {
-        fields.required("interval", "5m", findings)
-    };
-    let duration = duration_entry.and_then(|e| read(e, findings));
-    let common = interval_entry
-        .and_then(|e| Some((read(e, findings)?, e.at)))
-        .and_then(|(interval, at)| long_enough(interval, at, findings));
-    let interval = own.least.into_iter().chain(common).min();
-    let is_open = matches!(place, AnalysisPlace::Rollout) && fields.place("duration").is_none();
-    let found = Schedule { duration, interval, common, is_open };
-    if let (Some(duration), Some(longest)) = (duration, own.longest.filter(|_| interval_entry.is_none()))
-        && longest > duration
-    {
-        findings
-            .error(
-                fields.at(),
-                "contradiction",
-                "an interval is longer than duration: there would be no look",
-            )
-            .fix("write a shorter interval or a longer duration");
-        return found;
-    }
-    if let (Some(looks), None) = (found.looks().filter(|looks| *looks > MAX_LOOKS), interval_entry) {
-        let message = format!("that makes {looks} looks, at most {MAX_LOOKS} are possible");
-        findings.broken_rule(fields.at(), "contradiction", message).fix("write longer intervals");
-        return found;
-    }
-    if let (Some(duration), Some(interval), Some(entry)) = (duration, interval, interval_entry) {
-        if interval > duration {
-            findings
-                .error(entry.at, "contradiction", "interval is longer than duration: there would be no look")
-                .fix("write a shorter interval or a longer duration");
-        } else if let Some(looks) = found.looks().filter(|looks| *looks > MAX_LOOKS) {
-            findings
-                .broken_rule(
-                    entry.at,
-                    "contradiction",
-                    format!("that makes {looks} looks, at most {MAX_LOOKS} are possible"),
-                )
-                .fix("write a longer interval");
-        }
-    }
-    found
-}
-
-/// An interval that shows something new.
-pub(super) fn long_enough(interval: Duration, at: At, findings: &mut Findings<'_>) -> Option<Duration> {
-    if interval < MIN_INTERVAL && !findings.is_stored() {
-        let least = MIN_INTERVAL.as_secs();
-        findings
-            .error(at, "bad-duration", format!("looks that are less than {least}s apart see nothing new"))
-            .fix("write how often to look, as in interval: 5m");
-        return None;
-    }
-    Some(interval)
-}
-
-/// What metrics say of how often they are looked at.
-#[derive(Default)]
-struct OwnIntervals {
-    /// Each says it.
-    all: bool,
-    least: Option<Duration>,
-    longest: Option<Duration>,
-}
-
-/// Faults are reported where a metric is read.
-fn own_intervals(fields: &Fields<'_>) -> OwnIntervals {
-    let Some(NodeKind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
-        return OwnIntervals::default();
-    };
-    let texts: Vec<Option<&str>> = items.iter().map(|metric| word(metric, "interval")).collect();
-    // A template that is not at hand here may say it.
-    let says = |metric: &Node| word(metric, "interval").is_some() || has(metric, "template");
-    let read = |text: &&str| scalar::duration(text).ok().filter(|interval| *interval >= MIN_INTERVAL);
-    let known: Vec<Duration> = texts.iter().flatten().filter_map(read).collect();
-    OwnIntervals {
-        all: !items.is_empty() && items.iter().all(says),
-        least: known.iter().min().copied(),
-        longest: known.iter().max().copied(),
-    }
-}
-
 /// What all metrics of a block share.
 struct Shared<'a> {
     place: AnalysisPlace,
@@ -254,26 +120,12 @@ struct Shared<'a> {
     names: Vec<String>,
 }
 
-/// What a metric says under a key, if that is a single value.
-fn word<'n>(metric: &'n Node, wanted: &str) -> Option<&'n str> {
-    let NodeKind::Mapping(pairs) = &metric.kind else { return None };
-    pairs.iter().find_map(|(key, value)| match (&key.kind, &value.kind) {
-        (NodeKind::Scalar(key), NodeKind::Scalar(text)) if key == wanted => Some(text.as_str()),
-        _ => None,
-    })
-}
-
-fn has(metric: &Node, wanted: &str) -> bool {
-    let NodeKind::Mapping(pairs) = &metric.kind else { return false };
-    pairs.iter().any(|(key, _)| matches!(&key.kind, NodeKind::Scalar(key) if key == wanted))
-}
-
 /// Those that metrics give themselves, wherever they stand.
 fn names_of(fields: &Fields<'_>) -> Vec<String> {
     let Some(NodeKind::Sequence(items)) = fields.optional("metrics").map(|entry| &entry.node.kind) else {
         return Vec::new();
     };
-    let name = |metric: &Node| word(metric, "name").map(str::to_owned);
+    let name = |metric: &Node| word_of(metric, "name").map(str::to_owned);
     items.iter().filter_map(name).collect()
 }
 
@@ -324,14 +176,14 @@ fn one(
     names: &mut Vec<Located<String>>,
     findings: &mut Findings<'_>,
 ) -> Option<Metric> {
-    let what = parse::title("metric", node, index);
+    let what = title_of("metric", node, index);
     let fields = Fields::open(node, what, &metric::KEYS, findings)?;
     // A template that couldn't be put in was reported, and without it nothing can be said.
     if fields.place("template").is_some() {
         return None;
     }
     let name = match fields.place("name") {
-        Some(_) => fields.required("name", "latency", findings).and_then(|e| parse::name(e, findings)),
+        Some(_) => fields.required("name", "latency", findings).and_then(|e| read_name(e, findings)),
         None => Some(Located { value: shared.unnamed(node, names), at: fields.at() }),
     };
     if let Some(name) = &name {
@@ -345,16 +197,17 @@ fn one(
     let values = MetricKeys::read(&fields, findings);
     let Shared { place, schedule, failure_limit, dry_run, .. } = *shared;
     let around = Around { what: fields.what(), at: fields.at(), place, schedule, failure_limit, dry_run };
-    metric::finish(name.map(|name| name.value), &values, &around, findings)
+    metric::read_metric(name.map(|name| name.value), &values, &around, findings)
 }
 
 impl Shared<'_> {
     /// The name of a metric that has none: its strategy and its provider, numbered where there are several.
     fn unnamed(&self, node: &Node, names: &[Located<String>]) -> String {
-        let (strategy, provider) = (word(node, "strategy").unwrap_or("THRESHOLD"), word(node, "provider"));
+        let (strategy, provider) =
+            (word_of(node, "strategy").unwrap_or("THRESHOLD"), word_of(node, "provider"));
         let whole = provider.map_or_else(|| strategy.to_owned(), |provider| format!("{strategy} {provider}"));
         // Room for the number.
-        let mut cut = whole.len().min(parse::MAX_NAME_BYTES - 4);
+        let mut cut = whole.len().min(MAX_NAME_BYTES - 4);
         while !whole.is_char_boundary(cut) {
             cut -= 1;
         }
@@ -372,7 +225,7 @@ impl Shared<'_> {
 
 impl AnalysisDraft {
     /// The analysis of a stage, which judges its `metrics_conditions` too.
-    pub fn with(self, conditions: &[Condition]) -> Option<Analysis> {
+    pub fn judging(self, conditions: &[Condition]) -> Option<Analysis> {
         let mut analysis = self.analysis?;
         for condition in conditions {
             let mut name = format!("metrics_conditions: {condition}");

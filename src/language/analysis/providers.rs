@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use super::{CHILDREN, metric};
+use super::{amount, spec::CHILDREN};
 use crate::{
-    Diagnostic,
-    diagnostic::{Findings, quoted},
+    diagnostic::{Diagnostic, quoted},
     fields::{FieldEntry, Fields},
-    parse,
-    raw::{self, At, Node, NodeKind},
+    findings::Findings,
+    node::{At, Node, NodeKind},
+    raw,
+    reading::{read_name, read_scalar, read_word},
     scalar::{self, ScalarFault, fault},
 };
 
@@ -150,17 +151,17 @@ fn one(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<ProviderS
     let fields = Fields::open(node, format!("provider {}", quoted(name)), &KEYS, findings)?;
     let kinds = [("prometheus", ProviderKind::Prometheus), ("web", ProviderKind::Web)];
     let kind = fields.required("type", "prometheus", findings);
-    let kind = kind.and_then(|e| parse::word(e, "type of a provider", &kinds, findings));
+    let kind = kind.and_then(|e| read_word(e, "type of a provider", &kinds, findings));
     let url = fields.required("url", "http://127.0.0.1:9090", findings);
     let has_secret =
         |e: &FieldEntry<'_>| matches!(&e.node.kind, NodeKind::Scalar(url) if host(url).contains('@'));
     let code = if url.as_ref().is_some_and(has_secret) { SECRET } else { "bad-url" };
-    let url = url.and_then(|e| parse::read(e, code, address, findings));
+    let url = url.and_then(|e| read_scalar(e, code, address, findings));
     let timeout = value(&fields, "timeout", "10s", "bad-duration", timeout, findings);
     let step = value(&fields, "step", "15s", "bad-duration", step, findings);
     let max_points = value(&fields, "max_points", "11000", "bad-count", points, findings);
     let json_path =
-        value(&fields, "json_path", "$.values[*]", "bad-path-expression", metric::json_path, findings);
+        value(&fields, "json_path", "$.values[*]", "bad-path-expression", amount::json_path, findings);
     let ca_file = value(&fields, "ca_file", "/etc/ca.pem", "bad-path", file, findings);
     let auth = auth(&fields, findings);
     let foreign = |key: &str, of: ProviderKind, word: &str, findings: &mut Findings<'_>| {
@@ -197,7 +198,7 @@ fn value<T>(
     read: fn(&str) -> Result<T, ScalarFault<T>>,
     findings: &mut Findings<'_>,
 ) -> Option<T> {
-    fields.filled(key, example, findings).and_then(|entry| parse::read(entry, code, read, findings))
+    fields.filled(key, example, findings).and_then(|entry| read_scalar(entry, code, read, findings))
 }
 
 fn auth(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Auth> {
@@ -207,7 +208,7 @@ fn auth(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Auth> {
         let keys = ["username", "password_file"];
         let basic = Fields::open(entry.node, "basic_auth".to_owned(), &keys, findings)?;
         let username = basic.required("username", "choirmaster", findings);
-        let username = username.and_then(|e| parse::name(e, findings));
+        let username = username.and_then(|e| read_name(e, findings));
         basic.required("password_file", "/etc/password", findings)?;
         let password_file = value(&basic, "password_file", "/etc/password", "bad-path", file, findings)?;
         Some(Auth::Basic { username: username?.value, password_file })

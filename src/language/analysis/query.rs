@@ -1,10 +1,9 @@
 //! Queries with `{{ .Variables }}`, as of Go's templates, of which variables are all that is understood.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use super::{QueryArgs, Variant};
 use crate::diagnostic::{nearest, quoted};
 
 /// Longest query, in bytes: 16 KiB.
@@ -42,6 +41,29 @@ const APP_ARGS: &str = "AppArgs.";
 
 /// An argument that is the function's name where it isn't given: so it was called before it had a place of its own.
 pub(super) const NAME: &str = "Name";
+
+/// Values of variables by name.
+pub type QueryArgs = BTreeMap<String, String>;
+
+/// Whose numbers a query asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    Baseline,
+    Canary,
+    Primary,
+}
+
+impl Variant {
+    /// As `{{ .Variant.Name }}` gives it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Canary => "canary",
+            Self::Primary => "primary",
+        }
+    }
+}
 
 /// A query that was read; its text, and what it is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

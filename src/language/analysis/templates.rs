@@ -14,10 +14,11 @@ use super::{
     metric::{self, MetricKeys},
 };
 use crate::{
-    Diagnostic,
-    diagnostic::{Findings, nearest, quoted},
+    diagnostic::{Diagnostic, nearest, quoted},
     fields::Fields,
-    raw::{self, At, Node, NodeKind},
+    findings::Findings,
+    node::{At, Node, NodeKind},
+    raw,
 };
 
 /// Most templates of a manager, and of a strategy.

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use super::{Analysis, Extend, MAX_EXTENSION, MetricSource, Rule, Unclear, amount};
+use super::{
+    amount,
+    spec::{Analysis, Extend, MAX_EXTENSION, Metric, MetricSource, Rule, Unclear},
+};
 use crate::{
-    diagnostic::{Findings, quoted},
+    diagnostic::quoted,
     fields::{FieldEntry, Fields},
-    parse,
-    raw::{At, NodeKind},
+    findings::Findings,
+    node::{At, NodeKind},
+    reading::{read_scalar, read_word},
     scalar::{self, fault},
 };
 
@@ -23,8 +27,8 @@ pub(super) struct Inconclusive {
     pub at: Option<At>,
 }
 
-pub(super) fn word(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Unclear> {
-    parse::word(entry, entry.key, &WORDS, findings)
+pub(super) fn read_unclear(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Unclear> {
+    read_word(entry, entry.key, &WORDS, findings)
 }
 
 /// A word, or for how long it goes on first. `is_open`: it has no end after which it could.
@@ -39,7 +43,7 @@ pub(super) fn inconclusive(fields: &Fields<'_>, is_open: bool, findings: &mut Fi
             Inconclusive::default()
         }
         NodeKind::Mapping(_) => going_on(entry, is_open, findings),
-        _ => Inconclusive { then: word(entry, findings), ..Inconclusive::default() },
+        _ => Inconclusive { then: read_unclear(entry, findings), ..Inconclusive::default() },
     }
 }
 
@@ -52,10 +56,10 @@ fn going_on(entry: FieldEntry<'_>, is_open: bool, findings: &mut Findings<'_>) -
         None => fields.required("extend", "30m", findings),
     };
     let has_duration = duration.is_some();
-    let duration = duration.and_then(|e| parse::read(e, "bad-duration", longer, findings));
+    let duration = duration.and_then(|e| read_scalar(e, "bad-duration", longer, findings));
     let has_calls = calls.is_some();
-    let calls = calls.and_then(|e| parse::read(e, "bad-analysis-value", amount::calls, findings));
-    let then = fields.filled("then", "pause", findings).and_then(|e| word(e, findings));
+    let calls = calls.and_then(|e| read_scalar(e, "bad-analysis-value", amount::calls, findings));
+    let then = fields.filled("then", "pause", findings).and_then(|e| read_unclear(e, findings));
     if is_open {
         let message = "an analysis that takes as long as the release has no end after which it could go on";
         findings.error(fields.at(), "contradiction", message).fix("write a duration, or inconclusive: pause");
@@ -110,7 +114,7 @@ pub(super) fn doubt(
         }
     }
     if let Some(at) = extend
-        && !judged().any(super::Metric::is_beside)
+        && !judged().any(Metric::is_beside)
     {
         let message =
             "only comparisons of both versions side by side go on after their end, and there is none";

@@ -105,10 +105,10 @@ fn step(bench: &mut Bench, watch: &mut Watch, open: &mut Vec<(CallId, Call)>) ->
             Act::Note { offer } => {
                 watch.noted.insert(offer.clone());
                 let row = watch.row();
-                bench.link.taking(row, offer);
+                bench.link.note_taking(row, offer);
             }
             Act::Enroll(id) => {
-                bench.link.enrolled(id);
+                bench.link.note_enrolled(id);
             }
             Act::Done(_)
             | Act::End { .. }
@@ -131,11 +131,11 @@ proptest! {
     ) {
         let mut bench = Bench::registered();
         let (mut watch, mut open) = (Watch::default(), Vec::new());
-        bench.link.facts(facts(&[("o0", 0, true), ("o1", 2, false)]), 0);
+        bench.link.note_facts(facts(&[("o0", 0, true), ("o1", 2, false)]), 0);
         for number in owed {
             let (offer, row) = (format!("o{number}"), watch.row());
             watch.owed.entry(offer.clone()).or_default().push(row);
-            bench.link.owes(row, offer, 0, 0);
+            bench.link.note_owed(row, offer, 0, 0);
         }
         // By chance, then well until all is said.
         let well_again = std::iter::repeat_n(Mood::Well, 200);
@@ -164,7 +164,7 @@ proptest! {
             {
                 watch.owed.values_mut().for_each(|rows| rows.retain(|owed| owed != row));
             }
-            bench.link.answered(id, answer, bench.now);
+            bench.link.note_answer(id, answer, bench.now);
         }
         prop_assert_eq!(bench.link.unsent(), 0);
         prop_assert!(watch.owed.values().all(Vec::is_empty));

@@ -25,20 +25,20 @@ impl Bench {
     fn new() -> Self {
         let settings = Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
         let mut link = Link::new(settings, 0);
-        link.below(true);
+        link.note_below(true);
         Self { link, now: 0 }
     }
 
     /// The same with an id.
     fn registered() -> Self {
         let mut bench = Self::new();
-        bench.link.enrolled("c1".to_owned());
+        bench.link.note_enrolled("c1".to_owned());
         bench
     }
 
     /// All that is to be done now.
     fn acts(&mut self) -> Vec<Act> {
-        std::iter::from_fn(|| self.link.next(self.now)).collect()
+        std::iter::from_fn(|| self.link.next_act(self.now)).collect()
     }
 
     /// The calls among it.
@@ -58,24 +58,24 @@ impl Bench {
     }
 
     fn answer(&mut self, call: CallId, answer: Answer) -> Vec<Act> {
-        self.link.answered(call, Ok(answer), self.now);
+        self.link.note_answer(call, Ok(answer), self.now);
         self.acts()
     }
 
     fn fail(&mut self, call: CallId, trouble: Trouble) -> Vec<Act> {
-        self.link.answered(call, Err(trouble), self.now);
+        self.link.note_answer(call, Err(trouble), self.now);
         self.acts()
     }
 
     /// Time goes on until the link wants to be asked again.
     fn sleep(&mut self) -> u64 {
         let before = self.now;
-        self.now = self.link.wake().unwrap().max(self.now);
+        self.now = self.link.wakes_at().unwrap().max(self.now);
         self.now - before
     }
 
     fn waits(&mut self, offer: &str, stage: u8, is_ready: bool) {
-        self.link.facts(facts(&[(offer, stage, is_ready)]), self.now);
+        self.link.note_facts(facts(&[(offer, stage, is_ready)]), self.now);
     }
 }
 

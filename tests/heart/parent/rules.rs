@@ -8,21 +8,21 @@ use super::{Bench, OWN, POLL_MS, away, facts, polled};
 fn nobody_is_called_before_there_is_an_area_to_report() {
     let settings = heart::parent::Settings { poll_ms: POLL_MS, own_id: OWN.to_owned(), seed: 1 };
     let mut link = heart::parent::Link::new(settings, 0);
-    assert_eq!(link.next(0), None);
-    assert_eq!(link.wake(), None);
-    link.below(true);
-    assert!(matches!(link.next(0), Some(Act::Call(_, Call::Poll(_)))));
+    assert_eq!(link.next_act(0), None);
+    assert_eq!(link.wakes_at(), None);
+    link.note_below(true);
+    assert!(matches!(link.next_act(0), Some(Act::Call(_, Call::Poll(_)))));
 }
 
 #[test]
 fn a_new_id_is_stored_before_anything_else_is_said() {
     let mut bench = Bench::new();
     let (poll, _) = bench.call();
-    bench.link.owes(7, "21".to_owned(), 0, 0);
+    bench.link.note_owed(7, "21".to_owned(), 0, 0);
     let acts = bench.answer(poll, polled(None));
     assert!(acts.contains(&Act::Enroll("c1".to_owned())), "{acts:?}");
-    assert_eq!(bench.link.wake(), None, "nothing goes on before it is stored");
-    bench.link.enrolled("c1".to_owned());
+    assert_eq!(bench.link.wakes_at(), None, "nothing goes on before it is stored");
+    bench.link.note_enrolled("c1".to_owned());
     assert!(matches!(bench.call().1, Call::Result { row: 7, .. }));
 }
 
@@ -33,7 +33,7 @@ fn an_offer_is_noted_before_it_is_fetched_and_fetched_once() {
     let acts = bench.answer(poll, polled(Some("21")));
     assert!(acts.contains(&Act::Note { offer: "21".to_owned() }), "{acts:?}");
     assert!(!acts.iter().any(|act| matches!(act, Act::Call(..))), "{acts:?}");
-    bench.link.taking(2, "21".to_owned());
+    bench.link.note_taking(2, "21".to_owned());
     let (take, call) = bench.call();
     assert!(matches!(call, Call::Take { offer, .. } if offer == "21"));
 
@@ -56,7 +56,7 @@ fn after_an_offer_was_taken_over_the_next_poll_does_not_let_a_parent_with_questi
         let offered =
             Polled { id: "c1".to_owned(), offer: Some("21".to_owned()), features, ..Polled::default() };
         bench.answer(poll, Answer::Polled(offered));
-        bench.link.taking(2, "21".to_owned());
+        bench.link.note_taking(2, "21".to_owned());
         let (take, _) = bench.call();
         bench.answer(take, Answer::Taken);
         assert_eq!(bench.sleep() < POLL_MS, asks, "a plain parent is polled at its pace");
@@ -83,7 +83,7 @@ fn a_parent_that_is_away_is_tried_less_and_less_and_this_is_said_once() {
 #[test]
 fn what_failed_while_the_parent_was_away_is_tried_at_once_when_it_is_back() {
     let mut bench = Bench::registered();
-    bench.link.owes(7, "21".to_owned(), 0, 0);
+    bench.link.note_owed(7, "21".to_owned(), 0, 0);
     let mut away_for = 0;
     while away_for < 20 {
         for (call, _) in bench.calls() {
@@ -115,8 +115,8 @@ fn what_failed_while_the_parent_was_away_is_tried_at_once_when_it_is_back() {
 fn results_of_one_offer_go_up_in_their_order_and_nothing_is_asked_meanwhile() {
     let mut bench = Bench::registered();
     bench.waits("21", 1, true);
-    bench.link.owes(7, "21".to_owned(), 0, 0);
-    bench.link.owes(8, "21".to_owned(), 0, 0);
+    bench.link.note_owed(7, "21".to_owned(), 0, 0);
+    bench.link.note_owed(8, "21".to_owned(), 0, 0);
     let calls = bench.calls();
     let made: Vec<_> = calls.iter().map(|(_, call)| call).collect();
     assert!(matches!(made.as_slice(), [Call::Poll(_), Call::Result { row: 7, .. }]), "{made:?}");
@@ -132,8 +132,8 @@ fn results_of_one_offer_go_up_in_their_order_and_nothing_is_asked_meanwhile() {
 #[test]
 fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
     let mut bench = Bench::registered();
-    bench.link.owes(7, "21".to_owned(), 0, 0);
-    bench.link.owes(8, "22".to_owned(), 0, 0);
+    bench.link.note_owed(7, "21".to_owned(), 0, 0);
+    bench.link.note_owed(8, "22".to_owned(), 0, 0);
     let calls = bench.calls();
     let refused = Trouble::Refused { status: 403, text: "a proxy says no".to_owned() };
     let acts = bench.fail(calls[1].0, refused.clone());
@@ -162,7 +162,7 @@ fn a_refused_result_is_sent_again_and_holds_up_no_other_offer() {
 fn a_result_that_is_old_by_a_clock_that_was_wrong_is_not_given_up_at_the_first_refusal() {
     let mut bench = Bench::registered();
     let since_1970 = 1_700_000_000_000;
-    bench.link.owes(7, "21".to_owned(), since_1970, 0);
+    bench.link.note_owed(7, "21".to_owned(), since_1970, 0);
     let calls = bench.calls();
     let refused = Trouble::Refused { status: 403, text: "a proxy says no".to_owned() };
     let acts = bench.fail(calls[1].0, refused);
@@ -173,7 +173,7 @@ fn a_result_that_is_old_by_a_clock_that_was_wrong_is_not_given_up_at_the_first_r
 #[test]
 fn a_409_settles_a_result_for_the_parent_has_one() {
     let mut bench = Bench::registered();
-    bench.link.owes(7, "21".to_owned(), 0, 0);
+    bench.link.note_owed(7, "21".to_owned(), 0, 0);
     let calls = bench.calls();
     let acts = bench.fail(calls[1].0, Trouble::Refused { status: 409, text: "ended otherwise".to_owned() });
     assert_eq!(acts, [Act::Done(vec![7])]);
@@ -223,8 +223,8 @@ fn a_stage_of_which_a_parent_that_is_there_will_not_hear_ends_the_release() {
 #[test]
 fn a_result_that_is_refused_for_good_ends_its_release_and_no_other() {
     let mut bench = Bench::registered();
-    bench.link.facts(facts(&[("21", 1, false), ("22", 1, false)]), 0);
-    bench.link.owes(7, "21".to_owned(), 0, 0);
+    bench.link.note_facts(facts(&[("21", 1, false), ("22", 1, false)]), 0);
+    bench.link.note_owed(7, "21".to_owned(), 0, 0);
     let (_, seen) =
         refused_until_disowned(&mut bench, &Trouble::Refused { status: 404, text: "no child".to_owned() });
     let disowned: Vec<&str> = seen
@@ -299,7 +299,7 @@ fn what_the_parent_skips_is_passed_over_before_the_stage_before_it_ends() {
     // Once that is so here, it is no news.
     let mut known = facts(&[("21", 2, false)]);
     known.0.get_mut("21").unwrap().skipped.clone_from(&skip);
-    bench.link.facts(known, bench.now);
+    bench.link.note_facts(known, bench.now);
     let calls = bench.calls();
     let (ask, call) = calls.iter().find(|(_, call)| matches!(call, Call::EndStage { .. })).unwrap();
     assert!(matches!(call, Call::EndStage { skipped, .. } if *skipped == skip), "{call:?}");
@@ -340,7 +340,7 @@ fn a_poll_that_waits_with_an_old_area_is_replaced() {
     bench.answer(poll, Answer::Polled(Polled { id: "c1".to_owned(), rm_ids, ..Polled::default() }));
     bench.sleep();
     let (waits, _) = bench.call();
-    bench.link.below(true);
+    bench.link.note_below(true);
     assert_eq!(bench.acts(), []);
     assert_eq!(bench.sleep(), POLL_MS, "children that come one after the other don't make a call each");
     let acts = bench.acts();
@@ -426,7 +426,7 @@ fn a_manager_that_is_above_its_own_parent_answers_nothing() {
 fn measured(bench: &mut Bench, stage: u8) {
     let mut facts = facts(&[("21", stage, false)]);
     facts.0.get_mut("21").unwrap().interim_ms = Some(8_000);
-    bench.link.facts(facts, bench.now);
+    bench.link.note_facts(facts, bench.now);
 }
 
 /// The calls about it that are due; what else is to be done goes unanswered.
@@ -450,7 +450,7 @@ fn a_stage_that_goes_on_is_told_four_times_in_an_interval_one_after_the_other() 
     assert_eq!(interims(&mut bench), []);
     bench.now = 16_000;
     let [second] = interims(&mut bench)[..] else { panic!("it is due") };
-    bench.link.answered(second, Ok(Answer::Reported), bench.now);
+    bench.link.note_answer(second, Ok(Answer::Reported), bench.now);
     bench.now = 18_000;
     assert_eq!(interims(&mut bench).len(), 1);
 }
@@ -460,7 +460,7 @@ fn what_is_final_is_told_first_and_a_stage_that_is_over_no_more() {
     let mut bench = Bench::registered();
     measured(&mut bench, 0);
     bench.now = 1_000;
-    bench.link.owes(7, "21".to_owned(), 0, bench.now);
+    bench.link.note_owed(7, "21".to_owned(), 0, bench.now);
     bench.now = 2_000;
     let calls = bench.calls();
     let [(result, _)] =
@@ -481,7 +481,7 @@ fn what_is_final_is_told_first_and_a_stage_that_is_over_no_more() {
     assert_eq!(interims(&mut bench), []);
     bench.now = 4_000;
     assert_eq!(interims(&mut bench).len(), 1);
-    bench.link.facts(facts(&[("21", 1, false)]), bench.now);
+    bench.link.note_facts(facts(&[("21", 1, false)]), bench.now);
     bench.now = 60_000;
     assert_eq!(interims(&mut bench), [], "nobody above looks before it is over");
 }

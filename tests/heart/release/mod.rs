@@ -7,6 +7,7 @@ mod frozen;
 mod gates;
 mod history;
 mod led;
+mod lookups;
 mod managers;
 mod measured;
 mod model;

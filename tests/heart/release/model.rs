@@ -10,6 +10,7 @@ use heart::{
         deadline::{self, Missed},
         decide, members,
         offer::Piece,
+        settings::Member,
         state::{Counts, End, Release, ReleaseState, State},
         turn::{Turn, turn},
         waiting_offer,
@@ -123,15 +124,21 @@ fn check_counts(release: &Release) {
 /// Every wait has a deadline, and the release looks no later than at the first that may be due.
 fn check_deadline(world: &World, release: &Release) {
     let state = &world.state;
-    let deadlines = state.settings.deadlines(&release.strategy);
+    let deadlines = state.settings.deadlines(&release.strategy, &state.children);
     for (child, assignment) in &release.assignments {
         let mut waits = false;
-        for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
+        for deadline in deadline::of(
+            Member { child: *child, part: assignment },
+            deadlines,
+            &release.strategy,
+            &release.gates,
+        ) {
             waits = true;
             // A call moves a deadline of silence on, and what waits behind another release is not offered yet.
             let spoke = deadline.silence_ms.is_some() && world.calls.last_call(*child).is_some();
             // It may have been so until now: then the whole time to fetch it begins anew.
-            let latest = release.at(world.now) + deadlines.of_member(assignment).offer_ms;
+            let latest = release.at(world.now)
+                + deadlines.of_member(Member { child: *child, part: assignment }).offer_ms;
             let behind = deadline.missed == Missed::Offer && release.next_deadline <= latest;
             // What two releases ask of one child in the same instant is looked at one after the other.
             let by = deadline.at.max(release.at(world.now));

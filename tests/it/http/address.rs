@@ -15,7 +15,7 @@ fn caller(proxies: &Proxies, peer: &str, forwarded: &[&'static str]) -> String {
     for list in forwarded {
         headers.append("x-forwarded-for", HeaderValue::from_static(list));
     }
-    let caller = proxies.behind(peer.parse().unwrap(), &headers);
+    let caller = proxies.find_caller(peer.parse().unwrap(), &headers);
     caller.map_or_else(|| "unknown".to_owned(), |caller| caller.to_string())
 }
 

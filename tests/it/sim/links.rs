@@ -119,11 +119,11 @@ impl Line {
 
     fn take(&mut self, effect: &Effect, at: u64) {
         match effect.kind {
-            ENROLLED => self.link.enrolled(effect.payload.clone()),
-            TAKING => self.link.taking(effect.row, effect.payload.clone()),
+            ENROLLED => self.link.note_enrolled(effect.payload.clone()),
+            TAKING => self.link.note_taking(effect.row, effect.payload.clone()),
             OWED => {
                 let owed: Owed = serde_json::from_str(&effect.payload).unwrap();
-                self.link.owes(effect.row, owed.offer.clone(), at - effect.at, at);
+                self.link.note_owed(effect.row, owed.offer.clone(), at - effect.at, at);
                 self.results.insert(effect.row, owed);
             }
             other => panic!("{other}"),
@@ -134,7 +134,7 @@ impl Line {
         let below = Survey::of(&manager.state.children).finish(None);
         if below != self.below {
             self.below = below;
-            self.link.below(self.below.area(false).is_some());
+            self.link.note_below(self.below.area(false).is_some());
         }
     }
 }
@@ -190,19 +190,19 @@ impl World {
             // What is not committed is no fact.
             let is_fresh = !self.managers[manager].has_something_to_commit();
             if is_fresh {
-                line.link.facts(Facts::of(&self.managers[manager].state), at);
+                line.link.note_facts(Facts::of(&self.managers[manager].state), at);
                 if let Some((call, answer)) = line.answers.pop_front() {
-                    line.link.answered(call, answer, at);
+                    line.link.note_answer(call, answer, at);
                 }
             }
-            match line.link.next(at) {
+            match line.link.next_act(at) {
                 Some(act) => self.carry_out(manager, act),
                 None if is_fresh && !line.answers.is_empty() => {}
                 None => break,
             }
         }
         let Some(line) = &mut self.links[manager] else { return };
-        if let Some(wake) = line.link.wake()
+        if let Some(wake) = line.link.wakes_at()
             && wake.max(at + 1) < line.wake_at
         {
             line.wake_at = wake.max(at + 1);

@@ -69,8 +69,8 @@ impl Release {
             for (metric, found) in judged {
                 let of = match metric.rule {
                     Rule::Compare(_) => Verdict::Inconclusive,
-                    _ if found.measured == 0 => Verdict::NoData,
-                    _ => Verdict::Pass,
+                    Rule::Threshold { .. } | Rule::Condition(_) if found.measured == 0 => Verdict::NoData,
+                    Rule::Threshold { .. } | Rule::Condition(_) => Verdict::Pass,
                 };
                 if weight(of, analysis).0 > weight(verdict, analysis).0 {
                     verdict = of;

@@ -80,7 +80,7 @@ pub(in crate::release) fn design(
         // What varies from run to run doesn't do so less if this one is looked at for longer.
         reserve: match compare.with {
             Reference::Baseline | Reference::Primary if may_be_extended(analysis) => EXTENSION_RESERVE,
-            _ => 0.0,
+            Reference::Baseline | Reference::Primary | Reference::Previous { .. } => 0.0,
         },
         early: if analysis.early_pass { EARLY_PART } else { 0.0 },
     }

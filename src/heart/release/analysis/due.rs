@@ -53,7 +53,7 @@ impl Release {
             (Some((None, analysis)), gate) => {
                 analysis.duration.is_some() && self.is_global() == matches!(gate, Gate::Level(_))
             }
-            _ => false,
+            (Some((Some(_), _)), Gate::Wave(_)) | (None, _) => false,
         })
     }
 

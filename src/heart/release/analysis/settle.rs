@@ -116,7 +116,7 @@ fn act(
         (0 | 1, _) => Standing::Passed,
         (4.., OnLimit::Rollback) => Standing::Failed,
         (4.., OnLimit::Continue) => Standing::Accepted,
-        _ => Standing::Paused,
+        (2 | 3, _) | (4.., OnLimit::Pause) => Standing::Paused,
     };
     let reason = format!("{OF_ANALYSIS}{}: {}: {}", release.block_name(run.block), name(verdict), run.why);
     let mut changes = vec![StateChange::Analysis(Change::VerdictGiven {

@@ -25,7 +25,15 @@ impl Assignment {
                 agents = Agents { participants: agents.participants, ..Agents::default() };
                 agents.count(self.outcome, all);
             }
-            _ => {}
+            // What it reported itself counts.
+            Some(
+                Outcome::Failed
+                | Outcome::Succeeded
+                | Outcome::Undone
+                | Outcome::Untested
+                | Outcome::Excluded(_),
+            )
+            | None => {}
         }
         if self.owes_overdue() {
             agents.unconfirmed = all;

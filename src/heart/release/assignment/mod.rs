@@ -386,7 +386,7 @@ impl Assignment {
             // Where another child stands in for it, that one is retried.
             Some(Outcome::Lost) => self.rare().successor.is_none(),
             Some(Outcome::Untested) => self.is_left_untested(),
-            _ => false,
+            Some(Outcome::Undone | Outcome::Excluded(_)) | None => false,
         }
     }
 

@@ -111,6 +111,52 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Whether a child may have nothing in hand after it, and be free for another release.
+    pub(in crate::release) const fn may_free(&self) -> bool {
+        match self {
+            Self::Ended { .. } | Self::UndoConfirmed { .. } | Self::UndoDropped => true,
+            Self::Offered
+            | Self::Admitted
+            | Self::Fetched
+            | Self::Waiting { .. }
+            | Self::Signalled
+            | Self::SignalledIdle
+            | Self::StageAgain
+            | Self::Reported { .. }
+            | Self::StageBegan { .. }
+            | Self::Counted { .. }
+            | Self::NextWave { .. }
+            | Self::NextOffer { .. }
+            | Self::Lacks { .. }
+            | Self::Retried
+            | Self::PolledWhileBusy
+            | Self::ReplacedBy { .. }
+            | Self::StandsInFor { .. }
+            | Self::Reinstated
+            | Self::UndoOffered { .. }
+            | Self::UndoFetched
+            | Self::UndoOverdue
+            | Self::Late { .. } => false,
+        }
+    }
+}
+
+impl Fact {
+    /// The stage that nobody begins any more by this, and what comes in its place.
+    pub(in crate::release) const fn skipped(self) -> Option<(u8, Piece)> {
+        match self {
+            Self::StageSkipped { stage, then } => Some((stage, then)),
+            Self::Resumed { .. }
+            | Self::Opened { .. }
+            | Self::StageEnded { .. }
+            | Self::UntestedRolledOut
+            | Self::Aborted
+            | Self::Retried => None,
+        }
+    }
+}
+
 /// What happens to a whole release at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fact")]

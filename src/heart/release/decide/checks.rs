@@ -26,3 +26,9 @@ pub(in crate::release) fn another_fact(release: &Release) -> Result<(), Refusal>
     let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
     if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
 }
+
+/// The place of a stage in the strategy.
+pub(in crate::release) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
+    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
+    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
+}

@@ -75,7 +75,7 @@ pub(in crate::release) fn farewell(
             let status = match walk.assignment.status {
                 ChildStatus::Todo => ChildStatus::No,
                 ChildStatus::Done => ChildStatus::Done,
-                _ => ChildStatus::Failed,
+                ChildStatus::No | ChildStatus::Doing | ChildStatus::Failed => ChildStatus::Failed,
             };
             walk.step(Step::Ended { status, outcome: Outcome::Excluded(Exclusion::Forgotten) });
         }

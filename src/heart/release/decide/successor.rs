@@ -29,7 +29,7 @@ use crate::{
         command::Seen,
         deadline, members,
         offer::MAX_ATTEMPT,
-        settings::MAX_RECHECKS_PER_TICK,
+        settings::{MAX_RECHECKS_PER_TICK, Member},
         state::{Release, State},
     },
 };
@@ -105,7 +105,9 @@ pub(in crate::release) fn look_again(state: &State, seen: &dyn Seen, now: Now) -
         }
         taken.extend(both());
         all.done.push(*recheck);
-        all.again.extend(recheck.next(!found.is_empty(), owes, now.served_ms, state.settings.absence));
+        let absence = state.children.get(child).map(|record| state.settings.absence.of_child(record));
+        let next = |absence| recheck.next(!found.is_empty(), owes, now.served_ms, absence);
+        all.again.extend(absence.and_then(next));
         all.changes.extend(found);
     }
     all
@@ -125,9 +127,9 @@ pub(in crate::release) fn instead_of(
 
 /// Whose undos have just become overdue.
 pub(in crate::release) fn new_debtors(changes: &[Change]) -> BTreeSet<ChildKey> {
-    let debtor = |change: &Change| match change {
-        Change::Members(members::Change::Stepped { child, step: Step::UndoOverdue, .. }) => Some(*child),
-        _ => None,
+    let debtor = |change: &Change| {
+        let Change::Members(members::Change::Stepped { child, step, .. }) = change else { return None };
+        (*step == Step::UndoOverdue).then_some(*child)
     };
     changes.iter().filter_map(debtor).collect()
 }
@@ -143,7 +145,8 @@ pub(in crate::release) fn inherit<'a>(
     let mut heirs = BTreeSet::new();
     let mut inherited = Vec::new();
     for old in debtors.into_iter().copied() {
-        if silence(seen, old, now) < ms(state.settings.absence) {
+        let Some(record) = state.children.get(old) else { continue };
+        if silence(seen, old, now) < state.settings.absence.of_child(record).idle_ms() {
             continue;
         }
         let heir = heir(state, old).or_else(|| alone_at_place_of(state, seen, old, now));
@@ -205,8 +208,9 @@ fn silence(seen: &dyn Seen, child: ChildKey, now: Now) -> u64 {
 
 /// Whether it calls as one does that has nothing in hand. One that was heard of once may be a ghost.
 fn is_live(state: &State, seen: &dyn Seen, child: ChildKey, now: Now) -> bool {
-    let is_settled = state.children.get(child).is_some_and(|record| record.called_again);
-    is_settled && silence(seen, child, now) < ms(state.settings.absence)
+    let settled = state.children.get(child).filter(|record| record.called_again);
+    settled
+        .is_some_and(|record| silence(seen, child, now) < state.settings.absence.of_child(record).idle_ms())
 }
 
 /// For how long a child must be silent before that shows that it is gone, in milliseconds. It is `silent` for so long.
@@ -215,8 +219,11 @@ fn is_live(state: &State, seen: &dyn Seen, child: ChildKey, now: Now) -> bool {
 /// long that may take is what the set-up's own deadline says. One that asks for the end of its stage does so every
 /// second, but if its conditions fail it first goes back and then reports.
 fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> u64 {
+    let Some(record) = state.children.get(child) else { return u64::MAX };
+    let absence = state.settings.absence.of_child(record);
     let in_hand = parts(state, child).filter_map(|(release, part)| {
-        let deadlines = state.settings.deadlines(&release.strategy).of_member(part);
+        let deadlines = state.settings.deadlines(&release.strategy, &state.children);
+        let deadlines = deadlines.of_member(Member { child, part });
         match part.pending_undo() {
             Some(undo) if undo.fetched => Some(deadlines.setup_ms),
             _ if !may_be_busy_with(part) => None,
@@ -225,23 +232,18 @@ fn silence_that_shows(state: &State, child: ChildKey, silent: u64, now: Now) -> 
                 // Its first call after the download comes when all is set up.
                 let in_stage = release.at(now).saturating_sub(part.stage_since);
                 let asks = part.stage_status != StageStatus::ShouldEnd
-                    && in_stage > silent.saturating_add(ms(state.settings.absence_of_set_up()));
-                let absence = ms(state.settings.absence_in_stage());
-                Some(if asks { absence.min(deadlines.setup_ms) } else { deadlines.setup_ms })
+                    && in_stage > silent.saturating_add(absence.of_set_up_ms());
+                Some(if asks { deadlines.setup_ms.min(absence.in_stage_ms()) } else { deadlines.setup_ms })
             }
         }
     });
-    in_hand.max().unwrap_or(ms(state.settings.absence))
+    in_hand.max().unwrap_or(absence.idle_ms())
 }
 
 /// Whether the child may be at work on what it fetched. One poll since then shows nothing while the part goes on: it may
 /// have been sent before the download that it came after.
 fn may_be_busy_with(part: &Assignment) -> bool {
     part.is_in_hand() || (part.status == ChildStatus::Doing && part.fetched)
-}
-
-const fn ms(time: std::time::Duration) -> u64 {
-    time.as_millis() as u64
 }
 
 /// Whether the child may take another's place: an agent that is no ghost, and whose own place nobody has taken.

@@ -10,19 +10,19 @@ use super::{
 use crate::{
     children::{self, Child, Forgetting, GHOST_AFTER, REPLACED_FOR, recheck::Recheck},
     release::{
-        assignment::{Assignment, Step},
+        assignment::Step,
         change::Change,
         clock::ReleaseMs,
         command::{Decision, Reply, Seen},
         deadline::{self, Deadline, Missed},
         members,
-        settings::{MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK},
-        settle::start_next,
+        settings::{MAX_DUE_PER_TICK, MAX_SWEEP_IN_ALL, MAX_SWEEP_PER_TICK, Member},
+        start::start_next,
         state::{Release, State},
         turn,
     },
 };
-use model::{ChildKey, ChildKind, ChildStatus, Cordon, Now, Outcome, ReleaseKey, steps};
+use model::{ChildKey, ChildStatus, Cordon, Now, Outcome, ReleaseKey, steps};
 
 pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
     let Looked { done: looked, mut again, changes: mut succession } = successor::look_again(state, seen, now);
@@ -52,7 +52,10 @@ pub(super) fn decide(state: &State, seen: &dyn Seen, now: Now) -> Decision {
     }
     let mut changes = look.changes;
     let debtors = successor::new_debtors(&changes);
-    again.extend(debtors.iter().map(|child| Recheck::first(*child, now.served_ms, state.settings.absence)));
+    again.extend(debtors.iter().filter_map(|key| {
+        let absence = state.settings.absence.of_child(state.children.get(*key)?);
+        Some(Recheck::first(*key, now.served_ms, absence))
+    }));
     changes.extend(successor::inherit(state, seen, &debtors, now));
     changes.extend(start_next(state, seen, now));
     changes.push(Change::Children(children::Change::Seen { looked, again, kept, gone }));
@@ -140,7 +143,7 @@ impl TickRound<'_> {
     fn overdue(&mut self, release: &Release) {
         let Self { state, seen, now, .. } = *self;
         let at = release.at(now);
-        let deadlines = state.settings.deadlines(&release.strategy);
+        let deadlines = state.settings.deadlines(&release.strategy, &state.children);
         // What is due of this now the consequences of this look bring about.
         let led = [release.gate_due(), release.verdict_overdue()];
         let mut next = led.into_iter().filter(|due| *due > at).min().unwrap_or(ReleaseMs::MAX);
@@ -161,8 +164,9 @@ impl TickRound<'_> {
                 next = next.min(at);
                 continue;
             }
-            for deadline in deadline::of(assignment, deadlines, &release.strategy, &release.gates) {
-                let due = postponed(state, seen, release, (*child, assignment), &deadline, now);
+            let member = Member { child: *child, part: assignment };
+            for deadline in deadline::of(member, deadlines, &release.strategy, &release.gates) {
+                let due = postponed(state, seen, release, member, &deadline, now);
                 if due > at || self.missed >= MAX_DUE_PER_TICK {
                     next = next.min(due);
                     continue;
@@ -182,8 +186,8 @@ impl TickRound<'_> {
                 let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
                 miss(&mut walk, deadline.missed);
                 missing.insert(*child);
-                let soonest =
-                    deadline::soonest(&walk.assignment, deadlines, &release.strategy, &release.gates);
+                let member = Member { child: *child, part: &walk.assignment };
+                let soonest = deadline::soonest(member, deadlines, &release.strategy, &release.gates);
                 next = next.min(soonest);
                 self.changes.append(&mut walk.changes);
                 // One consequence at a time: what follows from it has deadlines of its own.
@@ -206,27 +210,26 @@ fn postponed(
     state: &State,
     seen: &dyn Seen,
     release: &Release,
-    (child, assignment): (ChildKey, &Assignment),
+    member: Member<'_>,
     deadline: &Deadline,
     now: Now,
 ) -> ReleaseMs {
     let at = release.at(now);
-    // A child that was forgotten gives no sign of life any more.
-    let Some(record) = state.children.get(child).filter(|_| deadline.at <= at) else {
+    let deadlines = state.settings.deadlines(&release.strategy, &state.children);
+    if deadline.at > at || deadlines.record(member.child).is_none() {
         return deadline.at;
-    };
-    let deadlines = state.settings.deadlines(&release.strategy).of_member(assignment);
-    // A manager runs a stage as long as its own children need, and calls meanwhile.
-    let calls = deadline.missed == Missed::Stage && record.kind() == ChildKind::Rm;
-    if let Some(silence) = deadline.silence_ms.or(calls.then_some(deadlines.setup_ms))
-        && let Some(last) = seen.last_call(child)
+    }
+    let deadlines = deadlines.of_member(member);
+    let while_it_calls = deadlines.stage_silence_ms.filter(|_| deadline.missed == Missed::Stage);
+    if let Some(silence) = deadline.silence_ms.or(while_it_calls)
+        && let Some(last) = seen.last_call(member.child)
     {
         let elapsed = now.served_ms.saturating_sub(last);
         if elapsed < silence {
             return at + (silence - elapsed);
         }
     }
-    if deadline.missed == Missed::Offer && turn::is_behind_another(state, release.key, child) {
+    if deadline.missed == Missed::Offer && turn::is_behind_another(state, release.key, member.child) {
         return at + deadlines.offer_ms.max(1);
     }
     deadline.at

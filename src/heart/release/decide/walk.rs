@@ -64,13 +64,13 @@ impl<'a> Walk<'a> {
         }
         let Some(name) = self.strategy().functions.get(function).map(|f| f.name.as_str()) else { return };
         let release = self.release.key;
-        let said = self.changes.iter().rev().find_map(|change| match change {
-            Change::Members(members::Change::Deployed { child, function: of, variant, .. })
-                if *child == self.child && *of == function =>
-            {
-                Some(Deployment { release, variant: *variant })
-            }
-            _ => None,
+        let said = self.changes.iter().rev().find_map(|change| {
+            let Change::Members(members::Change::Deployed { child, function: of, variant, .. }) = change
+            else {
+                return None;
+            };
+            let is_it = *child == self.child && *of == function;
+            is_it.then_some(Deployment { release, variant: *variant })
         });
         let said = said.or_else(|| self.state.deployment(self.child, name));
         if said != Some(Deployment { release, variant }) {

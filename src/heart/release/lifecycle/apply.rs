@@ -9,6 +9,7 @@ use crate::release::{
     clock::ReleaseMs,
     deadline,
     gate::Turns,
+    settings::Member,
     state::{Counts, End, Known, Release, ReleaseState, State},
 };
 use model::{ChildKey, Now, ReleaseKey};
@@ -128,9 +129,12 @@ impl State {
         for assignment in release.assignments.values() {
             release.counts.add(assignment, &release.gates);
         }
-        let deadlines = self.shared.settings.deadlines(&release.strategy);
-        let soonest = |part| deadline::soonest(part, deadlines, &release.strategy, &release.gates);
-        release.next_deadline = release.assignments.values().map(soonest).min().unwrap_or(ReleaseMs::MAX);
+        let deadlines = self.shared.settings.deadlines(&release.strategy, &self.shared.children);
+        let soonest = |(child, part): (&ChildKey, &Assignment)| {
+            let member = Member { child: *child, part };
+            deadline::soonest(member, deadlines, &release.strategy, &release.gates)
+        };
+        release.next_deadline = release.assignments.iter().map(soonest).min().unwrap_or(ReleaseMs::MAX);
         for child in members.iter() {
             // A release that waited in the queue may start after one that was submitted later.
             self.shared.children.take_part(*child, key);

@@ -1,45 +1,8 @@
 //! Every way in which a release as a whole moves from its submission to its end.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use crate::release::{
-    assignment::FunctionSet, ending::Ending, manager::Planned, parent::ParentOffer, pause::Pause, state::End,
-};
-use language::Strategy;
-use model::{ChildKey, Exclusion, Now, ReleaseId, ReleaseKey};
-
-/// A release as it was submitted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Submitted {
-    pub id: ReleaseId,
-    pub strategy: Arc<Strategy>,
-    /// The YAML as sent.
-    pub text: Arc<str>,
-    /// Over the parsed strategy and the functions.
-    pub digest: [u8; 32],
-    /// Names the functions' archive in the store.
-    pub archive: [u8; 32],
-    /// `None`: a developer submitted it here.
-    pub parent: Option<ParentOffer>,
-    /// It starts only when somebody says so.
-    pub deferred: bool,
-}
-
-/// Who takes part in a release, and how many not, and why.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Membership {
-    /// Ascending.
-    pub members: Arc<[ChildKey]>,
-    pub excluded: Vec<(Exclusion, u32)>,
-    /// The wave of each member, from 0, in their order. Empty: all are in the first.
-    pub waves: Vec<u32>,
-    /// Those of them that are managers themselves.
-    pub managers: BTreeMap<ChildKey, Planned>,
-    /// The functions that each member does not run, in their order. Empty: all run all.
-    pub lacks: Vec<FunctionSet>,
-    /// Agents that come last because they are silent.
-    pub left_out: u32,
-}
+use super::{Membership, Submitted};
+use crate::release::{ending::Ending, pause::Pause, state::End};
+use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 
 /// One change of the course of a release. Applying it can't fail.
 #[derive(Debug, Clone, PartialEq)]

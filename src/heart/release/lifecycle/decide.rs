@@ -1,18 +1,16 @@
 //! What operators and developers do to a release that exists.
 
-use std::collections::BTreeSet;
-
 use super::{
     Command,
+    roll_back::roll_back,
     submit::{self, refuse_conflicts, supersede},
 };
 use crate::release::{
-    assignment::{Dated, Fact, Step},
+    assignment::Step,
     change::Change,
     command::{Decision, NoReply, Refusal, Reply},
     decide::{
         checks::{another_fact, find, held, wrong},
-        successor,
         walk::Walk,
     },
     ending::{Cause, Ending},
@@ -68,7 +66,9 @@ fn pause(state: &State, id: &str, reason: &str, now: Now) -> Result<Decision, No
             Ok(paused())
         }
         ReleaseState::Paused { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(release, "only a running release can be paused")),
+        ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => {
+            Err(wrong(release, "only a running release can be paused"))
+        }
     }
 }
 
@@ -93,7 +93,7 @@ fn resume(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
             Ok(Decision::new(changes, Reply::Done))
         }
         ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => Ok(Decision::unchanged(Reply::Done)),
-        _ => Err(wrong(
+        ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => Err(wrong(
             release,
             "only a release that is paused, or was submitted without being started, can be resumed",
         )),
@@ -127,44 +127,6 @@ fn abort(
     }
 }
 
-/// Takes back a release that is not over. Everybody who may run the new version is offered the undo, except where a later
-/// release changed the function (it did, if this one was over before and was retried) and where the child is gone.
-pub(in crate::release) fn roll_back(
-    state: &State,
-    release: &Release,
-    why: Ending,
-    end: End,
-    now: Now,
-) -> Vec<Change> {
-    let mut changes = vec![Change::Lifecycle(lifecycle::Change::Aborted {
-        release: release.key,
-        why: Box::new(why),
-        end,
-        now,
-    })];
-    if matches!(release.state, ReleaseState::Planned) {
-        return changes;
-    }
-    let fact = Dated { fact: Fact::Aborted, at: release.at(now) };
-    let mut heirs = BTreeSet::new();
-    for (child, assignment) in &release.assignments {
-        if assignment.may_run_new().is_empty() {
-            continue;
-        }
-        let Some(mut walk) = Walk::start(state, release, *child, now) else { continue };
-        walk.assignment.fold(&fact, &release.strategy, &release.gates.levels);
-        if walk.assignment.undo() != assignment.undo() {
-            walk.trim_undo();
-            // What a machine did under an id that it has no more it takes back under the one that it has.
-            if let Some(heir) = successor::heir(state, *child).filter(|heir| heirs.insert(*heir)) {
-                successor::replace(&mut walk, heir, now);
-            }
-            changes.append(&mut walk.changes);
-        }
-    }
-    changes
-}
-
 fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
@@ -185,7 +147,12 @@ pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Dec
         ReleaseState::Over { end: End::NoParticipants, .. } => {
             return Err(wrong(release, "nobody took part; submit it again once there are children for it"));
         }
-        _ => return Err(wrong(release, "only a release that runs or ended with failures can be retried")),
+        ReleaseState::Planned
+        | ReleaseState::Paused(_)
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => {
+            return Err(wrong(release, "only a release that runs or ended with failures can be retried"));
+        }
     }
     if release.attempt >= MAX_ATTEMPT {
         let limit = usize::from(MAX_ATTEMPT);

@@ -8,6 +8,7 @@ use crate::{
         clock::ReleaseMs,
         deadline,
         manager::Planned,
+        settings::Member,
         state::{End, Release, ReleaseState, State, Sweep},
     },
 };
@@ -73,8 +74,13 @@ impl State {
         newcomer.change_rare(|rare| rare.joined = Some(joined));
         release.joined += 1;
         release.counts.add(&newcomer, &release.gates);
-        let deadlines = self.shared.settings.deadlines(&release.strategy);
-        let soonest = deadline::soonest(&newcomer, deadlines, &release.strategy, &release.gates);
+        let deadlines = self.shared.settings.deadlines(&release.strategy, &self.shared.children);
+        let soonest = deadline::soonest(
+            Member { child, part: &newcomer },
+            deadlines,
+            &release.strategy,
+            &release.gates,
+        );
         release.due_by(soonest);
         release.assignments.insert(child, newcomer);
         self.shared.children.take_part(child, key);
@@ -96,8 +102,13 @@ impl State {
         assignment.apply(step, &release.strategy, at);
         release.counts.add(assignment, &release.gates);
         release.attempt = release.attempt.max(assignment.attempt);
-        let deadlines = self.shared.settings.deadlines(&release.strategy);
-        let soonest = deadline::soonest(assignment, deadlines, &release.strategy, &release.gates);
+        let deadlines = self.shared.settings.deadlines(&release.strategy, &self.shared.children);
+        let soonest = deadline::soonest(
+            Member { child, part: assignment },
+            deadlines,
+            &release.strategy,
+            &release.gates,
+        );
         release.due_by(soonest);
         // Who tries again is no fault any more.
         if *step == Step::Retried && release.first_fault == Some(child) {

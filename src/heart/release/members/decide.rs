@@ -5,13 +5,12 @@ use crate::{
     children,
     release::{
         change::Change,
-        command::{Decision, NoReply, Refusal, Reply},
+        command::{Decision, Reply},
         decide::signs_of_life,
-        offer::OfferName,
-        state::{Release, State},
+        state::State,
     },
 };
-use model::{ChildKey, Now};
+use model::Now;
 
 /// Decides what is asked about one child's part.
 pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> Decision {
@@ -38,24 +37,4 @@ fn called(state: &State, child: &str, mut decision: Decision) -> Decision {
         decision.changes.splice(0..0, signs);
     }
     decision
-}
-
-/// Whose call it is and about which offer, found out once for all calls of children.
-pub(super) struct Call<'a> {
-    pub key: ChildKey,
-    pub release: &'a Release,
-    pub name: OfferName,
-}
-
-impl<'a> Call<'a> {
-    /// Refuses children and offers that are not known here.
-    pub fn resolve(state: &'a State, child: &str, offer: &str) -> Result<Self, NoReply> {
-        let key = state.children.key(child).ok_or_else(|| Refusal::UnknownChild(child.to_owned()))?;
-        let never = || Refusal::NeverOffered { child: child.to_owned(), offer: offer.to_owned() };
-        let (known, name) = OfferName::candidates(offer)
-            .find_map(|(id, name)| Some((state.known.get(id)?, name)))
-            .ok_or_else(never)?;
-        let release = state.release(known.key).ok_or(NoReply::Missing(known.key))?;
-        Ok(Self { key, release, name })
-    }
 }

@@ -1,7 +1,7 @@
 //! `POST /end_stage`: may the child end the stage it is in? Only the questions that published data can't answer
 //! come here.
 
-use super::{decide::Call, report::find_slot};
+use super::{call::Call, report::find_slot};
 use crate::release::{
     assignment::{Assignment, Slot},
     command::{Decision, Refusal, Reply},

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::decide::Call;
+use super::call::Call;
 use crate::{
     plan,
     plan::Why,
@@ -35,7 +35,7 @@ pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: N
     walk.reinstate();
     let form = match call.name.kind {
         OfferKind::Undo(number) => undo(&mut walk, number),
-        _ => work(&mut walk, call.name),
+        OfferKind::First | OfferKind::Stage(_) | OfferKind::Rollout(_) => work(&mut walk, call.name),
     };
     let Some(form) = form else { return never() };
     let offer = offer_of(state, call.release, call.key, &walk.assignment, call.name, form);
@@ -134,7 +134,13 @@ fn offer_of(
         Form::UndoOf { .. } => {
             Arc::new(Strategy { id: release.id.clone(), ..Strategy::clone(&release.strategy) })
         }
-        _ => Arc::clone(&release.strategy),
+        Form::Stage { .. }
+        | Form::ReportedStage { .. }
+        | Form::Rollout { .. }
+        | Form::Undo { .. }
+        | Form::Withdrawn
+        | Form::Whole
+        | Form::StageByItself { .. } => Arc::clone(&release.strategy),
     };
     let area = state.children.get(child).and_then(|child| child.area.clone()).filter(|_| is_full);
     Offer { release: release.key, strategy, name, form, area }

@@ -3,6 +3,7 @@
 //! The rules of one child's part are those of [`super::assignment`]; here is what concerns the release around it.
 
 mod apply;
+mod call;
 mod change;
 mod command;
 mod decide;

@@ -36,10 +36,6 @@ pub(in crate::release) fn decide(state: &State, seen: &dyn Seen, command: &Comma
     }
 }
 
-fn may_end_well(release: &Release) -> bool {
-    release.is_under_way() || release.state == ReleaseState::Planned
-}
-
 /// The parent ended a stage. Children that are not ready are told to end it as well. `undo`: it takes the release back.
 fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decision, NoReply> {
     let Some(release) = state.release_by_id(id) else {
@@ -49,7 +45,7 @@ fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decis
             None => Err(Refusal::UnknownRelease(id.to_owned()).into()),
         };
     };
-    if undo && may_end_well(release) {
+    if undo && release.may_end_well() {
         return Ok(Decision::new(take_back(state, release, now), Reply::Done));
     }
     let Some(waiting) =
@@ -69,7 +65,7 @@ fn end(state: &State, id: &str, stage: u8, undo: bool, now: Now) -> Result<Decis
 /// Nobody above would ever end it, so it must not wait for that, nor others behind it.
 fn disowned(state: &State, id: &str, why: &str, now: Now) -> Result<Decision, NoReply> {
     match state.release_by_id(id) {
-        Some(release) if may_end_well(release) => {
+        Some(release) if release.may_end_well() => {
             let ending = Ending::new(Cause::Disowned, why);
             Ok(Decision::new(roll_back(state, release, ending, End::RolledBack, now), Reply::Done))
         }
@@ -89,7 +85,7 @@ fn hold(state: &State, id: &str, hold: bool, now: Now) -> Result<Decision, NoRep
     };
     let said = release.parent.as_ref().is_some_and(|parent| parent.held != hold);
     let mut changes = Vec::new();
-    if said && may_end_well(release) {
+    if said && release.may_end_well() {
         changes.push(Change::Parent(parent::Change::Held { release: release.key, held: hold }));
     }
     let is_going = release.state.is_going();
@@ -137,7 +133,7 @@ fn go_on(
         vec![Change::Parent(parent::Change::Continued { release: key, offer: offer.to_owned() })];
     let open = release.gates.stand.waves;
     let most = (*waves).min(release.turns.waves().max(amounts.len() as u32));
-    if may_end_well(release) && most > open {
+    if release.may_end_well() && most > open {
         let amounts = (!amounts.is_empty()).then_some(*amounts);
         changes.extend(release.waves_anew(state, seen, turnouts, amounts, now));
         changes.push(Change::Rollout(rollout::Change::WavesOpened {
@@ -166,7 +162,14 @@ fn undo(state: &State, id: &str, offer: &str, now: Now) -> Result<Decision, NoRe
         ReleaseState::Over { end: End::RolledBack | End::Aborted, unconfirmed } => {
             return Ok(Decision::unchanged(Reply::TakenBack { is_under_way: false, unconfirmed }));
         }
-        _ => take_back(state, release, now),
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::Over {
+            end: End::Done | End::DoneWithFailures | End::NoParticipants | End::Untested,
+            ..
+        } => take_back(state, release, now),
     };
     if !parent.undos.iter().any(|awaited| awaited == offer) {
         changes.insert(0, awaited(release.key, offer));

@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 use crate::release::{
     lifecycle::Submitted,
     offer::{MAX_ATTEMPT, OfferName, Piece},
-    parent::{ParentOffer, led},
+    parent::ParentOffer,
 };
-use language::Strategy;
+use language::{Order, Rollout, Strategy};
 use model::ReleaseId;
 
 /// An offer that is refused or can't be right is fetched so often before that is believed.
@@ -17,6 +17,12 @@ pub const BELIEVED_AFTER: u32 = 5;
 
 /// Starts the ids of releases from above whose own id is taken here.
 const OWN_ID: &str = "up-";
+
+/// How a strategy from above is led: as it says, else with barriers over all.
+pub fn led(strategy: Strategy) -> Strategy {
+    let global = || Rollout { order: Order::GlobalIncremental, ..Rollout::default() };
+    Strategy { rollout: Some(strategy.rollout.unwrap_or_else(global)), ..strategy }
+}
 
 /// The release that an offer becomes.
 pub fn submission(offer: &str, text: &[u8], strategy: Strategy, archive: [u8; 32]) -> Submitted {

@@ -139,7 +139,7 @@ pub fn prospects(strategy: &Strategy, known: Known<'_>) -> Vec<Prospect> {
         };
         let compared = analysis.metrics.iter().filter_map(|metric| match &metric.rule {
             Rule::Compare(compare) => Some((metric, compare)),
-            _ => None,
+            Rule::Threshold { .. } | Rule::Condition(_) => None,
         });
         let prospect = |(metric, compare)| {
             let runs = runs(strategy, stage, analysis, known.waves.len());

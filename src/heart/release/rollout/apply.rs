@@ -6,6 +6,7 @@ use crate::release::{
     clock::ReleaseMs,
     deadline,
     gate::Reached,
+    settings::Member,
     state::{Release, ReleaseState, State},
     turnout::ASKED_FOR,
 };
@@ -86,14 +87,15 @@ impl State {
         if !matches!(release.state, ReleaseState::Paused { .. }) {
             release.state = ReleaseState::Running;
         }
-        let deadlines = self.shared.settings.deadlines(&release.strategy);
+        let deadlines = self.shared.settings.deadlines(&release.strategy, &self.shared.children);
         let mut due = ReleaseMs::MAX;
         for child in release.turns.between(before.stand.waves, to + 1) {
             let Some(assignment) = release.assignments.get_mut(child) else { continue };
             release.counts.remove(assignment, &before);
             assignment.since = at;
             release.counts.add(assignment, &release.gates);
-            due = due.min(deadline::soonest(assignment, deadlines, &release.strategy, &release.gates));
+            let member = Member { child: *child, part: assignment };
+            due = due.min(deadline::soonest(member, deadlines, &release.strategy, &release.gates));
         }
         release.due_by(due);
         if release.counts.in_play > 0 && before.stand.level != release.gates.stand.level {

@@ -34,7 +34,11 @@ fn approve(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
         ReleaseState::Running if release.gates.stand.reached.is_some_and(|reached| reached.approved) => {
             Ok(Decision::unchanged(Reply::Done))
         }
-        _ => Err(wrong(release, "it does not wait for an approval")),
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::RollingBack { .. }
+        | ReleaseState::Over { .. } => Err(wrong(release, "it does not wait for an approval")),
     }
 }
 
@@ -111,7 +115,16 @@ fn turnout(state: &State, seen: &dyn Seen, told: &Told, now: Now) -> Decision {
         (ReleaseState::Running, Some(reached)) if release.gate_reached() == Some(reached.gate) => {
             release.opened_with(state, seen, &told.turnouts, reached.gate, now)
         }
-        _ => Vec::new(),
+        // It is not what was asked about any more.
+        (
+            ReleaseState::Planned
+            | ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::RollingBack { .. }
+            | ReleaseState::Over { .. },
+            _,
+        ) => Vec::new(),
     };
     Decision::new(changes, Reply::Done)
 }

@@ -4,9 +4,9 @@ use super::{Change as StageChange, Command, skip};
 use crate::release::{
     assignment::{Assignment, Slot},
     change::Change,
-    command::{Decision, NoReply, Refusal, Reply},
-    decide::checks::{another_fact, find, held, wrong},
-    state::{Release, State},
+    command::{Decision, NoReply, Reply},
+    decide::checks::{another_fact, find, held, stage_of, wrong},
+    state::State,
 };
 use model::Now;
 
@@ -16,12 +16,6 @@ pub(in crate::release) fn decide(state: &State, command: &Command, now: Now) -> 
         Command::End { release, stage } => end_stage(state, release, stage, now).into(),
         Command::Skip { release, stage } => skip::decide(state, release, stage, false, now).into(),
     }
-}
-
-/// The place of a stage in the strategy.
-pub(super) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
-    let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
-    release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
 }
 
 fn end_stage(state: &State, id: &str, stage: &str, now: Now) -> Result<Decision, NoReply> {

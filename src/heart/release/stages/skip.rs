@@ -9,12 +9,11 @@
 //!
 //! A manager below is told which stages are skipped whenever it asks about a stage, and passes over them likewise.
 
-use super::decide::stage_of;
 use crate::release::{
-    assignment::{Fact, Step},
+    assignment::Step,
     change::Change,
     command::{Decision, NoReply, Reply},
-    decide::checks::{another_fact, find, held, wrong},
+    decide::checks::{another_fact, find, held, stage_of, wrong},
     lifecycle, members,
     offer::Piece,
     stages,
@@ -45,7 +44,9 @@ pub(in crate::release) fn decide(
     let then = match release.strategy.stages.get(index).map(|stage| stage.on_success) {
         Some(Action::Stage(next)) => release.instead_of(Piece::Stage(next as u8)),
         Some(Action::Rollout) => Piece::Rollout(0),
-        _ => return Err(wrong(release, "nothing follows this stage, so there is nothing to go on with")),
+        Some(Action::Rollback) | None => {
+            return Err(wrong(release, "nothing follows this stage, so there is nothing to go on with"));
+        }
     };
     another_fact(release)?;
     let change =
@@ -56,10 +57,7 @@ pub(in crate::release) fn decide(
 impl Release {
     /// The stages that nobody begins any more, in the order in which that was said.
     pub fn skipped(&self) -> impl Iterator<Item = u8> + '_ {
-        self.facts.iter().filter_map(|dated| match dated.fact {
-            Fact::StageSkipped { stage, .. } => Some(stage),
-            _ => None,
-        })
+        self.facts.iter().filter_map(|dated| dated.fact.skipped()).map(|(stage, _)| stage)
     }
 
     /// What they are called, each once, in the order of the strategy.
@@ -71,24 +69,42 @@ impl Release {
 
     /// What is run in the place of `piece`: itself, unless it is skipped.
     pub(in crate::release) fn instead_of(&self, piece: Piece) -> Piece {
-        self.facts.iter().fold(piece, |piece, dated| match dated.fact {
-            Fact::StageSkipped { stage, then } if piece == Piece::Stage(stage) => then,
-            _ => piece,
-        })
+        let skipped = self.facts.iter().filter_map(|dated| dated.fact.skipped());
+        skipped.fold(piece, |piece, (stage, then)| if piece == Piece::Stage(stage) { then } else { piece })
     }
 }
 
 /// Who begins anew passes over what is skipped, too.
 pub(in crate::release) fn again(state: &State, changes: &[Change], now: Now) -> Vec<Change> {
     let follows = |change: &Change| match change {
-        Change::Members(
+        Change::Members(change) => match change {
             members::Change::Joined { release, child, .. }
-            | members::Change::Stepped { release, child, step: Step::Retried, .. },
-        ) => one_again(state.release(*release)?, *child, now),
-        Change::Lifecycle(lifecycle::Change::Retried { release, .. }) => {
-            all_again(state.release(*release)?, now)
-        }
-        _ => None,
+            | members::Change::Stepped { release, child, step: Step::Retried, .. } => {
+                one_again(state.release(*release)?, *child, now)
+            }
+            members::Change::Stepped { .. }
+            | members::Change::DeadlinesSeen { .. }
+            | members::Change::Numbers { .. }
+            | members::Change::LateKept { .. }
+            | members::Change::Deployed { .. } => None,
+        },
+        Change::Lifecycle(change) => match change {
+            lifecycle::Change::Retried { release, .. } => all_again(state.release(*release)?, now),
+            lifecycle::Change::Submitted { .. }
+            | lifecycle::Change::Started { .. }
+            | lifecycle::Change::Paused { .. }
+            | lifecycle::Change::Resumed { .. }
+            | lifecycle::Change::Aborted { .. }
+            | lifecycle::Change::FaultNoted { .. }
+            | lifecycle::Change::Replanned { .. }
+            | lifecycle::Change::Ended { .. }
+            | lifecycle::Change::Removed { .. } => None,
+        },
+        Change::Children(_)
+        | Change::Rollout(_)
+        | Change::Stages(_)
+        | Change::Parent(_)
+        | Change::Analysis(_) => None,
     };
     changes.iter().filter_map(follows).collect()
 }
@@ -116,6 +132,6 @@ fn all_again(release: &Release, now: Now) -> Option<Change> {
         Piece::Stage(stage) if then != first => {
             Some(Change::Stages(stages::Change::Skipped { release: release.key, stage, then, now }))
         }
-        _ => None,
+        Piece::Stage(_) | Piece::Whole | Piece::Rollout(_) => None,
     }
 }

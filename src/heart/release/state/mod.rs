@@ -4,6 +4,7 @@
 
 mod agents;
 mod counts;
+mod overtakes;
 mod release;
 mod standing;
 
@@ -13,6 +14,7 @@ use std::{
 };
 
 pub use counts::{Bad, Counts};
+pub use overtakes::Overtakes;
 pub use release::{Release, Sweep};
 pub use standing::{End, ReleaseState};
 

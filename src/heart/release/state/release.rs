@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Bad, Counts, ReleaseClock, ReleaseState};
+use super::{Bad, Counts, Overtakes, ReleaseState};
 use crate::{
     plan::KeptCover,
     release::{
         analysis::Run,
         assignment::Dated,
         assignments::Assignments,
-        clock::ReleaseMs,
+        clock::{ReleaseClock, ReleaseMs},
         ending::Ending,
         gate::{Gates, Turns},
         lifecycle::Submitted,
         manager::Managers,
         parent::ParentOffer,
         precedent::Timed,
-        queue::Overtakes,
     },
 };
 use language::Strategy;

@@ -68,10 +68,21 @@ pub struct Summary {
 }
 
 /// A summary as it is kept: its text, and a digest by which a repeat is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     pub json: String,
     pub digest: u64,
+    /// What people are told of it where the stage ended badly.
+    pub told: Told,
+}
+
+/// What people are told of a report: the new version's part of calls that failed, its median in milliseconds (below 0 for
+/// no call), and of a manager why its part ended badly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    pub errors: f64,
+    pub median: f64,
+    pub why: Option<Box<Ending>>,
 }
 
 impl Summary {
@@ -82,7 +93,9 @@ impl Summary {
         let hash = Sha256::digest(json.as_bytes());
         let mut first = [0; 8];
         first.copy_from_slice(&hash[..8]);
-        Kept { json, digest: u64::from_be_bytes(first) }
+        let told =
+            Told { errors: self.f2_err_rate, median: self.f2_times_summary.median, why: self.why.clone() };
+        Kept { json, digest: u64::from_be_bytes(first), told }
     }
 
     /// Whether a failure is for want of calls: the new version got none. Times of -1 with errors are calls that failed.

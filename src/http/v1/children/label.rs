@@ -5,7 +5,7 @@ use axum::{Extension, Json, extract::State};
 use super::act::act;
 use crate::{
     Context,
-    auth::Operator,
+    auth::CallingOperator,
     context::PATIENCE,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
@@ -28,7 +28,7 @@ use wire::{
 pub(super) async fn handle(
     State(ctx): State<Context>,
     Path((id, key)): Path<(String, String)>,
-    operator: Option<Extension<Operator>>,
+    operator: Option<Extension<CallingOperator>>,
     OptionalJson(body): OptionalJson<LabelValue>,
 ) -> Result<Json<Child>, Problem> {
     let Some(LabelValue { value, by, note }) = body else {

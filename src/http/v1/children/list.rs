@@ -94,7 +94,7 @@ pub(super) async fn handle(
             return Err(Problem::bad_request(detail));
         }
         let wanted = ChildrenWanted { path, filter, after, limit };
-        let page = children::below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
+        let page = children::ask_below(&ctx.engine, wanted).await.map_err(|why| unheard(&why))?;
         return page::answer(move || page).await;
     }
     let own = ctx.settings.service_area.clone();

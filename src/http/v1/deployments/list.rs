@@ -46,7 +46,7 @@ pub(super) async fn handle(
         }
         let after = after.map(|(function, child)| (child, function));
         let wanted = DeploymentsWanted { path, function: parameters.function, after, limit };
-        let page = deployments::below(&ctx.engine, wanted).await;
+        let page = deployments::ask_below(&ctx.engine, wanted).await;
         return page.map(Json).map_err(|why| unheard(&why));
     }
     let child_key = match parameters.child {

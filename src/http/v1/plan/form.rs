@@ -35,7 +35,7 @@ pub enum ShownChildren {
 
 /// What is asked beside the plan.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct AskedListing {
     pub children: ShownChildren,
     pub areas: bool,
     pub after: Option<ChildKey>,
@@ -78,7 +78,7 @@ pub fn plan(
     state: &Snapshot,
     seen: &dyn Seen,
     strategy: &Strategy,
-    asked: &Asked,
+    asked: &AskedListing,
     told: &(Turnouts, Vec<ChildKey>),
     now: Now,
 ) -> Planned {
@@ -92,7 +92,7 @@ pub fn plan(
     });
     let (children, next) = match asked.children {
         ShownChildren::None => (Vec::new(), None),
-        _ => Listing::new(state, strategy, &plan).page(asked),
+        ShownChildren::Participants | ShownChildren::All => Listing::new(state, strategy, &plan).page(asked),
     };
     let by_wave = plan.by_wave();
     let waves = plan.waves.iter().zip(by_wave).enumerate();
@@ -233,7 +233,7 @@ impl<'a> Listing<'a> {
         Self { state, strategy, plan, cover }
     }
 
-    fn page(&self, asked: &Asked) -> (Vec<PlannedChild>, Option<String>) {
+    fn page(&self, asked: &AskedListing) -> (Vec<PlannedChild>, Option<String>) {
         let keys: Vec<ChildKey> = match asked.children {
             ShownChildren::None => Vec::new(),
             ShownChildren::Participants => {

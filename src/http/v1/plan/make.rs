@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::{
-    form::{self, Asked, ShownChildren},
+    form::{self, AskedListing, ShownChildren},
     history::{self, PlanHistory},
 };
 use crate::{
@@ -68,7 +68,7 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Json<Plan>, Problem> {
-    let asked = Asked {
+    let asked = AskedListing {
         children: match parameters.children.as_deref() {
             None | Some("none") => ShownChildren::None,
             Some("participants") => ShownChildren::Participants,
@@ -119,7 +119,7 @@ pub(super) async fn handle(
     Ok(Json(plan))
 }
 
-/// What managers below say of who can take part, and those of them that say nothing.
+/// What managers below say of who can take part, and the managers that say nothing.
 async fn turnouts(ctx: &Context, strategy: &Arc<Strategy>) -> Result<(Turnouts, Vec<ChildKey>), EngineError> {
     let planned = Arc::clone(strategy);
     let (able, unable) =

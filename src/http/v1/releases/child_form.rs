@@ -17,7 +17,7 @@ use wire::api::{ReleaseChild, StageResult};
 
 /// A child and its number.
 #[derive(Debug)]
-pub struct Found {
+pub struct ListedChild {
     pub key: ChildKey,
     pub child: ReleaseChild,
 }

@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::child_form::{self, Found};
+use super::child_form::{self, ListedChild};
 use crate::{
     Context,
     context::PATIENCE,
@@ -104,14 +104,14 @@ pub(super) async fn handle(
 struct Slice {
     release: ReleaseKey,
     strategy: Arc<Strategy>,
-    children: Vec<Found>,
+    children: Vec<ListedChild>,
     next: Option<ChildKey>,
 }
 
 impl Slice {
     /// With what the children reported.
     fn into_page(self, mut results: Results, unreadable: &Unreadable) -> Page<ReleaseChild> {
-        let items = giving_way(self.children.into_iter()).map(|Found { key, child }| {
+        let items = giving_way(self.children.into_iter()).map(|ListedChild { key, child }| {
             let own = results.remove(&key.0).unwrap_or_default();
             let results = own.iter().map(|row| child_form::result(&self.strategy, row, unreadable)).collect();
             ReleaseChild { results, ..child }
@@ -177,7 +177,8 @@ fn take(
     let mut rest = giving_way(release.assignments.range((from, Bound::Unbounded))).peekable();
     while let Some((key, assignment)) = rest.next() {
         if filter.wants(release, assignment) {
-            children.push(Found { key: *key, child: child_form::child(&look, release, *key, assignment) });
+            children
+                .push(ListedChild { key: *key, child: child_form::child(&look, release, *key, assignment) });
         }
         if children.len() >= limit {
             next = rest.peek().map(|_| *key);
@@ -195,7 +196,7 @@ const MAX_GAP: u32 = 8;
 type Results = HashMap<u32, Vec<StageResultRow>>;
 
 /// Reads what the children reported.
-async fn results(engine: &Engine, release: ReleaseKey, children: &[Found]) -> Result<Results, Problem> {
+async fn results(engine: &Engine, release: ReleaseKey, children: &[ListedChild]) -> Result<Results, Problem> {
     let mut rows = Results::new();
     for run in children.chunk_by(|one, other| other.key.0 - one.key.0 <= MAX_GAP) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::analysis;
 use crate::{problem::Problem, v1::time::rfc3339};
-use engine::{ReleaseDetail as StoredDetail, questions::part::Below, stored, unreadable::Unreadable};
+use engine::{ReleaseDetail as StoredDetail, questions::part::PartBelow, stored, unreadable::Unreadable};
 use heart::release::{
     assignment::{Dated, Fact},
     ending::Ending,
@@ -162,7 +162,11 @@ fn ending(ending: &Ending) -> api::Ending {
 fn unconfirmed(state: &ReleaseState, counts: &Counts) -> u32 {
     match state {
         ReleaseState::Over { unconfirmed, .. } => *unconfirmed,
-        _ => counts.undo_overdue,
+        ReleaseState::Planned
+        | ReleaseState::Running
+        | ReleaseState::Paused(_)
+        | ReleaseState::AwaitingApproval { .. }
+        | ReleaseState::RollingBack { .. } => counts.undo_overdue,
     }
 }
 
@@ -193,8 +197,8 @@ fn counts(counts: &Counts, participants: u32) -> api::ReleaseCounts {
     }
 }
 
-pub(super) fn part_below(below: Below) -> api::PartBelow {
-    let Below { path, state, reason, waits_for, agents, unheard } = below;
+pub(super) fn part_below(below: PartBelow) -> api::PartBelow {
+    let PartBelow { path, state, reason, waits_for, agents, unheard } = below;
     let is_heard = unheard.is_none();
     api::PartBelow {
         manager: path,

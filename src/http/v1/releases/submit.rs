@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Context,
-    auth::Operator,
+    auth::CallingOperator,
     context::PATIENCE,
     extract::{Query, acting},
     problem::{self, Problem},
@@ -84,7 +84,7 @@ pub struct SubmissionParts {
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
-    operator: Option<Extension<Operator>>,
+    operator: Option<Extension<CallingOperator>>,
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -194,15 +194,14 @@ fn unpacked(
     strategy: &Strategy,
     places: &TextPlaces,
 ) -> Problem {
-    let missing = match (&error, &upload.functions) {
-        (ArchiveError::Missing { .. }, Some(zip)) => {
-            functions::missing_in_zip(zip, "the zip of the functions", strategy, places)
-        }
-        (ArchiveError::Missing { .. }, None) => {
-            let (root, called) = (&ctx.settings.functions_root, "the manager's folder of functions");
-            functions::missing_in_folder(root, called, Severity::Error, strategy, places)
-        }
-        _ => Vec::new(),
+    if !matches!(error, ArchiveError::Missing { .. }) {
+        return error.into();
+    }
+    let missing = if let Some(zip) = &upload.functions {
+        functions::missing_in_zip(zip, "the zip of the functions", strategy, places)
+    } else {
+        let (root, called) = (&ctx.settings.functions_root, "the manager's folder of functions");
+        functions::missing_in_folder(root, called, Severity::Error, strategy, places)
     };
     Problem::from(error).with_diagnostics(missing.iter().map(problem::diagnostic).collect())
 }

@@ -8,6 +8,7 @@ use crate::{
         deadline,
         decide::walk::Walk,
         offer::{MAX_ATTEMPT, Piece},
+        settings::Member,
         summary::{Kept, Summary},
     },
 };
@@ -73,7 +74,13 @@ fn untested(walk: &Walk<'_>, slot: Slot, summary: &Summary) -> Option<&'static s
         StageStatus::Completed if told && !summary.has_calls(stage.min_calls.max(1)) => {
             Some("it got fewer calls than its minimum")
         }
-        _ => None,
+        StageStatus::Pending
+        | StageStatus::InProgress
+        | StageStatus::SuccessWaiting
+        | StageStatus::ShouldEnd
+        | StageStatus::Completed
+        | StageStatus::Failure
+        | StageStatus::Error => None,
     }
 }
 
@@ -83,7 +90,8 @@ const MAX_IDLE_ATTEMPT: u16 = MAX_ATTEMPT - 100;
 /// Nothing failed, and nothing was tested. Who ended the stage by itself tries it again, as long as it may.
 fn ended_untested(walk: &mut Walk<'_>, slot: Slot, summary: &Summary, kept: Kept, why: &str) {
     let by_itself = walk.assignment.stage_status < StageStatus::ShouldEnd;
-    let deadlines = walk.state.settings.deadlines(walk.strategy()).of_member(&walk.assignment);
+    let deadlines = walk.state.settings.deadlines(walk.strategy(), &walk.state.children);
+    let deadlines = deadlines.of_member(Member { child: walk.child, part: &walk.assignment });
     let longest = deadline::without_calls(&walk.assignment, walk.strategy()).unwrap_or(deadlines.stage_ms);
     let has_time = walk.at < walk.assignment.stage_begun().saturating_add(longest);
     let functions = walk.assignment.current_functions(walk.strategy());
@@ -124,7 +132,7 @@ fn after_manager(walk: &mut Walk<'_>, slot: Slot, success: bool, wanted: bool) {
     let next = slot.stage_index().map_or(Action::Rollback, |stage| walk.strategy().next(stage, true));
     match next {
         Action::Stage(next) if success => walk.step(Step::StageBegan { slot: Slot::stage(next) }),
-        _ => {
+        Action::Stage(_) | Action::Rollout | Action::Rollback => {
             let wave = walk.assignment.wave;
             let later = walk.assignment.whole().and_then(|manager| manager.wave_after(wave));
             match later.filter(|_| success) {
@@ -182,7 +190,16 @@ fn finish(walk: &mut Walk<'_>, success: bool, runs: Option<(usize, Variant)>) {
         _ if !success => (ChildStatus::Failed, Outcome::Failed),
         // The others have passed, and it has what they have.
         Some(Outcome::Untested) => (ChildStatus::Done, Outcome::Untested),
-        _ => (ChildStatus::Done, Outcome::Succeeded),
+        Some(
+            Outcome::Succeeded
+            | Outcome::Failed
+            | Outcome::TimedOut
+            | Outcome::Unreachable
+            | Outcome::Lost
+            | Outcome::Undone
+            | Outcome::Excluded(_),
+        )
+        | None => (ChildStatus::Done, Outcome::Succeeded),
     };
     if let Some((function, variant)) = runs {
         walk.deployed(function, variant);

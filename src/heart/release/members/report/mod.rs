@@ -13,7 +13,7 @@ mod undo;
 
 pub(super) use read::find_slot;
 
-use super::decide::Call;
+use super::call::Call;
 use crate::release::{
     assignment::{Slot, Step},
     change::Change,
@@ -52,8 +52,10 @@ pub(in crate::release) fn decide(
     for summary in summaries {
         let taken = match call.name.kind {
             OfferKind::Undo(number) => undo(&mut walk, number, offer, summary),
-            _ => Report::read(&walk, call.name, offer, summary)
-                .and_then(|report| work(&mut walk, report, kept_even_if_refused, &mut late)),
+            OfferKind::First | OfferKind::Stage(_) | OfferKind::Rollout(_) => {
+                Report::read(&walk, call.name, offer, summary)
+                    .and_then(|report| work(&mut walk, report, kept_even_if_refused, &mut late))
+            }
         };
         if let Err(refusal) = taken {
             // All or none of what counts; what came too late is kept whatever else the call says.

@@ -103,7 +103,7 @@ fn says_otherwise<'s>(walk: &Walk<'_>, piece: Piece, slot: Slot, summary: &'s Su
     let next = slot.stage_index().filter(|_| piece == Piece::Whole && summary.status != StageStatus::Error);
     let next = match next.map(|stage| strategy.next(stage, success)) {
         Some(Action::Stage(next)) => strategy.stages.get(next).map_or("", |stage| &stage.name),
-        _ => "",
+        Some(Action::Rollout | Action::Rollback) | None => "",
     };
     (said != next).then_some(said)
 }
@@ -119,10 +119,14 @@ fn unnamed(walk: &Walk<'_>, name: OfferName, piece: Piece, kept: &Kept) -> Slot 
     let is_current = name.attempt == assignment.named;
     let ended = |stage: &usize| {
         let slot = Slot::stage(*stage);
-        match assignment.mark(slot) {
-            mark if is_current => mark.map(|mark| mark.digest),
-            _ => assignment.marks().iter().find(|m| m.slot == slot && before(m.attempt)).map(|m| m.digest),
+        if is_current {
+            return assignment.mark(slot).map(|mark| mark.digest);
         }
+        assignment
+            .marks()
+            .iter()
+            .find(|mark| mark.slot == slot && before(mark.attempt))
+            .map(|mark| mark.digest)
     };
     let last = path.iter().rposition(|stage| ended(stage).is_some());
     let stage = match last {

@@ -19,7 +19,11 @@ pub(super) fn shows(
     let success = match status {
         StageStatus::Completed => true,
         StageStatus::Failure => false,
-        _ => return Shows::Nothing,
+        StageStatus::Pending
+        | StageStatus::InProgress
+        | StageStatus::SuccessWaiting
+        | StageStatus::ShouldEnd
+        | StageStatus::Error => return Shows::Nothing,
     };
     if assignment.is_whole() {
         // It reports a failure when everything is taken back, and walks on nowhere.
@@ -50,8 +54,10 @@ pub(super) fn shows(
                 Action::Rollout if success => Shows::New,
                 Action::Stage(_) => Shows::Nothing,
                 // Only after the last stage of the file is there nothing to walk on to.
-                _ if strategy.success_path().last() == Some(&stage) => Shows::Base,
-                _ => Shows::Nothing,
+                Action::Rollout | Action::Rollback if strategy.success_path().last() == Some(&stage) => {
+                    Shows::Base
+                }
+                Action::Rollout | Action::Rollback => Shows::Nothing,
             }
         }
     }
@@ -74,6 +80,6 @@ pub(super) fn earlier_shows(
     }
     match strategy.next(stage, true) {
         Action::Rollout if status == StageStatus::Completed => Shows::New,
-        _ => Shows::Nothing,
+        Action::Rollout | Action::Rollback | Action::Stage(_) => Shows::Nothing,
     }
 }

@@ -1,23 +1,22 @@
-//! `rollout`: in which order the manager leads a release through its children, and when it stops.
+//! Reads the block `rollout`, and looks its stages up once they are known.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
-use super::{
-    amount::{Amount, Round, amount},
-    analysis::{self, Analysis},
-    diagnostic::{Findings, quoted},
+use super::{Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, Rollout, Untested};
+use crate::{
+    amount::{Amount, amount},
+    analysis::{self, AnalysisDraft, AnalysisPlace},
+    diagnostic::quoted,
     fields::{FieldEntry, Fields, Located},
-    parse,
-    raw::{At, NodeKind},
+    findings::Findings,
+    limits::{MAX_STAGES, MAX_WAVES},
+    node::{At, Node, NodeKind},
+    reading::{read_name, read_scalar, read_word},
     scalar::{self, ScalarFault, fault},
     target,
 };
-
-/// Most waves of a release.
-pub const MAX_WAVES: usize = 64;
 
 /// How long an approval is waited for, unless the strategy says otherwise.
 const APPROVAL_TIMEOUT: Duration = Duration::from_hours(6);
@@ -25,190 +24,12 @@ const APPROVAL_TIMEOUT: Duration = Duration::from_hours(6);
 /// No silence is shorter: deployed agents poll every 3 s.
 const MIN_SILENT_AFTER: Duration = Duration::from_secs(10);
 
-/// Who has nothing in hand and was not heard of for so long is silent, unless the strategy says otherwise.
-pub const SILENT_AFTER: Duration = Duration::from_mins(1);
-
-/// The manager is in charge: one stage an offer, limits over the whole fleet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rollout {
-    pub order: Order,
-    pub max_failed: Amount,
-    pub max_timed_out: Amount,
-    pub max_unreachable: Amount,
-    #[serde(default = "whole", skip_serializing_if = "is_whole")]
-    pub max_untested: Amount,
-    #[serde(default, skip_serializing_if = "is_usual")]
-    pub no_calls: NoCalls,
-    #[serde(default, skip_serializing_if = "is_left")]
-    pub untested: Untested,
-    /// What follows when a limit is passed.
-    pub on_failure: OnLimit,
-    /// So many agents must have succeeded before the next wave opens; `None`: one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_succeeded: Option<Amount>,
-    /// Who has nothing in hand and was not heard of for so long has its turn last; `None`: [`SILENT_AFTER`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silent_after: Option<Duration>,
-    /// Most agents that have an offer in hand at once; `None`: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_in_progress: Option<u32>,
-    /// After a wave, a stage or a location, before the next.
-    pub soak: Duration,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Approval>,
-    pub late_joiners: LateJoiners,
-    /// It starts then, in milliseconds since 1970; `None`: at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start_ms: Option<i64>,
-    /// By what the whole release is judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub analysis: Option<Analysis>,
-}
-
-impl Rollout {
-    pub fn silent_after_ms(&self) -> u64 {
-        self.silent_after.unwrap_or(SILENT_AFTER).as_millis() as u64
-    }
-
-    /// Whether, although each goes at its own pace, the roll-out begins nowhere before enough have passed their tests. Who
-    /// gets there has passed its own, so one alone need not be waited for.
-    pub fn withholds_rollout(&self) -> bool {
-        let is_more = self.min_succeeded.is_some_and(|amount| amount != Amount::Count(1));
-        self.order == Order::Parallel && is_more
-    }
-
-    /// How many of `planned` agents must have succeeded where `opened` have had their turn; never none.
-    pub fn must_succeed(&self, planned: u32, opened: u32) -> u32 {
-        let wanted = self.min_succeeded.map_or(1, |amount| amount.of(planned, Round::Up));
-        wanted.min(opened).max(1)
-    }
-}
-
-impl Default for Rollout {
-    fn default() -> Self {
-        Self {
-            order: Order::Parallel,
-            max_failed: Amount::Count(0),
-            max_timed_out: Amount::Count(0),
-            max_unreachable: Amount::WHOLE,
-            max_untested: Amount::WHOLE,
-            no_calls: NoCalls::default(),
-            untested: Untested::default(),
-            on_failure: OnLimit::Rollback,
-            min_succeeded: None,
-            silent_after: None,
-            max_in_progress: None,
-            soak: Duration::ZERO,
-            approval: None,
-            late_joiners: LateJoiners::Exclude,
-            start_ms: None,
-            analysis: None,
-        }
-    }
-}
-
-const fn whole() -> Amount {
-    Amount::WHOLE
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_whole(limit: &Amount) -> bool {
-    *limit == Amount::WHOLE
-}
-
-fn is_usual(no_calls: &NoCalls) -> bool {
-    *no_calls == NoCalls::default()
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_left(untested: &Untested) -> bool {
-    *untested == Untested::default()
-}
-
-/// How long a stage may go without the calls it needs, unless the strategy says otherwise.
-pub const NO_CALLS: Duration = Duration::from_hours(1);
-
-/// When a stage is ended that does not get the calls it needs. Until then one that ended without any call of the new
-/// version is offered again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NoCalls {
-    /// Counted from when its minimum duration is over.
-    After(Duration),
-    /// It has as much time as any stage.
-    Never,
-}
-
-impl Default for NoCalls {
-    fn default() -> Self {
-        Self::After(NO_CALLS)
-    }
-}
-
-/// What agents get that were left untested, when the others have passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Untested {
-    /// The base version stays.
-    #[default]
-    Leave,
-    Rollout,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// Every child at once, each through all stages at its own pace.
-    Parallel,
-    /// One location through all its stages, then the next; nearest to `start_at` (longitude, latitude) first.
-    LocationSequential { start_at: [f64; 2] },
-    /// Stage k+1 starts nowhere before stage k has passed everywhere.
-    GlobalIncremental,
-    /// Growing groups; cumulative, the last is 100 %.
-    Waves(Vec<Amount>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnLimit {
-    #[default]
-    Rollback,
-    Pause,
-    Continue,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LateJoiners {
-    #[default]
-    Exclude,
-    Include,
-}
-
-/// Somebody must say yes; no answer in time rolls the release back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approval {
-    pub of: ApprovalOf,
-    pub timeout: Duration,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalOf {
-    /// Before each wave but the first: who submits a release wants that one.
-    Waves,
-    /// Before the new version is rolled out anywhere.
-    Rollout,
-    /// Before each of these stages; ascending indices into the strategy's stages.
-    Stages(Vec<usize>),
-}
-
 /// A block whose stages are not looked up yet.
-pub(super) struct RolloutDraft {
+pub(crate) struct RolloutDraft {
     pub rollout: Rollout,
     /// Where approval is asked for before stages: their names.
     pub approved_stages: Option<Vec<Located<String>>>,
-    pub analysis: Option<analysis::AnalysisDraft>,
+    pub analysis: Option<AnalysisDraft>,
 }
 
 const KEYS: [&str; 19] = [
@@ -241,14 +62,14 @@ enum Named {
     Waves,
 }
 
-pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<RolloutDraft> {
+pub(crate) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<RolloutDraft> {
     let fields = Fields::open(entry.node, "rollout".to_owned(), &KEYS, findings)?;
     let mut rollout = Rollout::default();
     let (named, order) = order(&fields, findings);
     rollout.order = order.unwrap_or(Order::Parallel);
     let limit = |key: &str, limit: &mut Amount, findings: &mut Findings<'_>| {
         let given = fields.filled(key, "0", findings);
-        if let Some(given) = given.and_then(|e| parse::read(e, "bad-amount", amount, findings)) {
+        if let Some(given) = given.and_then(|e| read_scalar(e, "bad-amount", amount, findings)) {
             *limit = given;
         }
     };
@@ -257,34 +78,34 @@ pub(super) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
     limit("max_unreachable", &mut rollout.max_unreachable, findings);
     limit("max_untested", &mut rollout.max_untested, findings);
     if let Some(entry) = fields.filled("no_calls", "after 1h", findings) {
-        rollout.no_calls = parse::read(entry, "bad-duration", no_calls, findings).unwrap_or_default();
+        rollout.no_calls = read_scalar(entry, "bad-duration", no_calls, findings).unwrap_or_default();
     }
     if let Some(entry) = fields.filled("untested", "leave", findings) {
         let known = [("leave", Untested::Leave), ("rollout", Untested::Rollout)];
-        rollout.untested = parse::word(entry, "untested", &known, findings).unwrap_or_default();
+        rollout.untested = read_word(entry, "untested", &known, findings).unwrap_or_default();
     }
     if let Some(entry) = fields.filled("on_failure", "rollback", findings) {
         let known =
             [("rollback", OnLimit::Rollback), ("pause", OnLimit::Pause), ("continue", OnLimit::Continue)];
-        rollout.on_failure = parse::word(entry, "on_failure", &known, findings).unwrap_or_default();
+        rollout.on_failure = read_word(entry, "on_failure", &known, findings).unwrap_or_default();
     }
     rollout.min_succeeded = min_succeeded(&fields, findings);
     rollout.silent_after = silent_after(&fields, findings);
     if let Some(entry) = fields.filled("max_in_progress", "500", findings) {
-        rollout.max_in_progress = parse::read(entry, "bad-count", at_once, findings);
+        rollout.max_in_progress = read_scalar(entry, "bad-count", at_once, findings);
     }
     rollout.soak = soak(&fields, named, findings);
     let (approval, approved_stages) = approval(&fields, named, findings);
     rollout.approval = approval;
     if let Some(entry) = fields.filled("late_joiners", "exclude", findings) {
         let known = [("exclude", LateJoiners::Exclude), ("include", LateJoiners::Include)];
-        rollout.late_joiners = parse::word(entry, "late_joiners", &known, findings).unwrap_or_default();
+        rollout.late_joiners = read_word(entry, "late_joiners", &known, findings).unwrap_or_default();
     }
     if let Some(entry) = fields.filled("start", "2026-03-01T06:00:00Z", findings) {
-        rollout.start_ms = parse::read(entry, "bad-time", instant, findings);
+        rollout.start_ms = read_scalar(entry, "bad-time", instant, findings);
     }
     let block = fields.filled("analysis", "and below it interval: and metrics:", findings);
-    let analysis = block.and_then(|e| analysis::read(e, analysis::AnalysisPlace::Rollout, findings));
+    let analysis = block.and_then(|e| analysis::read(e, AnalysisPlace::Rollout, findings));
     Some(RolloutDraft { rollout, approved_stages, analysis })
 }
 
@@ -298,7 +119,7 @@ fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<Named>, Op
     ];
     let named = match fields.filled("order", "parallel", findings) {
         None => Some(Named::Parallel),
-        Some(entry) => parse::word(entry, "order", &known, findings),
+        Some(entry) => read_word(entry, "order", &known, findings),
     };
     let start_at = fields.filled("start_at", "[13.40, 52.52]", findings);
     let waves = fields.filled("waves", "[1, 10%, 100%]", findings);
@@ -343,7 +164,7 @@ fn read_waves(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<Amount>
     let items = entry.items(MAX_WAVES, findings);
     for node in items {
         let item = FieldEntry { key: "a wave", node, at: node.at };
-        let Some(wave) = parse::read(item, "bad-amount", amount, findings) else {
+        let Some(wave) = read_scalar(item, "bad-amount", amount, findings) else {
             unread = true;
             continue;
         };
@@ -380,7 +201,7 @@ fn read_waves(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<Amount>
 
 fn min_succeeded(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Amount> {
     let entry = fields.filled("min_succeeded", "1", findings)?;
-    let wanted = parse::read(entry, "bad-amount", amount, findings)?;
+    let wanted = read_scalar(entry, "bad-amount", amount, findings)?;
     if wanted.is_none() {
         findings
             .broken_rule(entry.at, "bad-amount", "min_succeeded is none, and nothing proves nothing")
@@ -391,7 +212,7 @@ fn min_succeeded(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Amo
 
 fn silent_after(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Duration> {
     let entry = fields.filled("silent_after", "60s", findings)?;
-    let silence = parse::read(entry, "bad-duration", scalar::duration, findings)?;
+    let silence = read_scalar(entry, "bad-duration", scalar::duration, findings)?;
     if silence < MIN_SILENT_AFTER {
         let message = format!("silent_after is {silence:?}, and agents call every few seconds at most");
         findings
@@ -403,7 +224,7 @@ fn silent_after(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Dura
 
 fn soak(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'_>) -> Duration {
     let Some(entry) = fields.filled("soak", "10m", findings) else { return Duration::ZERO };
-    let soak = parse::read(entry, "bad-duration", scalar::duration, findings).unwrap_or_default();
+    let soak = read_scalar(entry, "bad-duration", scalar::duration, findings).unwrap_or_default();
     if order == Some(Named::Parallel) && !soak.is_zero() {
         findings
             .error(
@@ -427,7 +248,7 @@ fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'
             .fix("add approval: before_rollout, or leave it out");
     }
     let timeout = timeout
-        .and_then(|e| Some((e, parse::read(e, "bad-duration", scalar::duration, findings)?)))
+        .and_then(|e| Some((e, read_scalar(e, "bad-duration", scalar::duration, findings)?)))
         .map_or(APPROVAL_TIMEOUT, |(entry, timeout)| {
             if timeout.is_zero() {
                 findings
@@ -443,7 +264,7 @@ fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'
     }
     let known = [("before_each_wave", ApprovalOf::Waves), ("before_rollout", ApprovalOf::Rollout)];
     let words = [(known[0].0, 0), (known[1].0, 1)];
-    let Some(which) = parse::word(entry, "approval", &words, findings) else { return (None, None) };
+    let Some(which) = read_word(entry, "approval", &words, findings) else { return (None, None) };
     let [(_, waves), (_, rollout)] = known;
     let of = if which == 0 { waves } else { rollout };
     if of == ApprovalOf::Waves && order.is_some_and(|order| order != Named::Waves) {
@@ -459,21 +280,21 @@ fn approved_stages(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Vec<Lo
         return Vec::new();
     };
     let Some(list) = fields.required("stages", "[Canary 5 Percent]", findings) else { return Vec::new() };
-    let items = list.items(super::MAX_STAGES, findings);
+    let items = list.items(MAX_STAGES, findings);
     if items.is_empty() && matches!(list.node.kind, NodeKind::Sequence(_)) {
         findings
             .error(list.at, "missing-value", "stages of approval is empty")
             .fix("name at least one stage");
     }
     let name = |node| {
-        let node: &super::raw::Node = node;
+        let node: &Node = node;
         FieldEntry { key: "a stage of approval", node, at: node.at }
     };
-    items.iter().filter_map(|node| parse::name(name(node), findings)).collect()
+    items.iter().filter_map(|node| read_name(name(node), findings)).collect()
 }
 
 /// Where to report what is found wrong with the names of stages later.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     draft: RolloutDraft,
     stage_of: impl Fn(&Located<String>, &mut Findings<'_>) -> Option<usize>,
     findings: &mut Findings<'_>,

@@ -1,36 +1,47 @@
 //! The one task that writes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod chores;
+mod ledger;
+mod publish;
+mod round;
+
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
     task::yield_now,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, timeout_at},
 };
 
+use self::{
+    chores::Chores,
+    ledger::Ledger,
+    publish::{publish, publish_all},
+    round::{PendingCommand, Round},
+};
 use super::{
     audit::Actor,
-    clock::{Clock, ClockSource, Sent},
+    clock::{Clock, ClockSource},
     gather::Gathering,
-    handle::{By, Effects, EngineError, Envelope, Heard, NamedArchive},
     load::Loading,
+    mailbox::{By, Decided, EngineError, Envelope},
+    outbox::Effects,
     stats::Stats,
-    touched::Touched,
-    trouble::Trouble,
     view::{MAX_RELEASES, View},
 };
 use heart::children;
 use heart::release::{
     advance,
+    assignment::Step,
     change::Change,
     command::{Command, NoReply, Refusal, Reply},
     lifecycle, members, rollout,
-    state::{Release, Snapshot, State},
+    state::{Snapshot, State},
 };
-use model::{ChildKey, Now, ReleaseKey};
+use model::{ChildKey, Now, Outcome, ReleaseKey};
 use store::{
-    LEASE_RENEWAL, Pruning, StoreError, Writer,
-    rows::{ArchiveRow, AuditRow, Batch},
+    StoreError, Writer,
+    rows::{ArchiveRow, AuditRow},
 };
 
 /// Most commands in one commit.
@@ -38,33 +49,6 @@ const MAX_BATCH: usize = 1_024;
 
 /// Deadlines are looked at no more often.
 const TICK_EVERY: Duration = Duration::from_millis(200);
-
-/// Between two attempts of a commit that failed.
-const COMMIT_RETRY: Duration = Duration::from_millis(100);
-
-/// Children published before others get a turn on this thread.
-const PUBLISH_SLICE: usize = 1_000;
-
-/// The time of a child's last call is stored at most once in this time.
-const SEEN_EVERY: Duration = Duration::from_mins(5);
-
-/// Looks for last calls to store this often.
-const SEEN_SWEEP: Duration = Duration::from_secs(30);
-
-/// Most last calls stored in one commit, and the time between two such commits: a small part of what commits carry, and
-/// all children are looked at in time up to a million of them.
-const SEEN_SLICE: usize = 500;
-const SEEN_PACE: Duration = Duration::from_millis(100);
-
-/// Old audit rows are removed this often, at most so many at once, and where there are more the next ones soon after: more
-/// may be written in a minute.
-const PRUNE_EVERY: Duration = Duration::from_mins(1);
-const PRUNE_SLICE: u32 = 5_000;
-const PRUNE_PACE: Duration = Duration::from_secs(1);
-
-/// Most rows of removed releases that go at once, and the time until the next go if there are more.
-const REMOVE_SLICE: u32 = 2_000;
-const REMOVE_PACE: Duration = Duration::from_secs(1);
 
 /// What an operator may set of the engine.
 #[derive(Debug, Clone)]
@@ -92,53 +76,15 @@ impl Default for Settings {
 #[derive(Debug)]
 pub(super) struct Task {
     state: State,
-    writer: Box<dyn Writer>,
+    ledger: Ledger,
     view: Arc<View>,
     clock: Clock,
     events: broadcast::Sender<Arc<Vec<AuditRow>>>,
     effects: Effects,
     settings: Settings,
-    seq: u64,
-    renewed: Instant,
     ticked: Instant,
-    swept: Instant,
-    prune_at: Instant,
-    /// When it is looked at next whether rows of removed releases are left.
-    remove_at: Instant,
-    sweep_at: u32,
+    chores: Chores,
     gathering: Gathering,
-    trouble: Trouble,
-}
-
-/// A command in hand, kept until its batch is committed: if the store refuses the batch, each is tried alone.
-struct PendingCommand {
-    command: Arc<Command>,
-    by: By,
-    archive: Option<NamedArchive>,
-    answer: oneshot::Sender<Result<Heard, EngineError>>,
-}
-
-/// What one round of the task has gathered.
-#[derive(Default)]
-struct Round {
-    touched: Touched,
-    changed: bool,
-    asked: Vec<(PendingCommand, Result<Heard, EngineError>)>,
-    /// Who wants to see the state once this is committed.
-    looks: Vec<oneshot::Sender<Arc<Snapshot>>>,
-    archives: Vec<NamedArchive>,
-    effects_done: Vec<u64>,
-    pointers_gone: Vec<u64>,
-    /// Who waits for the commit alone.
-    stored: Vec<oneshot::Sender<()>>,
-    stop: Option<oneshot::Sender<()>>,
-}
-
-impl Round {
-    /// Whether nobody learns anything from it.
-    fn is_silent(&self) -> bool {
-        !self.changed && self.asked.is_empty() && self.looks.is_empty()
-    }
 }
 
 impl Task {
@@ -151,38 +97,18 @@ impl Task {
         effects: Effects,
         settings: Settings,
     ) -> Self {
-        let seq = writer.lease().seq;
-        let now = Instant::now();
-        let (renewed, ticked, swept, prune_at) = (now, now, now, now + PRUNE_EVERY);
+        let ledger = Ledger::new(writer, clock.clone(), Arc::clone(&view));
         Self {
             state,
-            writer,
+            ledger,
             view,
             clock,
             events,
             effects,
             settings,
-            seq,
-            renewed,
-            ticked,
-            swept,
-            prune_at,
-            remove_at: now,
-            sweep_at: 0,
+            ticked: Instant::now(),
+            chores: Chores::new(),
             gathering: Gathering::default(),
-            trouble: Trouble::default(),
-        }
-    }
-
-    fn publish_all(&self) {
-        for (id, known) in &self.state.known {
-            self.view.releases.know(id, known.key);
-        }
-        for key in self.state.releases.keys() {
-            self.view.publish_release(&self.state, *key);
-        }
-        for (key, _) in self.state.children.iter() {
-            self.view.children.publish(&self.state, key);
         }
     }
 
@@ -194,7 +120,7 @@ impl Task {
             .next_due(now)
             .map(|served_ms| Duration::from_millis(served_ms.saturating_sub(now.served_ms)))
             .map(|wait| (Instant::now() + wait).max(self.ticked + TICK_EVERY));
-        let renewal = self.renewed + LEASE_RENEWAL;
+        let renewal = self.ledger.renewal();
         deadline.map_or(renewal, |deadline| deadline.min(renewal))
     }
 
@@ -230,7 +156,7 @@ impl Task {
 
     fn ask(&mut self, asked: PendingCommand, now: Now, round: &mut Round) {
         let reply = self.decide(&asked.command, &asked.by, now, round);
-        if matches!(reply, Ok(Heard::Reply(Reply::Submitted { created: true, .. })))
+        if matches!(reply, Ok(Decided::Reply(Reply::Submitted { created: true, .. })))
             && !matches!(*asked.command, Command::Lifecycle(lifecycle::Command::Submit { dry_run: true, .. }))
         {
             round.archives.extend(asked.archive.clone());
@@ -244,7 +170,7 @@ impl Task {
         by: &By,
         now: Now,
         round: &mut Round,
-    ) -> Result<Heard, EngineError> {
+    ) -> Result<Decided, EngineError> {
         if matches!(command, Command::Lifecycle(lifecycle::Command::Submit { .. }))
             && self.state.next_release >= MAX_RELEASES
         {
@@ -269,8 +195,8 @@ impl Task {
             round.touched.releases.insert(release.key);
         }
         match answer {
-            Ok(reply) => Ok(Heard::Reply(reply)),
-            Err(NoReply::Missing(key)) => Ok(Heard::Missing(key)),
+            Ok(reply) => Ok(Decided::Reply(reply)),
+            Err(NoReply::Missing(key)) => Ok(Decided::Missing(key)),
             Err(NoReply::Refused(refusal)) => Err(refusal.into()),
         }
     }
@@ -311,11 +237,11 @@ impl Task {
     /// Back to what the store has.
     async fn reload(&mut self) -> Result<(), StoreError> {
         let mut loading = Loading::new(State::new(self.state.settings.clone()));
-        self.writer.load(&mut loading).await?;
+        self.ledger.writer.load(&mut loading).await?;
         // What waits in the outbox is with whoever carries it out already.
         let (state, _) = loading.finish(self.clock.served_ms());
         self.state = state;
-        self.publish_all();
+        publish_all(&self.state, &self.view);
         Ok(())
     }
 
@@ -325,10 +251,11 @@ impl Task {
         let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let removed = round.touched.removed.clone();
-        let seen = self.seen_to_store(now);
+        let seen = self.chores.seen_to_store(&self.state.children, &self.view, now);
         let (mut effects, mut pointers, mut audit) = (Vec::new(), Vec::new(), Vec::new());
         if round.changed || !seen.is_empty() {
-            let mut writes = std::mem::take(&mut round.touched).writes(&self.state, self.seq, now)?;
+            let mut writes =
+                std::mem::take(&mut round.touched).writes(&self.state, self.ledger.next_seq(), now)?;
             writes.archives.extend(
                 round
                     .archives
@@ -338,16 +265,13 @@ impl Task {
             writes.outbox_done = std::mem::take(&mut round.effects_done);
             writes.pointers_gone = std::mem::take(&mut round.pointers_gone);
             writes.seen = seen;
-            let epoch = self.writer.lease().epoch;
-            let batch = Batch { epoch, seq: self.seq, served_ms: now.served_ms, writes };
             let began = Instant::now();
-            self.commit(&batch).await?;
+            let written = self.ledger.commit(writes, now.served_ms).await?;
             self.gathering.committed(round.asked.len(), began.elapsed());
-            self.seq += 1;
-            (effects, pointers, audit) = (batch.writes.outbox, batch.writes.pointers, batch.writes.audit);
+            (effects, pointers, audit) = (written.outbox, written.pointers, written.audit);
         }
         if !round.is_silent() {
-            self.hold_lease().await?;
+            self.ledger.hold_lease().await?;
         }
         for row in &effects {
             self.effects.send(row, now.served_ms);
@@ -363,7 +287,7 @@ impl Task {
         }
         for (key, id) in &removed {
             self.view.releases.forget(id, *key);
-            self.remove_at = Instant::now();
+            self.chores.remove_soon();
         }
         let closed = self.state.take_closed();
         publish(&self.state, &self.view, &touched_children, &whole, &releases, &closed).await;
@@ -413,125 +337,6 @@ impl Task {
             envelopes.push(envelope);
         }
     }
-
-    /// Commits until the store says that it is done, or that it never will be.
-    async fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let began = Instant::now();
-        loop {
-            let sent = self.clock.sending();
-            match self.writer.commit(batch).await {
-                Ok(()) => {
-                    self.view.stats.committed(began.elapsed());
-                    self.renewed(sent);
-                    self.trouble.over(&self.view);
-                    return Ok(());
-                }
-                Err(error) if error.passes() => {
-                    Stats::count(&self.view.stats.commit_retries);
-                    self.trouble.met(&self.view, &error, Instant::now());
-                    sleep(COMMIT_RETRY).await;
-                }
-                Err(error) => {
-                    tracing::error!(seq = batch.seq, %error, "a commit was refused; nothing of it is kept");
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    fn renewed(&mut self, sent: Sent) {
-        self.renewed = Instant::now();
-        self.clock.renewed(sent);
-    }
-
-    /// Returns while the lease is fresh. It is not after a standstill, of this process or of the store: then another
-    /// manager may have taken it, and what is in memory here, even what was committed just before, may be out of date.
-    async fn hold_lease(&mut self) -> Result<(), StoreError> {
-        while !self.clock.is_serving() {
-            self.try_renew().await?;
-        }
-        Ok(())
-    }
-
-    async fn renew(&mut self) -> Result<(), StoreError> {
-        if self.renewed.elapsed() < LEASE_RENEWAL {
-            return Ok(());
-        }
-        self.try_renew().await
-    }
-
-    /// Renews the lease, or waits a moment where the store does not answer.
-    async fn try_renew(&mut self) -> Result<(), StoreError> {
-        let sent = self.clock.sending();
-        match self.writer.renew(self.clock.served_ms()).await {
-            Ok(()) => {
-                self.renewed(sent);
-                self.trouble.over(&self.view);
-            }
-            Err(error) if error.passes() => {
-                self.trouble.met(&self.view, &error, Instant::now());
-                sleep(COMMIT_RETRY).await;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// The next slice of last calls that are to be stored.
-    fn seen_to_store(&mut self, now: Now) -> Vec<(u32, i64)> {
-        let pause = if self.sweep_at == 0 { SEEN_SWEEP } else { SEEN_PACE };
-        if self.swept.elapsed() < pause {
-            return Vec::new();
-        }
-        self.swept = Instant::now();
-        let every = SEEN_EVERY.as_millis() as u64;
-        let from = self.sweep_at.checked_sub(1).map(ChildKey);
-        let mut seen = Vec::new();
-        self.sweep_at = 0;
-        for (looked, (key, _)) in self.state.children.after(from).enumerate() {
-            if looked >= SEEN_SLICE {
-                break;
-            }
-            self.sweep_at = key.0 + 1;
-            if let Some(served) = self.view.children.entry(key).and_then(|entry| entry.seen_to_store(every)) {
-                let ago = now.served_ms.saturating_sub(served).cast_signed();
-                seen.push((key.0, now.wall_ms - ago));
-            }
-        }
-        if self.state.children.after(self.sweep_at.checked_sub(1).map(ChildKey)).next().is_none() {
-            self.sweep_at = 0;
-        }
-        seen
-    }
-
-    async fn prune(&mut self) {
-        if Instant::now() < self.prune_at {
-            return;
-        }
-        let retention_ms = self.settings.audit_retention.as_millis() as u64;
-        let pruning = Pruning { served_ms: self.clock.served_ms(), retention_ms, limit: PRUNE_SLICE };
-        let gone = self.writer.prune_audit(pruning).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "old audit rows could not be removed");
-            0
-        });
-        self.prune_at = Instant::now() + prune_again(gone);
-    }
-
-    /// A part of the rows of releases that have left the history.
-    async fn remove_rows(&mut self) {
-        if Instant::now() < self.remove_at {
-            return;
-        }
-        let pause = match self.writer.prune_history(REMOVE_SLICE).await {
-            Ok(gone) if gone == u64::from(REMOVE_SLICE) => REMOVE_PACE,
-            Ok(_) => PRUNE_EVERY,
-            Err(error) => {
-                tracing::warn!(%error, "rows of old releases could not be removed");
-                PRUNE_EVERY
-            }
-        };
-        self.remove_at = Instant::now() + pause;
-    }
 }
 
 /// Runs until it is told to stop, the lease is lost, or the store refuses for good. Says `ready` once readers find
@@ -555,8 +360,8 @@ async fn rounds(
     ready: oneshot::Sender<()>,
 ) -> Result<(), StoreError> {
     task.view.children.listen_from(task.clock.served_ms());
-    task.publish_all();
-    task.hold_lease().await?;
+    publish_all(&task.state, &task.view);
+    task.ledger.hold_lease().await?;
     let _ = ready.send(());
     let mut envelopes = Vec::with_capacity(MAX_BATCH);
     loop {
@@ -577,51 +382,16 @@ async fn rounds(
         let stop = round.stop.take();
         task.finish(round, now).await?;
         if let Some(done) = stop {
-            task.writer.release().await?;
+            task.ledger.writer.release().await?;
             let _ = done.send(());
             return Ok(());
         }
-        task.renew().await?;
-        task.prune().await;
-        task.remove_rows().await;
+        task.ledger.renew().await?;
+        let (retention, served_ms) = (task.settings.audit_retention, task.clock.served_ms());
+        task.chores.prune(&mut task.ledger, retention, served_ms).await;
+        task.chores.remove_rows(&mut task.ledger).await;
     }
-    task.writer.release().await
-}
-
-/// Shows readers what a commit has made true.
-async fn publish(
-    state: &State,
-    view: &View,
-    children: &[ChildKey],
-    whole: &[ReleaseKey],
-    releases: &[ReleaseKey],
-    closed: &BTreeMap<ReleaseKey, Release>,
-) {
-    for key in releases.iter().chain(closed.keys()) {
-        view.publish_release(state, *key);
-    }
-    // One without participants is over in the commit that made it, and known all the same.
-    for (key, release) in closed {
-        view.releases.know(&release.id, *key);
-    }
-    view.releases.publish_places(state);
-    for key in children {
-        view.children.publish(state, *key);
-    }
-    for key in whole {
-        let Some(release) = state.release(*key).or_else(|| closed.get(key)) else { continue };
-        for (place, child) in release.assignments.keys().enumerate() {
-            view.children.publish(state, *child);
-            if place % PUBLISH_SLICE == PUBLISH_SLICE - 1 {
-                yield_now().await;
-            }
-        }
-    }
-}
-
-/// When to remove the next old audit rows, after so many.
-const fn prune_again(gone: u64) -> Duration {
-    if gone < PRUNE_SLICE as u64 { PRUNE_EVERY } else { PRUNE_PACE }
+    task.ledger.writer.release().await
 }
 
 fn is_stored(change: &Change) -> bool {
@@ -634,31 +404,18 @@ fn is_stored(change: &Change) -> bool {
 }
 
 fn count(stats: &Stats, changes: &[Change]) {
-    use heart::release::assignment::Step;
-    use model::Outcome;
     for change in changes {
+        let Change::Members(change) = change else { continue };
         match change {
-            Change::Members(members::Change::Stepped {
-                step: Step::Ended { outcome: Outcome::Lost, .. },
-                ..
-            }) => {
+            members::Change::Stepped { step: Step::Ended { outcome: Outcome::Lost, .. }, .. } => {
                 Stats::count(&stats.lost_results);
             }
-            Change::Members(members::Change::LateKept { .. }) => Stats::count(&stats.late_results),
-            _ => {}
+            members::Change::LateKept { .. } => Stats::count(&stats.late_results),
+            members::Change::Joined { .. }
+            | members::Change::DeadlinesSeen { .. }
+            | members::Change::Stepped { .. }
+            | members::Change::Numbers { .. }
+            | members::Change::Deployed { .. } => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_audit_rows_can_be_removed_than_are_written() {
-        // With every commit one, and commits as fast as the fastest store makes them.
-        let removed_in_a_minute = u64::from(PRUNE_SLICE) * (60 / prune_again(PRUNE_SLICE.into()).as_secs());
-        assert!(removed_in_a_minute >= 60 * 2_000);
-        assert_eq!(prune_again(u64::from(PRUNE_SLICE) - 1), PRUNE_EVERY);
     }
 }

@@ -1,121 +1,30 @@
-//! Who can take part when a wave opens, and who has their turn then.
-//!
-//! A plan counts agents that a manager below says it has; how many of them can take part only that manager knows. So the
-//! release is planned, and each wave opened, with what its managers answer:
-//!
-//! ```text
-//! time to start, or a wave's gate reached ─▶ Change::TurnoutAsked ─▶ the shell asks ─▶ Command::Turnout ─▶ start | open
-//!                                                     └─▶ no answer within [`ASKED_FOR`] ─▶ "at most": as they were planned
-//! ```
-//!
-//! Who has nothing in hand anywhere and was not heard of for `silent_after` is silent. When a wave opens its places go to
-//! those who are live, in their order, and who is silent comes last: in the last wave, whenever they call again.
-//!
-//! Invariants: what has begun keeps its wave; nobody has their turn earlier because somebody was asked twice; that
-//! something is being asked is not stored: after a restart it is asked again.
+//! What opens a wave, and who has their turn in those that are not open: who is heard of first, who is silent last.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use super::{
-    assignment::Assignment,
-    change::Change,
-    command::Seen,
-    gate::{Gate, Gates, Turns},
-    manager::{Agents, Planned},
-    pause::{PausedBy, UNPROVEN},
-    rollout,
-    state::{Release, ReleaseState, Snapshot, State},
-    turn,
-};
+use super::{Turnouts, of_child};
 use crate::{
-    plan,
     plan::{Filled, Turnout, cut},
+    release::{
+        assignment::Assignment,
+        change::Change,
+        command::Seen,
+        gate::{Gate, Gates, Turns},
+        manager::Planned,
+        rollout,
+        state::{Release, ReleaseState, State},
+    },
 };
 use language::{Amount, Order};
-use model::{ChildKey, ChildKind, FEATURE_QUESTIONS, Now, ReleaseKey};
-
-/// So long managers below have to say who can take part. After that they are planned with as many as they said they have.
-pub const ASKED_FOR: Duration = Duration::from_secs(2);
-
-/// What managers said; one that is missing said nothing.
-pub type Turnouts = BTreeMap<ChildKey, Turnout>;
-
-/// What managers said of a release.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    pub release: ReleaseKey,
-    /// The [`Release::asking`] that is answered.
-    pub until: u64,
-    pub turnouts: Turnouts,
-}
-
-/// Whether a child has nothing in hand and was not heard of for so long.
-pub fn is_silent(state: &Snapshot, seen: &dyn Seen, child: ChildKey, silent_after_ms: u64, now: Now) -> bool {
-    let last = seen.last_call(child);
-    last.is_some_and(|last| now.served_ms.saturating_sub(last) >= silent_after_ms)
-        && !turn::has_in_hand(state, child)
-}
-
-/// How many agents of a child can take part, as far as is known.
-pub fn of_child(
-    state: &Snapshot,
-    seen: &dyn Seen,
-    told: &Turnouts,
-    silent_after_ms: u64,
-    child: ChildKey,
-    now: Now,
-) -> Turnout {
-    let Some(record) = state.children.get(child) else { return Turnout::default() };
-    if let Some(said) = told.get(&child) {
-        return *said;
-    }
-    let agents = record.counted_agents();
-    if is_silent(state, seen, child, silent_after_ms, now) {
-        Turnout { live: 0, silent: agents }
-    } else {
-        Turnout { live: agents, silent: 0 }
-    }
-}
-
-/// Whether a child is a manager that answers questions, and has somebody to answer for.
-pub fn is_askable(state: &Snapshot, child: ChildKey) -> bool {
-    state.children.get(child).is_some_and(|record| {
-        let profile = record.profile.as_deref();
-        record.kind() == ChildKind::Rm
-            && record.agents > 0
-            && profile.is_some_and(|profile| profile.capabilities.has(FEATURE_QUESTIONS))
-    })
-}
+use model::{ChildKey, Now};
 
 impl Release {
-    /// After so much silence a child is silent.
-    pub fn silent_after_ms(&self) -> u64 {
-        self.strategy.rollout.as_ref().map_or(u64::MAX, language::Rollout::silent_after_ms)
-    }
-
-    /// The managers to be asked before this opens: those whose agents, or more of them, have their turn in it or later.
-    pub fn to_ask(&self, state: &Snapshot) -> Vec<ChildKey> {
-        let open = self.gates.stand.waves;
-        let has_more = |(child, planned): &(&ChildKey, &Planned)| {
-            self.assignments.get(child).is_some_and(|part| !part.status.is_over())
-                && done(planned, open) < planned.agents
-        };
-        let managers = self.managers.iter().filter(has_more).map(|(child, _)| *child);
-        managers.filter(|child| is_askable(state, *child)).collect()
-    }
-
-    /// Whether the next wave can only be opened with what others say, and that is not known yet.
-    pub(super) fn is_to_ask(&self, state: &State, gate: Gate) -> bool {
-        matches!(gate, Gate::Wave(_)) && self.opens_its_waves() && !self.to_ask(state).is_empty()
-    }
-
-    /// Waves are opened here.
-    fn opens_its_waves(&self) -> bool {
-        self.strategy.from_parent.as_ref().is_none_or(|said| said.waves.is_none())
-    }
-
     /// What opens the next wave now: at first those are asked who have to be.
-    pub(super) fn open_wave(&self, state: &State, seen: &dyn Seen, gate: Gate, now: Now) -> Vec<Change> {
+    pub(in crate::release) fn open_wave(
+        &self,
+        state: &State,
+        seen: &dyn Seen,
+        gate: Gate,
+        now: Now,
+    ) -> Vec<Change> {
         if self.is_to_ask(state, gate) {
             match self.asking {
                 None => {
@@ -129,7 +38,7 @@ impl Release {
     }
 
     /// What opens a wave with what was said.
-    pub(super) fn opened_with(
+    pub(in crate::release) fn opened_with(
         &self,
         state: &State,
         seen: &dyn Seen,
@@ -155,7 +64,7 @@ impl Release {
 
 impl Release {
     /// The waves that are not open as the parent counts them now; nothing where that changes none.
-    pub(super) fn waves_anew(
+    pub(in crate::release) fn waves_anew(
         &self,
         state: &State,
         seen: &dyn Seen,
@@ -165,40 +74,6 @@ impl Release {
     ) -> Option<Change> {
         self.planned_anew(state, seen, told, amounts, now)?.change
     }
-
-    /// Managers to be asked before it starts: those that would take part, and may.
-    pub fn managers_to_plan(&self, state: &Snapshot) -> Vec<ChildKey> {
-        let askable = state.children.iter().map(|(key, _)| key).filter(|key| is_askable(state, *key));
-        let askable: Vec<ChildKey> = askable.collect();
-        let area = self.strategy.target.as_ref().and_then(|target| target.area.as_ref());
-        let cover =
-            area.filter(|_| !askable.is_empty()).map(|area| state.children.areas().cover(&area.polygons()));
-        let fits = |key: &ChildKey| {
-            matches!(plan::why_not(&self.strategy, state, cover.as_ref(), *key), Some(Ok(_)))
-        };
-        askable.into_iter().filter(fits).collect()
-    }
-
-    /// Those whose answer it waits for.
-    pub fn asked(&self, state: &Snapshot) -> Vec<ChildKey> {
-        if self.state == ReleaseState::Planned { self.managers_to_plan(state) } else { self.to_ask(state) }
-    }
-
-    /// Whether nobody took part in what ends now: nobody was there, all were taken out, or managers had nobody.
-    pub(super) fn is_without_participants(&self) -> bool {
-        let counts = &self.counts;
-        let outcomes =
-            counts.outcome_failed + counts.timed_out + counts.unreachable + counts.lost + counts.undone;
-        outcomes == 0
-            && counts.agents.succeeded == 0
-            && counts.agents.bad() == 0
-            && counts.agents.untested == 0
-    }
-}
-
-/// How many of a manager's agents have had their turn in the waves below `open`.
-fn done(planned: &Planned, open: u32) -> u32 {
-    planned.quotas.iter().take_while(|(wave, _)| *wave < open).last().map_or(0, |(_, agents)| *agents)
 }
 
 /// Somebody whose turn is yet to come.
@@ -254,7 +129,7 @@ impl Release {
                 let turnout = of_child(state, seen, &Turnouts::new(), silent_after_ms, *child, now);
                 return Some(WaitingRelease { child: *child, wave: part.wave, turnout, done: 0 });
             };
-            let done = done(planned, open);
+            let done = planned.done_before(open);
             let said = of_child(state, seen, told, silent_after_ms, *child, now);
             // Those that are not live any more come last, as those that are silent: it has them in its own last wave.
             let left = planned.agents.saturating_sub(done);
@@ -353,80 +228,12 @@ impl Release {
         let of_part = || self.assignments.get(&child).map_or(0, |part| part.wave);
         first.map_or_else(of_part, |(wave, _)| *wave)
     }
-
-    /// Agents whose turn has come.
-    pub fn agents_opened(&self) -> u32 {
-        let open = self.gates.stand.waves;
-        let has_begun = |child: &ChildKey| self.assignments.get(child).is_some_and(|part| part.wave < open);
-        let of_manager = |(child, planned): (&ChildKey, &Planned)| match planned.quotas.is_empty() {
-            true if has_begun(child) => planned.agents,
-            true => 0,
-            false => done(planned, open),
-        };
-        self.managers.iter().map(of_manager).fold(self.counts.opened, u32::saturating_add)
-    }
-
-    /// Whether enough agents have proven the release for this gate to open. What comes from above is judged above.
-    pub(super) fn is_proven(&self, gate: Gate) -> bool {
-        let Some(rollout) = &self.strategy.rollout else { return true };
-        if self.parent.is_some() || self.gates.stand.waived {
-            return true;
-        }
-        let succeeded = match (gate, &rollout.order) {
-            (Gate::Wave(_), _) => self.counts.agents.succeeded,
-            (Gate::Level(level), Order::Parallel | Order::GlobalIncremental)
-                if level == self.gates.levels.rollout() =>
-            {
-                self.agents_ready().saturating_add(self.counts.agents.succeeded)
-            }
-            (Gate::Level(_), _) => return true,
-        };
-        let planned = self.agents_planned();
-        succeeded >= rollout.must_succeed(planned, u32::MAX)
-            || succeeded >= rollout.must_succeed(planned, self.agents_opened())
-    }
-
-    /// Agents that have come to the next barrier.
-    fn agents_ready(&self) -> u32 {
-        let (mut managers, mut below) = (0, 0_u32);
-        let parts = self.managers.keys().filter_map(|child| self.assignments.get(child));
-        for part in parts.filter(|part| self.gates.is_in_play(part) && !self.gates.waits_for(part)) {
-            let Some(manager) = part.whole() else { continue };
-            // One that says nothing of its agents has those with which it was planned.
-            let said = manager.reported;
-            let all = if said == Agents::default() { manager.planned.agents } else { said.participants };
-            managers += 1;
-            below = below.saturating_add(all.saturating_sub(said.bad()).saturating_sub(said.untested));
-        }
-        let there = self.counts.in_play.saturating_sub(self.counts.behind);
-        there.saturating_sub(managers).saturating_add(below)
-    }
-
-    /// Why it is paused that nobody has proven it: `unproven: 0 agents have succeeded so far, 1 must before wave 2 of 3`.
-    pub(super) fn unproven_reason(&self, gate: Gate) -> String {
-        let rollout = self.strategy.rollout.as_ref();
-        let must = rollout.map_or(1, |r| r.must_succeed(self.agents_planned(), self.agents_opened()));
-        let succeeded = match gate {
-            Gate::Wave(_) => self.counts.agents.succeeded,
-            Gate::Level(_) => self.agents_ready().saturating_add(self.counts.agents.succeeded),
-        };
-        let (agents, have) = if succeeded == 1 { ("agent", "has") } else { ("agents", "have") };
-        format!(
-            "{UNPROVEN}{succeeded} {agents} {have} succeeded so far, {must} must before {}",
-            self.gate_name(gate)
-        )
-    }
-
-    /// Paused because nobody has proven it: to resume is to go on all the same.
-    pub fn is_unproven(&self) -> bool {
-        self.state.pause().is_some_and(|pause| pause.by == PausedBy::Unproven)
-    }
 }
 
 impl Release {
     /// Lets others have their turn in the waves that are not open. Who is concerned has no part in what is counted of those
     /// that are.
-    pub(super) fn replan_waves(
+    pub(in crate::release) fn replan_waves(
         &mut self,
         moved: &[(ChildKey, u32)],
         managers: &[(ChildKey, Planned)],
@@ -456,7 +263,7 @@ impl Release {
     }
 
     /// As it was submitted, but for who had a part in it.
-    pub(super) fn plan_again(&mut self) {
+    pub(in crate::release) fn plan_again(&mut self) {
         self.state = ReleaseState::Planned;
         (self.started, self.ended, self.asking, self.ending) = (None, None, None, None);
         self.gates = Gates::new(&self.strategy, self.parent.is_some());

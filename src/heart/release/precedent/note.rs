@@ -1,43 +1,9 @@
-//! When the stages of a release were, for later releases that are compared with it (`PREVIOUS`).
-//!
-//! A stage is timed for each wave by itself, from the first child that begins it to the first that ends it well: in
-//! between all who are in it are in it. The release as a whole is timed step by step: by waves, or by levels where all
-//! children move together. Times are of the wall, for whoever is asked what was measured then knows no other.
-//!
-//! Invariant: they follow from changes alone, so that a restart finds them as they were. Not here: what is made of them
-//! (`judging`).
+//! What began or ended, and what there is to compare with.
 
-use serde::{Deserialize, Serialize};
-
-use super::{assignment::Step, change::Change, lifecycle, members, rollout, stages, state::Release};
+use super::{MAX_TIMES, Time, Timed};
+use crate::release::{assignment::Step, change::Change, lifecycle, members, rollout, stages, state::Release};
 use language::Order;
 use model::{ChildKey, Now, StageStatus};
-
-/// Most times of one release; later waves of a release with many are not timed.
-pub const MAX_TIMES: usize = 256;
-
-/// When a stage, or a step of the whole release, was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timed {
-    /// `None`: a step of the whole release.
-    pub stage: Option<u8>,
-    /// The wave; of the whole release the step, from 0.
-    pub number: u32,
-    /// In milliseconds since 1970, like the end.
-    pub began_ms: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_ms: Option<i64>,
-}
-
-/// The same as it is kept for later releases.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Time {
-    /// By its name, for later strategies may have others before it; `None`: a step of the whole release.
-    pub stage: Option<String>,
-    pub number: u32,
-    pub began_ms: i64,
-    pub ended_ms: i64,
-}
 
 impl Release {
     /// What there is to compare with of one of its functions, should it end now.
@@ -55,7 +21,7 @@ impl Release {
     }
 
     /// Which step the whole release is at.
-    pub(super) fn step(&self) -> u32 {
+    pub(in crate::release) fn step(&self) -> u32 {
         match self.strategy.rollout.as_ref().map(|rollout| &rollout.order) {
             None => 0,
             Some(Order::GlobalIncremental) => u32::from(self.gates.front()),
@@ -75,7 +41,7 @@ impl Release {
     }
 
     /// Folds a time in.
-    pub(super) fn apply_time(&mut self, stage: Option<u8>, number: u32, ended: bool, now: Now) {
+    pub(in crate::release) fn apply_time(&mut self, stage: Option<u8>, number: u32, ended: bool, now: Now) {
         let at = self.times.iter_mut().find(|timed| (timed.stage, timed.number) == (stage, number));
         match at {
             Some(timed) if ended => timed.ended_ms = Some(now.wall_ms),
@@ -88,8 +54,54 @@ impl Release {
     }
 }
 
+/// What may have begun or ended with a change.
+enum Timing<'c> {
+    No,
+    /// A step of the whole release.
+    Step,
+    /// What a child is in.
+    Child(ChildKey, &'c Step),
+}
+
+impl<'c> Timing<'c> {
+    const fn of(change: &'c Change) -> Self {
+        match change {
+            Change::Lifecycle(change) => match change {
+                lifecycle::Change::Started { .. } => Self::Step,
+                lifecycle::Change::Submitted { .. }
+                | lifecycle::Change::Paused { .. }
+                | lifecycle::Change::Resumed { .. }
+                | lifecycle::Change::Aborted { .. }
+                | lifecycle::Change::FaultNoted { .. }
+                | lifecycle::Change::Retried { .. }
+                | lifecycle::Change::Replanned { .. }
+                | lifecycle::Change::Ended { .. }
+                | lifecycle::Change::Removed { .. } => Self::No,
+            },
+            Change::Rollout(change) => match change {
+                rollout::Change::WavesOpened { .. } | rollout::Change::LevelOpened { .. } => Self::Step,
+                rollout::Change::GateReached { .. }
+                | rollout::Change::GateLeft { .. }
+                | rollout::Change::ApprovalAsked { .. }
+                | rollout::Change::Approved { .. }
+                | rollout::Change::TurnoutAsked { .. }
+                | rollout::Change::WavesPlanned { .. } => Self::No,
+            },
+            Change::Members(change) => match change {
+                members::Change::Stepped { child, step, .. } => Self::Child(*child, step),
+                members::Change::Joined { .. }
+                | members::Change::DeadlinesSeen { .. }
+                | members::Change::Numbers { .. }
+                | members::Change::LateKept { .. }
+                | members::Change::Deployed { .. } => Self::No,
+            },
+            Change::Children(_) | Change::Stages(_) | Change::Parent(_) | Change::Analysis(_) => Self::No,
+        }
+    }
+}
+
 /// What began or ended with these changes, which are applied already.
-pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
+pub(in crate::release) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Change> {
     let mut found: Vec<(Option<u8>, u32, bool)> = Vec::new();
     let mut add = |of: (Option<u8>, u32, bool)| {
         if !found.contains(&of) {
@@ -97,9 +109,9 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
         }
     };
     for change in changes.iter().filter(|change| change.release() == Some(release.key)) {
-        match change {
-            Change::Lifecycle(lifecycle::Change::Started { .. })
-            | Change::Rollout(rollout::Change::WavesOpened { .. } | rollout::Change::LevelOpened { .. }) => {
+        match Timing::of(change) {
+            Timing::No => {}
+            Timing::Step => {
                 let step = release.step();
                 let last = release.times.iter().rev().find(|timed| timed.stage.is_none());
                 if last.is_none_or(|last| last.number < step) {
@@ -109,21 +121,20 @@ pub(super) fn note(release: &Release, changes: &[&Change], now: Now) -> Vec<Chan
                     add((None, step, false));
                 }
             }
-            Change::Members(members::Change::Stepped { child, step, .. }) => {
+            Timing::Child(child, step) => {
                 if let Step::Reported { slot, status: StageStatus::Completed, .. } = step
                     && let Some(stage) = slot.stage_index().and_then(|stage| u8::try_from(stage).ok())
-                    && let Some(wave) = release.assignments.get(child).map(|found| found.wave)
+                    && let Some(wave) = release.assignments.get(&child).map(|found| found.wave)
                     && release.timed(Some(stage), wave).is_some_and(|timed| timed.ended_ms.is_none())
                 {
                     add((Some(stage), wave, true));
                 }
-                if let Some((stage, wave)) = release.at_work(*child)
+                if let Some((stage, wave)) = release.at_work(child)
                     && release.timed(Some(stage), wave).is_none()
                 {
                     add((Some(stage), wave, false));
                 }
             }
-            _ => {}
         }
     }
     if !release.state.is_going() {

@@ -1,0 +1,80 @@
+//! Commands and their answers, also about releases that have left memory.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    handle::Engine,
+    mailbox::{Answer, By, Decided, EngineError, NamedArchive},
+    recall::{self, Recalled},
+    stats::Stats,
+};
+use heart::release::{command::Command, lifecycle};
+use model::ReleaseKey;
+
+impl Engine {
+    /// Asks the engine and waits for the answer, which comes after the commit; at most `patience`.
+    pub async fn call(&self, command: Command, by: By, patience: Duration) -> Answer {
+        self.ask(command, by, None, patience).await
+    }
+
+    /// Submits a release together with the archive of its functions.
+    pub async fn submit(
+        &self,
+        submission: Box<lifecycle::Submitted>,
+        archive: Bytes,
+        dry_run: bool,
+        by: By,
+        patience: Duration,
+    ) -> Answer {
+        let archive = Some((submission.archive, archive));
+        self.ask(
+            Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run }),
+            by,
+            archive,
+            patience,
+        )
+        .await
+    }
+
+    async fn ask(
+        &self,
+        command: Command,
+        by: By,
+        archive: Option<NamedArchive>,
+        patience: Duration,
+    ) -> Answer {
+        let command = Arc::new(command);
+        match self.send(Arc::clone(&command), by.clone(), archive, patience).await {
+            Ok(Decided::Missing(key)) => self.recall(key, command, by, patience).await,
+            Ok(Decided::Reply(reply)) => Ok(reply),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Answers a command about a release that has left memory.
+    async fn recall(&self, key: ReleaseKey, command: Arc<Command>, by: By, patience: Duration) -> Answer {
+        let then = || Box::new(Command::clone(&command));
+        let whole = match recall::about_one_child(self, key, &command).await? {
+            Recalled::Answered(answer) => return answer,
+            Recalled::Whole(release) => release,
+            Recalled::Part { part, as_of } => {
+                let id = part.id.clone();
+                let recalled = Arc::new(Command::RecalledPart { part, as_of, then: then() });
+                match self.send(recalled, by.clone(), None, patience).await {
+                    Ok(Decided::Missing(_)) => Box::new(recall::whole(self, id.as_str()).await?),
+                    Ok(Decided::Reply(reply)) => return Ok(reply),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        Stats::count(&self.view().stats.recalls);
+        let recalled = Arc::new(Command::Recalled { release: whole, then: then() });
+        match self.send(recalled, by, None, patience).await? {
+            Decided::Reply(reply) => Ok(reply),
+            // Its id has become that of another release meanwhile, and that has left memory, too.
+            Decided::Missing(_) => Err(EngineError::Busy),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What is said to the engine's task, and what it answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::{audit::Actor, effect::Entry, kept::Setting};
+use heart::release::{
+    command::{Command, Refusal, Reply},
+    state::Snapshot,
+};
+use model::ReleaseKey;
+
+/// Commands that wait for the engine; more are refused until it has caught up.
+pub(super) const MAILBOX: usize = 16_384;
+
+/// Who asks, and what for.
+#[derive(Debug, Clone)]
+pub struct By {
+    pub actor: Actor,
+    /// Shown in the audit trail.
+    pub note: Option<String>,
+}
+
+impl By {
+    pub const CHILD: Self = Self { actor: Actor::Child, note: None };
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Nothing was answered in time; whether it was stored is not known. The same call may be made again.
+    #[error("the manager is busy or its store does not answer; try again")]
+    Busy,
+    /// Like [`Self::Busy`]; it is known why.
+    #[error(
+        "the store has no space left, and nothing can be kept: make room on its disk; what was acknowledged is safe"
+    )]
+    Full,
+    /// The store refused the batch for good; nothing of it was kept.
+    #[error("the store refused the change; see the manager's log")]
+    Failed,
+    #[error("the manager is stopping")]
+    Stopped,
+}
+
+pub(super) type Answer = Result<Reply, EngineError>;
+
+/// What the engine's task makes of a command.
+#[derive(Debug)]
+pub(super) enum Decided {
+    Reply(Reply),
+    /// It is about a release that has left memory, and nothing is said before that is recalled.
+    Missing(ReleaseKey),
+}
+
+/// An archive and the digest that names it.
+pub(super) type NamedArchive = ([u8; 32], Bytes);
+
+impl EngineError {
+    /// Whether the same call may be answered another time.
+    pub const fn passes(&self) -> bool {
+        matches!(self, Self::Busy | Self::Full)
+    }
+}
+
+/// What lies in the mailbox.
+pub(super) enum Envelope {
+    Command {
+        command: Arc<Command>,
+        by: By,
+        archive: Option<NamedArchive>,
+        answer: oneshot::Sender<Result<Decided, EngineError>>,
+    },
+    /// Whoever reads wants to see the state as it is committed.
+    Look(oneshot::Sender<Arc<Snapshot>>),
+    EffectsDone(Vec<u64>),
+    PointersGone(Vec<u64>),
+    Effect {
+        entry: Entry,
+        stored: oneshot::Sender<()>,
+    },
+    Keep {
+        setting: Setting,
+        stored: oneshot::Sender<()>,
+    },
+    Stop(oneshot::Sender<()>),
+}

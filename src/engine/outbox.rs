@@ -1,0 +1,40 @@
+//! Who carries out which effect of the outbox.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::{
+    effect::{Due, Entry, ToParent, Webhook},
+    view::View,
+};
+use store::rows::{OutboxRow, PointerRow};
+
+/// Who carries out which effect.
+#[derive(Debug)]
+pub(super) struct Effects {
+    pub webhooks: mpsc::UnboundedSender<Due<Webhook>>,
+    pub to_parent: mpsc::UnboundedSender<Due<ToParent>>,
+    pub view: Arc<View>,
+}
+
+impl Effects {
+    /// Hands an entry of the outbox over; one that nobody takes, or that can't be read, is left in the store for the next life.
+    /// `served_ms`: the serving time, for one that doesn't say when it came up.
+    pub fn send(&self, row: &OutboxRow, served_ms: u64) {
+        let served_ms = row.served_ms.unwrap_or(served_ms);
+        // Whoever carries effects out may have ended before.
+        match Entry::read(row) {
+            Ok(Entry::Webhook(what)) => drop(self.webhooks.send(Due { row: row.id, served_ms, what })),
+            Ok(Entry::Parent(what)) => drop(self.to_parent.send(Due { row: row.id, served_ms, what })),
+            Err(error) => self.view.stats.unreadable.note_effect(row.id, &error),
+        }
+    }
+
+    /// Shows where a strategy went; a pointer that can't be read is left in the store.
+    pub fn point(&self, row: &PointerRow) {
+        if let Err(error) = self.view.pointers.note(row) {
+            self.view.stats.unreadable.note(&error);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The engine is started on what the store holds.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::{broadcast, mpsc, oneshot},
+    task::JoinHandle,
+};
+
+use super::{
+    clock::Clock,
+    effect::{Due, ToParent, Webhook},
+    handle::Engine,
+    kept::Setting,
+    load::Loading,
+    mailbox::MAILBOX,
+    outbox::Effects,
+    task::{self, Settings, Task},
+    view::View,
+};
+use heart::release::{settings::Settings as Rules, state::State};
+use store::{Reader, StoreError, Writer};
+
+/// Commits that a slow listener to events may lag behind before it must read the store.
+const EVENT_BACKLOG: usize = 1_024;
+
+/// An engine that was started, and the task that ends when it stops.
+#[derive(Debug)]
+pub struct Started {
+    pub engine: Engine,
+    /// Ends with an error if the lease was lost or the store is beyond repair.
+    pub task: JoinHandle<Result<(), StoreError>>,
+    /// Effects to be carried out: first those that an earlier life has left, then those of each commit.
+    pub effects: mpsc::UnboundedReceiver<Due<Webhook>>,
+    /// Effects that concern the parent, in the same order.
+    pub to_parent: mpsc::UnboundedReceiver<Due<ToParent>>,
+}
+
+/// Loads the store's state and starts the engine on it. When this returns, every call is answered as it would be later.
+pub fn start(
+    writer: Box<dyn Writer>,
+    reader: Arc<dyn Reader>,
+    rules: Rules,
+    settings: Settings,
+) -> BoxFuture<'static, Result<Started, StoreError>> {
+    Box::pin(load_and_start(writer, reader, rules, settings))
+}
+
+async fn load_and_start(
+    mut writer: Box<dyn Writer>,
+    reader: Arc<dyn Reader>,
+    rules: Rules,
+    settings: Settings,
+) -> Result<Started, StoreError> {
+    let mut loading = Loading::new(State::new(rules));
+    writer.load(&mut loading).await?;
+    let clock = Clock::start(settings.clock, writer.lease().served_ms);
+    let (state, beside) = loading.finish(clock.served_ms());
+    let view = Arc::new(View::default());
+    let (mailbox, inbox) = mpsc::channel(MAILBOX);
+    let (events, _) = broadcast::channel(EVENT_BACKLOG);
+    let (webhooks, to_do) = mpsc::unbounded_channel();
+    let (parent_sender, to_parent) = mpsc::unbounded_channel();
+    let effects = Effects { webhooks, to_parent: parent_sender, view: Arc::clone(&view) };
+    for row in &beside.outbox {
+        effects.send(row, clock.served_ms());
+    }
+    for row in &beside.pointers {
+        effects.point(row);
+    }
+    for row in &beside.settings {
+        if let Err(error) = view.kept.load(row) {
+            view.stats.unreadable.note(&error);
+        }
+    }
+    let task = Task::new(state, writer, Arc::clone(&view), clock.clone(), events.clone(), effects, settings);
+    let engine = Engine { mailbox, events, view, reader, clock, remembered: Arc::default() };
+    let (ready, is_ready) = oneshot::channel();
+    let task = tokio::spawn(task::run(task, inbox, ready));
+    let ended = || StoreError::Unavailable("the engine ended".into());
+    if is_ready.await.is_err() {
+        return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
+    }
+    if engine.view.kept.identity().is_empty() {
+        let fresh = fresh_identity();
+        if engine.keep(Setting::Identity(fresh.clone())).await.is_err() {
+            return Err(task.await.unwrap_or(Ok(())).err().unwrap_or_else(ended));
+        }
+        engine.view.kept.name_self(fresh);
+    }
+    Ok(Started { engine, task, effects: to_do, to_parent })
+}
+
+#[expect(clippy::disallowed_methods, reason = "once in the life of a store, and nothing else depends on it")]
+fn fresh_identity() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}

@@ -1,0 +1,67 @@
+//! What a plan says.
+
+use super::{Entry, Part, Turnout, Why};
+use language::Amount;
+use model::ChildKey;
+
+/// Children, agents and square kilometres of some group.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Tally {
+    pub children: u32,
+    pub agents: u64,
+    pub km2: f64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.add_with(entry, entry.agents);
+    }
+
+    pub(super) fn add_with(&mut self, entry: &Entry, agents: u32) {
+        self.children += 1;
+        self.agents += u64::from(agents);
+        self.km2 += entry.km2();
+    }
+}
+
+/// A wave, cumulative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wave {
+    /// As the strategy has it.
+    pub amount: Amount,
+    /// Agents that have had their turn after it.
+    pub agents: u32,
+}
+
+/// Who takes part, and how.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// Ascending.
+    pub members: Vec<ChildKey>,
+    pub participants: Tally,
+    /// Participants that have a part in another release, too, and have their turn after that.
+    pub busy: u32,
+    /// Indices of members of whose areas only a part may lie in the target's.
+    pub partly: Vec<u32>,
+    /// For each member the functions that it runs, as a set of indices; empty where everybody runs all.
+    pub parts: Vec<u64>,
+    /// In the order of [`Why`].
+    pub excluded: Vec<(Why, Tally)>,
+    /// For `location_sequential`: indices of `members` in the order of their turns. Else empty.
+    pub sequence: Vec<u32>,
+    /// For `waves`: who has had their turn after each. Waves that would hold nobody are left out. Else empty.
+    pub waves: Vec<Wave>,
+    /// For `waves`: live agents of the members before each member. Else empty.
+    pub before: Vec<u32>,
+    /// The agents of each member.
+    pub turnouts: Vec<Turnout>,
+    /// For `location_sequential`: so many of the sequence are live; the others have their turn together, last.
+    pub live: u32,
+}
+
+impl Plan {
+    /// The functions that a member runs; `at` is its index in `members`.
+    pub fn part(&self, at: usize) -> Part {
+        self.parts.get(at).map_or(Part::ALL, |set| Part(*set))
+    }
+}

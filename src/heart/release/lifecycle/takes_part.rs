@@ -1,0 +1,105 @@
+//! Who takes part in a release, in which wave, and with which functions.
+
+use std::collections::BTreeMap;
+
+use super::Membership;
+use crate::{
+    plan::{self, Plan},
+    release::{
+        assignment::FunctionSet,
+        command::Seen,
+        manager::Planned,
+        state::{Release, Snapshot, State},
+        turnout::{self, Turnouts},
+    },
+};
+use language::{Rollout, Strategy};
+use model::{ChildKey, ChildKind, Exclusion, Now};
+
+/// Who takes part in a release that starts now, with what managers below said.
+pub fn membership(
+    state: &State,
+    seen: &dyn Seen,
+    strategy: &Strategy,
+    told: &Turnouts,
+    now: Now,
+) -> Membership {
+    let silent_after_ms = strategy.rollout.as_ref().map_or(u64::MAX, Rollout::silent_after_ms);
+    let turnout =
+        |child: ChildKey, _: &plan::Entry| turnout::of_child(state, seen, told, silent_after_ms, child, now);
+    let plan = plan::plan_of(strategy, &state.shared, turnout);
+    let excluded = excluded(&plan);
+    let waves = waves(&plan);
+    let managers = managers(state, &plan);
+    let lacks = lacks(strategy, &plan, &managers);
+    let has_turns = !plan.waves.is_empty() || !plan.sequence.is_empty();
+    let silent = plan.turnouts.iter().map(|turnout| turnout.silent).fold(0, u32::saturating_add);
+    Membership {
+        members: plan.members.into(),
+        excluded,
+        waves,
+        managers,
+        lacks,
+        left_out: if has_turns { silent } else { 0 },
+    }
+}
+
+/// Those of the members that are managers themselves, with their agents and the waves of these.
+fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
+    let planned = |(at, child): (usize, &ChildKey)| {
+        state.children.get(*child).filter(|record| record.kind() == ChildKind::Rm)?;
+        let agents = plan.turnouts.get(at).map_or(0, |turnout| turnout.all());
+        let mut last = 0;
+        let quotas = (0..plan.waves.len()).filter_map(|wave| {
+            let quota = plan.quota(at, wave);
+            (quota > std::mem::replace(&mut last, quota)).then_some((wave as u32, quota))
+        });
+        Some((*child, Planned { agents, quotas: quotas.collect() }))
+    };
+    plan.members.iter().enumerate().filter_map(planned).collect()
+}
+
+/// The functions that each member does not run; nothing where all run all. A manager below sees to it for its own children.
+fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned>) -> Vec<FunctionSet> {
+    if plan.parts.is_empty() {
+        return Vec::new();
+    }
+    let lacks = |(at, child): (usize, &ChildKey)| {
+        let runs_all = managers.contains_key(child);
+        if runs_all { FunctionSet::EMPTY } else { FunctionSet(plan.part(at).lacks(strategy)) }
+    };
+    plan.members.iter().enumerate().map(lacks).collect()
+}
+
+/// What one child does not run.
+pub(in crate::release) fn lacks_of(state: &Snapshot, release: &Release, child: ChildKey) -> FunctionSet {
+    let is_manager = state.children.get(child).is_some_and(|record| record.kind() == ChildKind::Rm);
+    match plan::fit(&release.strategy, state, None, child) {
+        Some(Ok(part)) if !is_manager => FunctionSet(part.lacks(&release.strategy)),
+        _ => FunctionSet::EMPTY,
+    }
+}
+
+/// The wave of each member; a location is a wave of one.
+fn waves(plan: &Plan) -> Vec<u32> {
+    if !plan.waves.is_empty() {
+        return (0..plan.members.len()).map(|at| plan.wave(at) as u32).collect();
+    }
+    let mut waves = vec![0; plan.sequence.len()];
+    for (wave, at) in (0..).zip(&plan.sequence) {
+        if let Some(place) = waves.get_mut(*at as usize) {
+            // Who is silent has a turn together with the others that are, last.
+            *place = u32::min(wave, plan.live);
+        }
+    }
+    waves
+}
+
+/// How many take no part, by reason.
+pub(super) fn excluded(plan: &Plan) -> Vec<(Exclusion, u32)> {
+    let mut excluded: BTreeMap<Exclusion, u32> = BTreeMap::new();
+    for (why, tally) in &plan.excluded {
+        *excluded.entry(why.exclusion()).or_default() += tally.children;
+    }
+    excluded.into_iter().collect()
+}

@@ -1,0 +1,52 @@
+//! What this manager and its parent have said to each other of a release.
+
+use serde::{Deserialize, Serialize};
+
+use crate::release::manager::Agents;
+use model::StageStatus;
+
+/// Where a release came from, and what was said of it there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentOffer {
+    /// The id of the parent's offer.
+    pub offer: String,
+    /// So many stages of the success path were reported; [`ALL_REPORTED`]: nothing more is to be said.
+    #[serde(default)]
+    pub reported: u8,
+    /// Orders of the parent to take it back, which are to be answered when that is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undos: Vec<String>,
+    /// The parent's own release is paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// What it was told last, under this offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Said>,
+}
+
+/// The last stage that was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    pub stage: u8,
+    pub status: StageStatus,
+    pub agents: Agents,
+    /// How often that was said anew of the agents.
+    #[serde(default)]
+    pub recounts: u32,
+}
+
+/// After a failure no later stage is reported.
+const ALL_REPORTED: u8 = u8::MAX;
+
+impl ParentOffer {
+    pub fn new(offer: String) -> Self {
+        Self { offer, reported: 0, undos: Vec::new(), held: false, said: None }
+    }
+
+    /// Takes note that a stage was reported.
+    pub(super) fn report(&mut self, stage: u8, status: StageStatus, agents: Agents) {
+        self.said = Some(Said { stage, status, agents, recounts: 0 });
+        self.reported =
+            if status == StageStatus::Completed { self.reported.saturating_add(1) } else { ALL_REPORTED };
+    }
+}

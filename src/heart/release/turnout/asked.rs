@@ -1,0 +1,98 @@
+//! Who can take part, as far as is known, and who is asked.
+
+use super::Turnouts;
+use crate::{
+    plan::{self, Turnout},
+    release::{
+        command::Seen,
+        gate::Gate,
+        manager::Planned,
+        state::{Release, ReleaseState, Snapshot, State},
+        turn,
+    },
+};
+use model::{ChildKey, ChildKind, FEATURE_QUESTIONS, Now};
+
+/// Whether a child has nothing in hand and was not heard of for so long.
+pub fn is_silent(state: &Snapshot, seen: &dyn Seen, child: ChildKey, silent_after_ms: u64, now: Now) -> bool {
+    let last = seen.last_call(child);
+    last.is_some_and(|last| now.served_ms.saturating_sub(last) >= silent_after_ms)
+        && !turn::has_in_hand(state, child)
+}
+
+/// How many agents of a child can take part, as far as is known.
+pub fn of_child(
+    state: &Snapshot,
+    seen: &dyn Seen,
+    told: &Turnouts,
+    silent_after_ms: u64,
+    child: ChildKey,
+    now: Now,
+) -> Turnout {
+    let Some(record) = state.children.get(child) else { return Turnout::default() };
+    if let Some(said) = told.get(&child) {
+        return *said;
+    }
+    let agents = record.counted_agents();
+    if is_silent(state, seen, child, silent_after_ms, now) {
+        Turnout { live: 0, silent: agents }
+    } else {
+        Turnout { live: agents, silent: 0 }
+    }
+}
+
+/// Whether a child is a manager that answers questions, and has somebody to answer for.
+pub fn is_askable(state: &Snapshot, child: ChildKey) -> bool {
+    state.children.get(child).is_some_and(|record| {
+        let profile = record.profile.as_deref();
+        record.kind() == ChildKind::Rm
+            && record.agents > 0
+            && profile.is_some_and(|profile| profile.capabilities.has(FEATURE_QUESTIONS))
+    })
+}
+
+impl Release {
+    /// After so much silence a child is silent.
+    pub fn silent_after_ms(&self) -> u64 {
+        self.strategy.rollout.as_ref().map_or(u64::MAX, language::Rollout::silent_after_ms)
+    }
+
+    /// The managers to be asked before this opens: those whose agents, or more of them, have their turn in it or later.
+    pub fn to_ask(&self, state: &Snapshot) -> Vec<ChildKey> {
+        let open = self.gates.stand.waves;
+        let has_more = |(child, planned): &(&ChildKey, &Planned)| {
+            self.assignments.get(child).is_some_and(|part| !part.status.is_over())
+                && planned.done_before(open) < planned.agents
+        };
+        let managers = self.managers.iter().filter(has_more).map(|(child, _)| *child);
+        managers.filter(|child| is_askable(state, *child)).collect()
+    }
+
+    /// Whether the next wave can only be opened with what others say, and that is not known yet.
+    pub(in crate::release) fn is_to_ask(&self, state: &State, gate: Gate) -> bool {
+        matches!(gate, Gate::Wave(_)) && self.opens_its_waves() && !self.to_ask(state).is_empty()
+    }
+
+    /// Waves are opened here.
+    pub(super) fn opens_its_waves(&self) -> bool {
+        self.strategy.from_parent.as_ref().is_none_or(|said| said.waves.is_none())
+    }
+
+    /// Managers to be asked before it starts: those that would take part, and may.
+    pub fn managers_to_plan(&self, state: &Snapshot) -> Vec<ChildKey> {
+        let askable = state.children.iter().map(|(key, _)| key).filter(|key| is_askable(state, *key));
+        let askable: Vec<ChildKey> = askable.collect();
+        let area = self.strategy.target.as_ref().and_then(|target| target.area.as_ref());
+        let cover =
+            area.filter(|_| !askable.is_empty()).map(|area| state.children.areas().cover(&area.polygons()));
+        let fits = |key: &ChildKey| {
+            matches!(plan::why_not(&self.strategy, state, cover.as_ref(), *key), Some(Ok(_)))
+        };
+        askable.into_iter().filter(fits).collect()
+    }
+
+    /// Those whose answer it waits for.
+    pub fn asked(&self, state: &Snapshot) -> Vec<ChildKey> {
+        if self.state == ReleaseState::Planned { self.managers_to_plan(state) } else { self.to_ask(state) }
+    }
+}

@@ -1,0 +1,36 @@
+//! A YAML tree with the place of every node: what the steps after [`super::raw`] read.
+
+use serde_saphyr::Location;
+
+/// A place in the text, both from 1; the column counts characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct At {
+    pub line: u32,
+    pub column: u32,
+}
+
+impl At {
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl From<Location> for At {
+    fn from(location: Location) -> Self {
+        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        Self { line: number(location.line()), column: number(location.column()) }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub at: At,
+    pub kind: NodeKind,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum NodeKind {
+    Null,
+    Scalar(String),
+    Sequence(Vec<Node>),
+    /// In the order of the file, duplicates kept.
+    Mapping(Vec<(Node, Node)>),
+}

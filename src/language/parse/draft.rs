@@ -1,0 +1,68 @@
+//! A strategy as far as it could be read: values with their places, names not yet looked up.
+
+use std::time::Duration;
+
+use model::ReleaseId;
+
+use crate::{
+    analysis::AnalysisDraft,
+    condition::Condition,
+    fields::Located,
+    from_parent::FromParent,
+    node::At,
+    places::{TextPlaces, VersionPlace},
+    rollout::RolloutDraft,
+    sticky::Sticky,
+    strategy::{OnConflict, ReleaseDeadlines, StageKind, Version},
+    target::Target,
+};
+
+/// A strategy as far as it could be read.
+pub(crate) struct StrategyDraft {
+    pub id: Option<ReleaseId>,
+    pub name: Option<String>,
+    pub kind: String,
+    pub functions: Vec<DraftFunction>,
+    pub stages: Vec<DraftStage>,
+    pub on_conflict: OnConflict,
+    pub deadlines: ReleaseDeadlines,
+    pub stage_deadline_at: At,
+    pub target: Option<Target>,
+    pub rollout: Option<RolloutDraft>,
+    pub forward_up: bool,
+    pub from_parent: Option<FromParent>,
+    pub places: TextPlaces,
+}
+
+pub(crate) struct DraftFunction {
+    pub at: At,
+    pub name: Option<Located<String>>,
+    pub base: Option<Version>,
+    pub new: Option<Version>,
+    pub sticky: Option<Sticky>,
+    pub places: [VersionPlace; 2],
+}
+
+pub(crate) struct DraftStage {
+    pub at: At,
+    pub name: Option<Located<String>>,
+    pub kind: Option<StageKind>,
+    pub function: Option<Located<String>>,
+    pub new_traffic: Option<u8>,
+    pub conditions: Vec<Condition>,
+    pub min_duration: Duration,
+    pub min_calls: u64,
+    pub on_success: Option<Located<String>>,
+    /// Absent: `rollback`, the one that is always safe.
+    pub on_failure: Option<Located<String>>,
+    pub analysis: Option<AnalysisDraft>,
+}
+
+/// Every block of analysis.
+pub(crate) fn analyses<'d>(
+    stages: &'d [DraftStage],
+    rollout: Option<&'d RolloutDraft>,
+) -> impl Iterator<Item = &'d AnalysisDraft> {
+    let whole = rollout.and_then(|rollout| rollout.analysis.as_ref());
+    whole.into_iter().chain(stages.iter().filter_map(|stage| stage.analysis.as_ref()))
+}

@@ -1,0 +1,225 @@
+//! One stage: what it tests, by which conditions, when it may end, and what follows it.
+
+use std::time::Duration;
+
+use super::draft::DraftStage;
+use crate::{
+    analysis::{self, AnalysisPlace},
+    condition::{Condition, Metric, Operator, Statistic},
+    diagnostic::{nearest, quoted},
+    fields::{FieldEntry, Fields, Located},
+    findings::Findings,
+    limits::MAX_CONDITIONS,
+    node::{At, Node},
+    reading::{read_name, read_scalar, read_word, title_of},
+    scalar,
+    strategy::StageKind,
+};
+
+pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftStage> {
+    let keys = [
+        "name",
+        "type",
+        "func_name",
+        "variants",
+        "metrics_conditions",
+        "end_conditions",
+        "end_action",
+        "analysis",
+    ];
+    let fields = Fields::open(node, title_of("stage", node, index), &keys, findings)?;
+    let kinds = [("A/B", StageKind::AB), ("WaitForSignal", StageKind::WaitForSignal)];
+    let kind = fields.required("type", "WaitForSignal", findings);
+    let (min_duration, min_calls) = minima(&fields, findings);
+    let (on_success, on_failure) = actions(&fields, findings);
+    let new_traffic = variants(&fields, findings);
+    let analysis = fields.filled("analysis", "and below it duration:, interval: and metrics:", findings);
+    Some(DraftStage {
+        at: fields.at(),
+        name: fields.required("name", "Canary 5 Percent", findings).and_then(|e| read_name(e, findings)),
+        kind: kind.and_then(|e| read_word(e, "stage type", &kinds, findings)),
+        function: fields.required("func_name", "sieve", findings).and_then(|e| read_name(e, findings)),
+        new_traffic,
+        conditions: conditions(&fields, findings),
+        min_duration,
+        min_calls,
+        on_success,
+        on_failure,
+        analysis: analysis.and_then(|e| analysis::read(e, AnalysisPlace::Stage { new_traffic }, findings)),
+    })
+}
+
+/// The new version's share. Both variants must be there: a forgotten one is rather a fault than a wish.
+fn variants(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<u8> {
+    let entry = fields.required("variants", "and below it base_version and new_version", findings)?;
+    let names = [("base_version", 0_usize), ("new_version", 1)];
+    let mut shares: [Option<Option<u8>>; 2] = [None, None];
+    let mut unnamed = false;
+    for (index, node) in entry.items(MAX_CONDITIONS, findings).iter().enumerate() {
+        let what = format!("{} of {}", title_of("variant", node, index), fields.what());
+        let variant = Fields::open(node, what, &["name", "trafficPercentage"], findings);
+        let Some(variant) = variant else {
+            unnamed = true;
+            continue;
+        };
+        let which = variant.required("name", "new_version", findings);
+        let which = which.and_then(|e| read_word(e, "variant", &names, findings));
+        let share = variant.required("trafficPercentage", "5", findings);
+        let share = share.and_then(|e| read_scalar(e, "bad-percentage", scalar::percentage, findings));
+        match which {
+            None => unnamed = true,
+            Some(which) if shares[which].is_some() => {
+                let message = format!("{} names {} twice", fields.what(), names[which].0);
+                findings.error(variant.at(), "duplicate-name", message).fix("keep one of the two");
+            }
+            Some(which) => shares[which] = Some(share),
+        }
+    }
+    match shares {
+        [Some(Some(base)), Some(Some(new))] if u16::from(base) + u16::from(new) == 100 => Some(new),
+        [Some(Some(base)), Some(Some(new))] => {
+            let sum = u16::from(base) + u16::from(new);
+            let message = format!("the traffic of {} adds up to {sum} %, not to 100 %", fields.what());
+            findings
+                .error(entry.at, "traffic-sum", message)
+                .fix(format!("give base_version {} and new_version {new}", 100 - new));
+            None
+        }
+        [base, new] => {
+            for (share, other, (name, _)) in [(base, new, names[0]), (new, base, names[1])] {
+                if share.is_none() && !unnamed {
+                    let message = format!("variants of {} lack {name}", fields.what());
+                    let rest = other.flatten().map_or(50, |other| 100 - other);
+                    findings
+                        .error(entry.at, "missing-variant", message)
+                        .fix(format!("add {name} with trafficPercentage: {rest}"));
+                }
+            }
+            None
+        }
+    }
+}
+
+fn conditions(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Vec<Condition> {
+    let Some(entry) = fields.optional("metrics_conditions") else { return Vec::new() };
+    let items = entry.items(MAX_CONDITIONS, findings);
+    items.iter().enumerate().filter_map(|(i, node)| condition(fields.what(), node, i, findings)).collect()
+}
+
+#[derive(Clone, Copy)]
+enum MetricName {
+    ErrorRate,
+    ResponseTime,
+}
+
+fn condition(stage: &str, node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Condition> {
+    let what = format!("{} of {stage}", title_of("condition", node, index));
+    let fields = Fields::open(node, what, &["name", "threshold", "compareWith"], findings)?;
+    let names = [("errorRate", MetricName::ErrorRate), ("responseTime", MetricName::ResponseTime)];
+    let metric = fields.required("name", "errorRate", findings);
+    let metric = metric.and_then(|e| read_word(e, "metric", &names, findings));
+    let entry = fields.required("threshold", "\"<0.02\"", findings);
+    let limit = entry.and_then(|e| read_scalar(e, "bad-threshold", scalar::threshold, findings));
+    let at = entry.map_or(fields.at(), |e| e.at);
+    let compare = fields.optional("compareWith");
+    let statistic = match compare {
+        None => Some(Statistic::Median),
+        Some(entry) => statistic(entry, findings),
+    };
+    let metric = match metric? {
+        MetricName::ErrorRate => {
+            if let Some(entry) = compare {
+                findings
+                    .warning(entry.at, "no-effect", "compareWith has no meaning for errorRate")
+                    .fix("leave it out");
+            }
+            Metric::ErrorRate
+        }
+        MetricName::ResponseTime => Metric::ResponseTime(statistic?),
+    };
+    let (operator, threshold) = limit?;
+    in_range(metric, operator, threshold, at, findings)
+}
+
+fn in_range(
+    metric: Metric,
+    operator: Operator,
+    threshold: f64,
+    at: At,
+    findings: &mut Findings<'_>,
+) -> Option<Condition> {
+    match metric {
+        Metric::ErrorRate if threshold > 1.0 => {
+            let share = threshold / 100.0;
+            findings
+                .error(at, "bad-threshold", format!("errorRate is a share from 0 to 1, not {threshold}"))
+                .fix(format!("write \"{}{share}\" for {threshold} %", scalar::sign(operator)));
+            None
+        }
+        Metric::ResponseTime(_) if threshold > scalar::MAX_RESPONSE_TIME_MS && !findings.is_stored() => {
+            findings
+                .error(at, "bad-threshold", "responseTime is in milliseconds, this is over eleven days")
+                .fix("write \"<=250\" for 250 ms");
+            None
+        }
+        _ => Some(Condition { metric, operator, threshold }),
+    }
+}
+
+fn statistic(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Statistic> {
+    let text = entry.text(findings)?;
+    let statistic = scalar::statistic(text.value);
+    if statistic.is_none() {
+        let found =
+            findings.error(text.at, "unknown-value", format!("there is no statistic {}", quoted(text.value)));
+        let percentile = text.value.starts_with('P');
+        match nearest(text.value, scalar::STATISTICS) {
+            Some(near) if !percentile => found.fix(format!("did you mean {near}?")),
+            _ => found.fix("it is Median, Minimum, Maximum or a percentile such as P95"),
+        }
+    }
+    statistic
+}
+
+/// `minDuration` and `minCalls`; each is 0 where it is not given, as deployed agents have it.
+fn minima(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Duration, u64) {
+    let mut duration = None;
+    let mut calls = None;
+    let Some(entry) = fields.optional("end_conditions") else { return (Duration::ZERO, 0) };
+    for (index, node) in entry.items(MAX_CONDITIONS, findings).iter().enumerate() {
+        let what = format!("{} of {}", title_of("end condition", node, index), fields.what());
+        let Some(item) = Fields::open(node, what, &["name", "threshold"], findings) else { continue };
+        let name = item.required("name", "minDuration", findings);
+        let is_duration = name.and_then(|e| {
+            read_word(e, "end condition", &[("minDuration", true), ("minCalls", false)], findings)
+        });
+        let Some(limit) = item.required("threshold", "10s", findings) else { continue };
+        let twice = match is_duration {
+            None => continue,
+            Some(true) => {
+                duration.replace(read_scalar(limit, "bad-duration", scalar::duration, findings)).is_some()
+            }
+            Some(false) => calls.replace(read_scalar(limit, "bad-count", scalar::calls, findings)).is_some(),
+        };
+        if twice {
+            let message = format!("{} is given twice", item.what());
+            findings.error(item.at(), "duplicate-name", message).fix("keep one of the two");
+        }
+    }
+    (duration.flatten().unwrap_or_default(), calls.flatten().unwrap_or_default())
+}
+
+fn actions(
+    fields: &Fields<'_>,
+    findings: &mut Findings<'_>,
+) -> (Option<Located<String>>, Option<Located<String>>) {
+    let none = (None, None);
+    let example = "and below it onSuccess: rollout and onFailure: rollback";
+    let Some(entry) = fields.required("end_action", example, findings) else { return none };
+    let what = format!("end_action of {}", fields.what());
+    let Some(action) = Fields::open(entry.node, what, &["onSuccess", "onFailure"], findings) else {
+        return none;
+    };
+    let success = action.required("onSuccess", "rollout", findings).and_then(|e| read_name(e, findings));
+    (success, action.optional("onFailure").and_then(|e| read_name(e, findings)))
+}

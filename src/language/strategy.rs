@@ -1,0 +1,123 @@
+//! A checked strategy: who takes part, which functions change, through which stages, and what follows what.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    analysis::Analysis, condition::Condition, from_parent::FromParent, rollout::Rollout, sticky::Sticky,
+    target::Target,
+};
+use model::ReleaseId;
+
+/// A validated release strategy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Strategy {
+    pub id: ReleaseId,
+    pub name: String,
+    /// Free text of the developer (`patch`, `major`, …); carried along, never interpreted.
+    pub kind: String,
+    /// 1 to [`super::MAX_FUNCTIONS`].
+    pub functions: Vec<Function>,
+    /// 1 to [`super::MAX_STAGES`], in the order of the file; the first is where every child starts.
+    pub stages: Vec<Stage>,
+    pub on_conflict: OnConflict,
+    pub deadlines: ReleaseDeadlines,
+    /// Who takes part; `None`: every eligible child. A strategy without it has the digest it had before there were
+    /// targets, and so for `rollout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// How the manager leads the release; `None`: each child is on its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// Where the target reaches beyond this manager's area, the parent is to release it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forward_up: bool,
+    /// What the parent said beside it, if it came from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_parent: Option<FromParent>,
+}
+
+/// A function and the two versions of it that are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    pub name: String,
+    pub base: Version,
+    pub new: Version,
+    /// By what calls stay with one version; `None`: each call goes to either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sticky: Option<Sticky>,
+}
+
+/// One version of a function: a folder in `fns.zip` and the runtime it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Relative, `/`-separated, never leaves its folder.
+    pub path: String,
+    /// The runtime: `nodejs`, `python`, …
+    pub env: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub name: String,
+    pub kind: StageKind,
+    /// Index into [`Strategy::functions`].
+    pub function: usize,
+    /// Share of calls that the new version gets, in percent, 0 to 100; the base version gets the rest.
+    pub new_traffic: u8,
+    /// All must hold.
+    pub conditions: Vec<Condition>,
+    pub min_duration: Duration,
+    pub min_calls: u64,
+    pub on_success: Action,
+    pub on_failure: Action,
+    /// By what the manager judges it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<Analysis>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StageKind {
+    /// `A/B`: ends by itself once its minima are met.
+    AB,
+    /// `WaitForSignal`: waits, after its minima are met, until the manager ends it.
+    WaitForSignal,
+}
+
+/// What follows a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    Rollout,
+    Rollback,
+    /// Index into [`Strategy::stages`].
+    Stage(usize),
+}
+
+/// What happens when another unfinished release names one of the same functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum OnConflict {
+    #[default]
+    Queue,
+    Refuse,
+    Supersede,
+}
+
+/// Deadlines of this release; `None` takes the manager's configured value.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReleaseDeadlines {
+    pub offer: Option<Duration>,
+    pub setup_grace: Option<Duration>,
+    pub stage: Option<Duration>,
+}
+
+impl Strategy {
+    /// Whether all calls of one user go to one version in a stage, or, without one, in any.
+    pub fn is_sticky(&self, stage: Option<usize>) -> bool {
+        let is_sticky = |function: usize| self.functions.get(function).is_some_and(|of| of.sticky.is_some());
+        match stage {
+            Some(stage) => self.stages.get(stage).is_some_and(|stage| is_sticky(stage.function)),
+            None => self.stages.iter().any(|stage| is_sticky(stage.function)),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `POST /end_stage`: may the stage end, and how?
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{WireError, read::read, text};
+
+/// `POST /end_stage`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndStageRequest<'a> {
+    #[serde(borrow, deserialize_with = "text::child_id")]
+    pub id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub stage_name: Cow<'a, str>,
+    /// The offer. A number is kept as it was written.
+    #[serde(borrow, deserialize_with = "text::strategy_id")]
+    pub strategy_id: Cow<'a, str>,
+    /// The stages that a manager passes over already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+}
+
+impl<'a> EndStageRequest<'a> {
+    /// Reads a body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        read(body)
+    }
+}
+
+/// The answer to a question for the end of a stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndStageAnswer {
+    pub end_stage: bool,
+    /// What a newer child is to do at the end; deployed agents don't look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
+    /// The stages that a manager is to pass over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skip: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Then {
+    Rollback,
+}
