@@ -227,7 +227,7 @@ impl<'a> ImportFile<'a> {
         file.next_line()?;
         match serde_json::from_slice::<Head>(&file.line) {
             Ok(head) if head.format == FORMAT && (1..=VERSION).contains(&head.version) => {
-                file.form = head.version
+                file.form = head.version;
             }
             Ok(head) if head.format == FORMAT => {
                 let found = head.version;
