@@ -2,6 +2,7 @@
 
 use super::{
     children,
+    interim::Untaken,
     judge::{Keep, ended, judge},
     metric_look::MetricLook,
     previous,
@@ -28,7 +29,7 @@ pub(super) async fn compare_versions(
     let is_first = found.judgement.is_none();
     let ends = analysis.duration.is_some();
     if ends && is_first && due.is_last {
-        merged.append(&mut found, of, &due.strategy, 0, true)?;
+        merged.append(&mut found, of, due, 0).map_err(|untaken| untaken.explain(engine, due))?;
         let strata = std::mem::take(&mut found.strata);
         let judgement = Some(tell_children(None, design.clone(), merged.children(of))?);
         let mut found = judge(look, design, judgement, strata, found, Keep::Nothing).await?;
@@ -40,9 +41,12 @@ pub(super) async fn compare_versions(
         return Ok(found);
     }
     let interval = (due.elapsed_ms / look.interval_ms()).saturating_sub(1);
-    let is_news = match merged.append(&mut found, of, &due.strategy, interval, due.is_last) {
+    let is_news = match merged.append(&mut found, of, due, interval) {
         Ok(is_news) => is_news,
-        Err(sentence) => return Ok(ended(found, Verdict::Error, sentence)),
+        Err(untaken @ Untaken::TooMany) => {
+            return Ok(ended(found, Verdict::Error, untaken.explain(engine, due)));
+        }
+        Err(untaken @ Untaken::Unreadable(_)) => return Err(untaken.explain(engine, due)),
     };
     found.errors = 0;
     if !is_news && !due.is_last {

@@ -53,6 +53,26 @@ pub(super) struct Merged {
     pub off: Off,
 }
 
+/// Why a look takes nothing of what was reported.
+#[derive(Debug)]
+pub(super) enum Untaken {
+    /// There would be more of it apart than a release is stored with.
+    TooMany,
+    /// It isn't known what earlier looks took: what is stored of them makes no sense. Counted as if nothing had been taken, all of
+    /// it would count twice.
+    Unreadable(StoreError),
+}
+
+impl Untaken {
+    /// Says it, and takes note of what can't be read.
+    pub fn explain(&self, engine: &Engine, due: &Due) -> String {
+        match self {
+            Self::TooMany => format!("children reported more than {MAX_STRATA} times apart: look less often"),
+            Self::Unreadable(error) => explain_unread(engine, &due.id, "what earlier looks took", error),
+        }
+    }
+}
+
 impl Reports {
     pub async fn merged(&self, engine: &Engine, due: &Due) -> Result<&Merged, String> {
         self.0.get_or_init(|| read(engine, due)).await.as_ref().map_err(Clone::clone)
@@ -208,17 +228,17 @@ impl Merged {
         &self,
         found: &mut Metered,
         of: ChildMetric,
-        strategy: &Strategy,
+        due: &Due,
         interval: u64,
-        is_last: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Untaken> {
         if found.parts.is_empty() {
             found.is_classed = self.is_classed;
         }
-        let taken = taken(found, strategy);
+        let taken = taken(found, &due.strategy)
+            .map_err(|why| Untaken::Unreadable(stored::bad_run(due.release, due.run.block, why)))?;
         let before = found.strata.len();
         let mut few = Vec::new();
-        for (part, now) in self.parts(of, strategy) {
+        for (part, now) in self.parts(of, &due.strategy) {
             let new = match taken.get(&part) {
                 None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
                 Some(taken) => taken.left_of(&now),
@@ -228,7 +248,7 @@ impl Merged {
                 continue;
             }
             let ranked = taken.get(&part).map_or(0, |taken| taken.baseline.count() + taken.canary.count());
-            if part.key.class.is_some() && !is_last && !is_worth_ranking(&baseline, &canary, ranked) {
+            if part.key.class.is_some() && !due.is_last && !is_worth_ranking(&baseline, &canary, ranked) {
                 continue;
             }
             let is_few = part.key.class.is_some() && !is_worth_ranking(&baseline, &canary, 0);
@@ -245,7 +265,7 @@ impl Merged {
             found.parts.push(part);
         }
         if found.strata.len() > MAX_STRATA {
-            return Err(format!("children reported more than {MAX_STRATA} times apart: look less often"));
+            return Err(Untaken::TooMany);
         }
         Ok(found.strata.len() > before)
     }
@@ -284,6 +304,7 @@ impl Taken {
         Self { baseline, canary, calls: stratum.calls() }
     }
 
+    /// `None`: the two are of different forms.
     fn add(self, more: &Stratum) -> Option<Self> {
         let ([a, b], [c, d]) = (self.calls, more.calls());
         let (baseline, canary) = (self.baseline.with(&more.baseline)?, self.canary.with(&more.canary)?);
@@ -298,33 +319,39 @@ impl Taken {
     }
 }
 
-/// What earlier looks took, part by part.
-fn taken(found: &mut Metered, strategy: &Strategy) -> BTreeMap<MeasuredPart, Taken> {
+/// What earlier looks took, part by part; or why that can't be said.
+fn taken(found: &mut Metered, strategy: &Strategy) -> Result<BTreeMap<MeasuredPart, Taken>, &'static str> {
+    if found.parts.len() > found.strata.len() {
+        return Err("it names more parts than were measured");
+    }
     // A run that an earlier build began doesn't say which parts it took.
     for at in found.parts.len()..found.strata.len() {
-        let part = unsaid(&found.strata[at], strategy);
+        let part = unsaid(&found.strata[at], strategy).ok_or("a part is of no stage of the strategy")?;
         found.parts.push(part);
     }
     let mut taken: BTreeMap<MeasuredPart, Taken> = BTreeMap::new();
     for (part, stratum) in found.parts.iter().zip(&found.strata) {
+        if usize::from(part.stage) >= strategy.stages.len() {
+            return Err("a part is of no stage of the strategy");
+        }
         let sum = match taken.remove(part) {
-            None => Some(Taken::of(stratum)),
-            Some(taken) => taken.add(stratum),
+            None => Taken::of(stratum),
+            Some(taken) => taken.add(stratum).ok_or("a part was measured in forms that can't be added up")?,
         };
-        taken.extend(sum.map(|sum| (*part, sum)));
+        taken.insert(*part, sum);
     }
-    taken
+    Ok(taken)
 }
 
-/// What an earlier build took: whole stages, under the split that their names say.
-fn unsaid(stratum: &Stratum, strategy: &Strategy) -> MeasuredPart {
+/// What an earlier build took: whole stages, under the split that their names say. `None`: of no stage of the strategy.
+fn unsaid(stratum: &Stratum, strategy: &Strategy) -> Option<MeasuredPart> {
     let name = stratum.stage.as_str();
     let is_of = |stage: &&Stage| {
         name.strip_prefix(stage.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
     };
-    let stage = strategy.stages.iter().rposition(|stage| is_of(&stage));
+    let at = strategy.stages.iter().rposition(|stage| is_of(&stage))?;
+    // Where it says none, it is the one that was ordered.
     let split = name.rsplit_once(", split ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-    let ordered = stage.and_then(|at| strategy.stages.get(at)).map_or(0, |stage| stage.new_traffic);
-    let key = Key { split: split.unwrap_or(ordered), ..Key::default() };
-    MeasuredPart { stage: stage.unwrap_or_default() as u8, key }
+    let key = Key { split: split.unwrap_or(strategy.stages[at].new_traffic), ..Key::default() };
+    Some(MeasuredPart { stage: u8::try_from(at).ok()?, key })
 }

@@ -32,7 +32,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{kept::Enrolled, members, pointers::Pointer};
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
-use model::{ChildKey, StageStatus};
+use model::{ChildKey, ReleaseKey, StageStatus};
 use store::{
     StoreError,
     rows::{
@@ -151,6 +151,11 @@ pub(crate) fn members(row: &MembersRow) -> Result<Vec<ChildKey>, StoreError> {
 /// The run of an analysis.
 pub fn run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
     read_marked("analysis_runs", format!("({}, {})", row.release_key, row.block), "detail", &row.detail)
+}
+
+/// That what is kept of a run of an analysis can be read, and makes no sense.
+pub(crate) fn bad_run(release: ReleaseKey, block: u8, why: &str) -> StoreError {
+    bad("analysis_runs", format!("({}, {block})", release.0), "detail", why)
 }
 
 /// When the stages of a release were.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use simulated::FleetKind;
 
-use super::{Agents, in_state, judged, registered};
+use super::{Agents, in_state, judged, look_until, registered};
 use crate::world::{STAGE, World, strategy, summary};
 
 /// At the first look that has no answer it is over.
@@ -19,6 +19,14 @@ async fn report(world: &World, child: &str, offer: &str, status: u8) {
     summary["strata"] =
         json!([{"split": 5, "interval": 7, "f1_calls": 95, "f1_errors": 0, "f2_calls": 5, "f2_errors": 0}]);
     let body = json!({"id": child, "release_id": offer, "stage_summaries": [summary], "next_stage": ""});
+    world.post("/result", &body).await.ok();
+}
+
+/// That so many calls went to each version, and none failed.
+async fn report_calls(world: &World, child: &str, calls: u64) {
+    let mut summary = summary(STAGE, 1);
+    summary["strata"] = json!([{"split": 5, "interval": 7, "f1_calls": calls, "f1_errors": 0, "f2_calls": calls, "f2_errors": 0}]);
+    let body = json!({"id": child, "release_id": "taken", "stage_summaries": [summary], "next_stage": ""});
     world.post("/result", &body).await.ok();
 }
 
@@ -52,6 +60,42 @@ async fn a_report_that_can_not_be_read_pauses_the_release() {
     assert_eq!(of(&children[1])[0]["summary"], json!({"f1_calls": -1}));
     assert!(children.iter().all(|child| of(child)[0]["status"] == "InProgress"), "{shown:#}");
     world.stop().await;
+}
+
+/// A look counts what earlier looks did not take. Where that can't be said, it counts nothing a second time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_earlier_looks_took_and_can_not_be_made_out_pauses_the_release() {
+    for broken in [
+        "UPDATE analysis_runs SET detail = json_set(detail, '$.metrics[0].strata[0].baseline', json('{\"values\":[1.5]}'))",
+        "UPDATE analysis_runs SET detail = json_set(detail, '$.metrics[0].parts[#]', json_extract(detail, '$.metrics[0].parts[0]'))",
+        "UPDATE analysis_runs SET detail = json_set(detail, '$.metrics[0].parts[0].stage', 9)",
+        "UPDATE analysis_runs SET detail = json_set(json_remove(detail, '$.metrics[0].parts'), '$.metrics[0].strata[0].stage', 'x')",
+    ] {
+        let world = World::start().await;
+        let child = world.child().await;
+        registered(&world, 1).await;
+        world.submit(&judged("taken", &REPORTED.replace("responseTime", "errorRate"))).await.ok();
+        assert_eq!(world.poll(&child).await.1, "taken");
+        world.fetch(&child, "taken").await.ok();
+        for calls in [1_000, 2_000] {
+            report_calls(&world, &child, calls).await;
+            let is_counted = |shown: &Value| {
+                let evidence = &shown["analyses"][0]["metrics"][0]["evidence"];
+                evidence["baseline"]["count"].as_u64() == Some(calls)
+            };
+            look_until(&world, "taken", is_counted).await;
+        }
+        world.sql(broken).await;
+        let world = world.restart().await;
+        report_calls(&world, &child, 3_000).await;
+        let shown = in_state(&world, "taken", "Paused").await;
+        assert_eq!(shown["analyses"][0]["verdict"], "error", "{broken}: {shown:#}");
+        let said = "there was no answer: what earlier looks took is in the store, and can't be read: analysis_runs, key \
+                    (0, 0), detail; see the manager's log";
+        assert_eq!(found(&shown), said, "{broken}");
+        assert!(world.unreadable("analysis_runs").await >= 1, "{broken}");
+        world.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,9 @@
 //! All that a store holds: once as a model that batches are applied to, once as read back through the port.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use bytes::Bytes;
 use store::{
@@ -145,25 +148,29 @@ impl Everything {
         }
     }
 
-    /// Those of a function from the last to the first. Who ended at the same instant is told apart by the key, and
-    /// those that were taken back are never told: they are believed.
+    /// Each at the instant when it ended: the last until then, and the last but itself. So two of those that ended at
+    /// the same instant are told, and a third is not, nor is any that was taken back: these are believed.
     async fn read_precedents(&mut self, reader: &dyn Reader, known: &Self) {
+        let nobody = (0..).find(|key| known.precedents.keys().all(|(_, of)| of != key)).unwrap();
         for (key, row) in &known.precedents {
             let Some(ended_ms) = row.ended_ms else {
                 self.precedents.insert(key.clone(), row.clone());
                 continue;
             };
             let of_function = known.precedents.values().filter(|other| other.function == row.function);
-            let until = of_function.clone().filter(|other| other.ended_ms.is_some_and(|at| at <= ended_ms));
-            let last = until.clone().max_by_key(|other| (other.ended_ms, other.release_key));
-            let told = reader.precedent(&row.function, ended_ms, u32::MAX - 1).await.unwrap();
-            assert_eq!(told.as_ref(), last);
-            let but = until.filter(|other| other.release_key != row.release_key);
-            let but = but.max_by_key(|other| (other.ended_ms, other.release_key));
+            let until = of_function.filter(|other| other.ended_ms.is_some_and(|at| at <= ended_ms));
+            let mut until: Vec<_> = until.collect();
+            until.sort_by_key(|other| Reverse((other.ended_ms, other.release_key)));
+            let told = reader.precedent(&row.function, ended_ms, nobody).await.unwrap();
+            assert_eq!(told.as_ref(), until.first().copied());
             let told_but = reader.precedent(&row.function, ended_ms, row.release_key).await.unwrap();
-            assert_eq!(told_but.as_ref(), but);
+            let but = until.iter().find(|other| other.release_key != row.release_key);
+            assert_eq!(told_but.as_ref(), but.copied());
             for found in told.into_iter().chain(told_but) {
                 self.precedents.insert((found.function.clone(), found.release_key), found);
+            }
+            if !until[..until.len().min(2)].contains(&row) {
+                self.precedents.insert(key.clone(), row.clone());
             }
         }
     }

@@ -5,6 +5,7 @@ pub mod everything;
 mod lease;
 pub mod place;
 mod power_loss;
+mod precedents;
 pub mod rows;
 mod strategies;
 mod transfer;
