@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
+use crate::stored::StandingForm;
 use ::analysis::evidence::Evidence;
 use heart::{
     children::{Arrival, Forgetting, Variant},
@@ -117,6 +118,7 @@ pub(super) enum Event<'a> {
         of: String,
         verdict: &'static str,
         why: &'a str,
+        #[serde(with = "StandingForm")]
         then: Standing,
     },
     ChildJoined {

@@ -27,7 +27,7 @@ macro_rules! forms {
 pub(super) use forms;
 
 /// A value together with its form.
-pub(super) struct As<T, F>(T, PhantomData<F>);
+pub(crate) struct As<T, F>(T, PhantomData<F>);
 
 impl<T, F> As<T, F> {
     pub const fn of(value: T) -> Self {

@@ -8,6 +8,7 @@
 //! - a form has a version, 1 where it names none; a newer one than this program knows is refused;
 //! - an error about the outbox quotes nothing of it: it holds the addresses of webhooks, which may be secrets.
 
+mod analysis;
 mod assignment;
 mod child;
 pub mod form;
@@ -15,20 +16,22 @@ mod kept;
 mod parts;
 mod release;
 
+pub(crate) use self::{
+    analysis::{MeteredForm, RunForm, StandingForm},
+    form::{As, Boxed, Maybe, Version},
+    kept::{EnrolledForm, PointerForm},
+    parts::AgentsForm,
+    release::EndingForm,
+};
 pub use self::{
     assignment::AssignmentDetail,
     child::ChildDetail,
     release::{ReleaseDetail, Times},
 };
-pub(crate) use self::{
-    form::{Boxed, Maybe, Version},
-    kept::{EnrolledForm, PointerForm},
-    parts::AgentsForm,
-    release::EndingForm,
-};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use self::form::Read;
 use crate::{kept::Enrolled, members, pointers::Pointer};
 use heart::release::{analysis::Run, assignment::Slot, precedent::Time, summary::Summary};
 use language::Strategy;
@@ -150,7 +153,13 @@ pub(crate) fn members(row: &MembersRow) -> Result<Vec<ChildKey>, StoreError> {
 
 /// The run of an analysis.
 pub fn run(row: &AnalysisRunRow) -> Result<Run, StoreError> {
-    read_marked("analysis_runs", format!("({}, {})", row.release_key, row.block), "detail", &row.detail)
+    let key = format!("({}, {})", row.release_key, row.block);
+    read_marked::<Read<_, RunForm>>("analysis_runs", key, "detail", &row.detail).map(Read::into_inner)
+}
+
+/// The run of an analysis as it is stored.
+pub fn run_text(run: &Run) -> Result<String, StoreError> {
+    json(&As::<_, RunForm>::of(run))
 }
 
 /// That what is kept of a run of an analysis can be read, and makes no sense.

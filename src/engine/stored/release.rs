@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    analysis::RunForm,
     form::{Boxed, Each, Maybe, Version, forms},
     parts::{AgentsForm, AllExcluded, NowForm, PieceForm},
 };
@@ -56,7 +57,7 @@ pub struct ReleaseDetail {
     #[serde(with = "BadForm")]
     pub accepted: Bad,
     /// Only read: stores of the first version have them here, others in rows of their own.
-    #[serde(default, skip_serializing)]
+    #[serde(default, skip_serializing, with = "Each::<RunForm>")]
     pub runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<TimedForm>")]
     pub times: Vec<Timed>,

@@ -23,7 +23,7 @@ use super::{
         assignment_row, audit_rows, child_row, member_rows, outbox_rows, pointer_rows, release_row,
         removed_row, tombstone,
     },
-    stored::json,
+    stored::{self, json},
 };
 use heart::release::{assignment::Slot, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
@@ -173,7 +173,7 @@ impl Touched {
         writes.stage_results = self.results.into_values().collect();
         for (key, block) in self.runs {
             if let Some(run) = state.find(key).and_then(|release| release.run(block)) {
-                let detail = json(run)?;
+                let detail = stored::run_text(run)?;
                 writes.analysis_runs.push(AnalysisRunRow { release_key: key.0, block: block.into(), detail });
             }
         }

@@ -19,8 +19,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::summary::{Reported, Stratum, Summary, Times};
 use analysis::{
     Assignment, Clock, Counts, Histogram, Values, bounds,
@@ -41,20 +39,16 @@ pub const MAX_GROUPED_SPLITS: usize = 4;
 /// Most text of the strata of groups that are told to a parent, in bytes: with the others they leave room in a result.
 pub const MAX_GROUPED_BYTES: usize = 384 * 1024;
 
-/// What tells one stratum of a stage from the others. What is absent in what an earlier build stored is its default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What tells one stratum of a stage from the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Percentage, as in [`Stratum`].
     pub split: u8,
-    #[serde(default)]
     pub interval: u32,
-    #[serde(default, skip_serializing_if = "Assignment::is_call")]
     pub assignment: Assignment,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
     /// Of children whose speed before the release is known; these have no intervals, for calls of one class and split can be
     /// ranked together whenever they were made, and each look appends what is new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u8>,
 }
 

@@ -3,8 +3,16 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use analysis::{Clock, Histogram, Values};
 use choirmaster::{app, app::Options};
 use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
+use heart::release::{
+    analysis::{Metered, Run},
+    assignment::{FunctionSet, Shows, Slot, Step},
+    manager::Agents,
+    offer::Piece,
+};
+use model::{ChildKey, ChildStatus, Outcome, StageStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{Connection as _, SqliteConnection};
 use store::{
@@ -153,4 +161,192 @@ async fn a_store_with_a_newer_form_is_not_opened_and_says_which_row_has_it() {
         error.contains("bad row in table releases, key 0, column detail: its form has version 7"),
         "{error}"
     );
+}
+
+/// Everything that is kept of a run, with all that may be absent.
+const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"is_classed":true,"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
+
+fn analysis_run(detail: &str) -> AnalysisRunRow {
+    AnalysisRunRow { release_key: 1, block: 3, detail: detail.to_owned() }
+}
+
+#[test]
+fn every_field_of_a_run_has_the_name_that_it_had() {
+    let bare = |standing: &str| {
+        format!(
+            r#"{{"block":0,"number":0,"of":1,"began":0,"looks":0,"looked_ms":0,"metrics":[],"standing":"{standing}","why":""}}"#
+        )
+    };
+    let extended = bare("open").replace(r#""why":"""#, r#""why":"","extended":{"for_ms":8}"#);
+    let standings = ["open", "passed", "paused", "failed", "accepted"].map(bare);
+    for text in [RUN.to_owned(), extended].iter().chain(&standings) {
+        assert_eq!(written_run(&stored::run(&analysis_run(text)).unwrap()), *text);
+    }
+    // Earlier builds say less.
+    let earlier =
+        r#"{"block":0,"number":0,"of":1,"began":0,"looks":0,"looked_ms":0,"metrics":[{}],"standing":"open"}"#;
+    let run = stored::run(&analysis_run(earlier)).unwrap();
+    assert_eq!((run.metrics.as_slice(), run.why.as_str()), ([Metered::default()].as_slice(), ""));
+}
+
+/// A release of which hardly anything is known.
+fn release_detail(state: &str, more: &str) -> String {
+    format!(
+        r#"{{"state":{state},"clock":{{"paused_ms":0,"paused_since":null}},"facts":[],"submitted":{{"wall_ms":1,"served_ms":2}},"started":null,"started_at":0,"ended":null,{more}"attempt":1,"participants":1,"excluded":[],"counts":{{"no":0,"todo":0,"doing":0,"done":0,"failed":0,"succeeded":0,"outcome_failed":0,"timed_out":0,"unreachable":0,"lost":0,"undone":0,"untested":0,"excluded":0,"undoing":0,"undo_overdue":0,"awaited":0}},"stand":{{"waves":1,"opened":0,"level":0,"reached":null}},"accepted":{{"failed":0,"timed_out":0,"unreachable":0,"untested":0}}}}"#
+    )
+}
+
+#[test]
+fn runs_that_earlier_builds_kept_within_a_release_are_read() {
+    let text = release_detail(r#"{"state":"Running"}"#, &format!(r#""runs":[{RUN}],"#));
+    let release: ReleaseDetail = serde_json::from_str(&text).unwrap();
+    assert_eq!(release.runs, [stored::run(&analysis_run(RUN)).unwrap()]);
+    assert_eq!(stored::json(&release).unwrap(), release_detail(r#"{"state":"Running"}"#, ""));
+}
+
+#[test]
+fn whoever_paused_a_release_and_whatever_ended_it_has_the_name_that_it_had() {
+    let paused = |by_limit: bool, by: &str| {
+        let state = format!(r#"{{"state":"Paused","reason":"r","by_limit":{by_limit}{by}}}"#);
+        release_detail(&state, "")
+    };
+    let named = [
+        (false, "operator"),
+        (false, "above"),
+        (true, "above"),
+        (true, "limit"),
+        (true, "unproven"),
+        (false, "analysis"),
+    ];
+    let texts = named.map(|(by_limit, by)| paused(by_limit, &format!(r#","by":"{by}""#)));
+    assert_eq!(written_again::<ReleaseDetail>(&texts), texts);
+    let unnamed = [paused(false, ""), paused(true, "")];
+    assert_eq!(
+        written_again::<ReleaseDetail>(&unnamed),
+        [paused(false, r#","by":"operator""#), paused(true, r#","by":"limit""#)]
+    );
+    let causes = ["operator", "superseded", "limit", "approval", "analysis", "above", "disowned", "children"];
+    let texts = causes.map(|cause| {
+        let ending = format!(r#""ending":{{"cause":"{cause}","text":"t"}},"#);
+        release_detail(r#"{"state":"Over","end":"Aborted","unconfirmed":0}"#, &ending)
+    });
+    assert_eq!(written_again::<ReleaseDetail>(&texts), texts);
+}
+
+#[test]
+fn every_field_of_a_child_that_has_the_whole_strategy_has_the_name_that_it_had() {
+    let text = |manager: &str| {
+        format!(
+            r#"{{"named":1,"piece":"whole","fetched":true,"manager":{manager},"since":0,"stage_since":0,"facts":0}}"#
+        )
+    };
+    let agents = r#"{"participants":1,"succeeded":2,"failed":3,"timed_out":4,"unreachable":5,"untested":6,"unconfirmed":7}"#;
+    let none = r#"{"participants":0,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}"#;
+    let texts = [
+        text(&format!(
+            r#"{{"agents":2,"quotas":[[0,1],[2,2]],"reported":{agents},"continues":3,"retries":true,"recounts":4}}"#
+        )),
+        text(&format!(r#"{{"agents":2,"reported":{none}}}"#)),
+    ];
+    assert_eq!(written_again::<AssignmentDetail>(&texts), texts);
+    // Earlier builds counted no agents.
+    assert_eq!(written_again::<AssignmentDetail>(&[text(r#"{"agents":2}"#)]), texts[1..]);
+}
+
+#[test]
+fn every_field_of_a_report_has_the_name_that_it_had() {
+    let times = r#"{"median":1.5,"minimum":1.0,"maximum":-1.0}"#;
+    let bounds = r#"{"bounds_ms":[1.0,2.5],"counts":[1,2,3]}"#;
+    let values = stored::json(&Values::of([1.0, 2.5], Clock::default()).unwrap()).unwrap();
+    let sketch = stored::json(&Histogram::new(1.02).unwrap()).unwrap();
+    let calls = r#""f1_calls":1,"f2_calls":2,"f1_errors":3,"f2_errors":4"#;
+    let told = format!(
+        r#"{calls},"f1_histogram":{bounds},"f2_histogram":{sketch},"f1_values":{values},"f2_values":{values}"#
+    );
+    let agents = r#"{"participants":1,"succeeded":2,"failed":3,"timed_out":4,"unreachable":5,"untested":6,"unconfirmed":7}"#;
+    let why = r#"{"cause":"limit","text":"t","child":"c","stage":"s","numbers":"n","by":"b","note":"o"}"#;
+    let bare = format!(
+        r#"{{"status":"Completed","proxy_times":{times},"f1_times_summary":{times},"f2_times_summary":{times},"f1_err_rate":0.25,"f2_err_rate":0.5"#
+    );
+    let strata = format!(
+        r#"[{{"split":10,"interval":1,"assignment":"child","group":2,"class":3,{told}}},{{"interval":0}}]"#
+    );
+    let texts = [
+        format!(
+            r#"{bare},{told},"assignment":"user","strata":{strata},"agents":{agents},"why":{why},"recount":3}}"#
+        ),
+        format!("{bare}}}"),
+    ];
+    for text in texts {
+        let summary = stored::summary(&report(text.clone())).unwrap();
+        assert_eq!(summary.keep().json, text);
+        let next = format!(r#"{},"next_stage":"n"}}"#, text.strip_suffix('}').unwrap());
+        assert_eq!(summary.keep_with_next("n").json, next);
+    }
+}
+
+#[test]
+fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
+    let (slot, functions, agents) = (Slot(3), FunctionSet(5), Agents { failed: 1, ..Agents::default() });
+    let counted = r#""agents":{"participants":0,"succeeded":0,"failed":1,"timed_out":0,"unreachable":0,"unconfirmed":0}"#;
+    let status = StageStatus::Completed;
+    let reported = |shows, why| Step::Reported { slot, status, digest: 9, shows, why };
+    let late = |slot| Step::Late { slot, status, shows: Shows::Nothing, digest: 9 };
+    let told = [
+        (Step::Offered, r#""offered""#.to_owned()),
+        (Step::Admitted, r#""admitted""#.to_owned()),
+        (Step::Fetched, r#""fetched""#.to_owned()),
+        (Step::Waiting { slot }, r#""waiting","slot":3"#.to_owned()),
+        (Step::Signalled, r#""signalled""#.to_owned()),
+        (Step::SignalledIdle, r#""signalled_idle""#.to_owned()),
+        (Step::StageAgain, r#""stage_again""#.to_owned()),
+        (
+            reported(Shows::New, None),
+            r#""reported","slot":3,"status":"Completed","digest":9,"shows":"new","why":null"#.to_owned(),
+        ),
+        (
+            reported(Shows::Base, Some("w".to_owned())),
+            r#""reported","slot":3,"status":"Completed","digest":9,"shows":"base","why":"w""#.to_owned(),
+        ),
+        (Step::StageBegan { slot }, r#""stage_began","slot":3"#.to_owned()),
+        (Step::Counted { agents, recount: None }, format!(r#""counted",{counted}"#)),
+        (Step::Counted { agents, recount: Some(2) }, format!(r#""counted",{counted},"recount":2"#)),
+        (Step::NextWave { wave: 2 }, r#""next_wave","wave":2"#.to_owned()),
+        (Step::NextOffer { piece: Piece::Whole }, r#""next_offer","piece":"whole""#.to_owned()),
+        (Step::NextOffer { piece: Piece::Rollout(1) }, r#""next_offer","piece":{"rollout":1}"#.to_owned()),
+        (
+            Step::Ended { status: ChildStatus::Done, outcome: Outcome::Succeeded },
+            r#""ended","status":"Done","outcome":"succeeded""#.to_owned(),
+        ),
+        (Step::Lacks { functions }, r#""lacks","functions":5"#.to_owned()),
+        (Step::Retried, r#""retried""#.to_owned()),
+        (Step::PolledWhileBusy, r#""polled_while_busy""#.to_owned()),
+        (
+            Step::ReplacedBy { successor: ChildKey(7), at_work: true },
+            r#""replaced_by","successor":7,"at_work":true"#.to_owned(),
+        ),
+        (
+            Step::StandsInFor { predecessor: ChildKey(7), functions, wave: 1 },
+            r#""stands_in_for","predecessor":7,"functions":5,"wave":1"#.to_owned(),
+        ),
+        (Step::Reinstated, r#""reinstated""#.to_owned()),
+        (Step::UndoOffered { functions }, r#""undo_offered","functions":5"#.to_owned()),
+        (Step::UndoFetched, r#""undo_fetched""#.to_owned()),
+        (Step::UndoConfirmed { function: 1 }, r#""undo_confirmed","function":1"#.to_owned()),
+        (Step::UndoOverdue, r#""undo_overdue""#.to_owned()),
+        (Step::UndoDropped, r#""undo_dropped""#.to_owned()),
+        (late(None), r#""late","slot":null,"status":"Completed","shows":"nothing","digest":9"#.to_owned()),
+        (late(Some(slot)), r#""late","slot":3,"status":"Completed","shows":"nothing","digest":9"#.to_owned()),
+    ];
+    for (step, words) in told {
+        assert_eq!(told_step(&step), format!(r#"{{"step":{words}}}"#));
+    }
+}
+
+fn written_run(run: &Run) -> String {
+    stored::run_text(run).unwrap()
+}
+
+fn told_step(step: &Step) -> String {
+    stored::json(step).unwrap()
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use engine::stored;
-use heart::release::analysis::Metered;
+use heart::release::analysis::{Metered, Run, Standing};
 use serde_json::json;
 use store::StoreError;
 use tokio::time::{sleep, timeout};
@@ -96,5 +96,18 @@ async fn a_result_for_the_parent_that_can_not_be_read_is_kept_and_holds_no_histo
 fn a_value_without_a_json_form_is_refused_and_not_written_as_nothing() {
     assert!(matches!(stored::json(&BTreeMap::from([((1, 2), 3)])), Err(StoreError::Refused(_))));
     assert_eq!(stored::json(&json!({"a": 1})).unwrap(), r#"{"a":1}"#);
-    assert!(stored::json(&Metered::default()).is_ok());
+    let run = Run {
+        block: 0,
+        number: 0,
+        of: 1,
+        began: 0,
+        looks: 0,
+        looked_ms: 0,
+        metrics: vec![Metered::default()],
+        standing: Standing::Open,
+        verdict: None,
+        why: String::new(),
+        extended: None,
+    };
+    assert!(stored::run_text(&run).is_ok());
 }

@@ -1,15 +1,12 @@
 //! A run of an analysis: what its looks have found of each metric, and where it stands.
 
-use serde::{Deserialize, Serialize};
-
 use crate::release::{clock::ReleaseMs, strata::Key};
 use ::analysis::{Evidence, Judgement, Stratum, Verdict};
 use language::analysis::{Metric, MetricSource};
 use model::ReleaseKey;
 
 /// Where a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Open,
     Passed,
@@ -34,23 +31,17 @@ impl Standing {
 }
 
 /// What is known of one metric in a run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Metered {
     /// Of a comparison, once it was looked at.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
     /// What was measured for it, interval by interval.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strata: Vec<Stratum>,
     /// Of what children reported: which part of it each of the strata is.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MeasuredPart>,
     /// They are apart by the classes of children, where these are known; no look of an earlier build came before.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_classed: bool,
     /// What a `PREVIOUS` is compared with, from its first look on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<Previous>,
     /// Up to which instant there are values, in milliseconds since 1970: of the canary, and of what it is compared with.
     pub until_ms: [Option<i64>; 2],
@@ -61,25 +52,22 @@ pub struct Metered {
     pub outside: u32,
     /// Looks in a row without an answer.
     pub errors: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// What the last look found, in words.
     pub sentence: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<Evidence>>,
 }
 
 /// Which part of what children report a stratum is: what came of it in one look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MeasuredPart {
     /// Index in the strategy.
     pub stage: u8,
-    #[serde(flatten)]
     pub key: Key,
 }
 
 /// The same stage of an earlier release.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Previous {
     pub release: String,
     /// When it was, in milliseconds since 1970.
@@ -88,7 +76,7 @@ pub struct Previous {
 }
 
 /// One run of a block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Its place in [`language::Strategy::analyses`].
     pub block: u8,
@@ -102,30 +90,25 @@ pub struct Run {
     /// In the order of the strategy.
     pub metrics: Vec<Metered>,
     pub standing: Standing,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// The verdict in words.
-    #[serde(default)]
     pub why: String,
     /// It goes on after an end that decided nothing, or is to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended: Option<Extended>,
 }
 
 /// How long a run goes on after an end that decided nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extended {
     pub for_ms: u64,
     /// Or until so many more calls were measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
     /// `None`: its end is still to come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Begun>,
 }
 
 /// When a run went on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
     /// How long after the initial delay.
     pub elapsed_ms: u64,
