@@ -24,9 +24,7 @@ use heart::{
         state::{KeptCover, Known, Release, Snapshot, State},
     },
 };
-use model::{
-    ChildId, ChildKey, ChildKind, ChildStatus, Exclusion, Now, Outcome, ReleaseId, ReleaseKey, StageStatus,
-};
+use model::{ChildId, ChildKey, ChildKind, ChildStatus, Now, Outcome, ReleaseId, ReleaseKey, StageStatus};
 use store::{
     Loader, ReleaseHead, StoreError,
     rows::{
@@ -124,12 +122,9 @@ impl Loader for Loading {
     }
 
     fn deployment(&mut self, row: DeploymentRow) -> Result<(), StoreError> {
-        let variant = match row.variant.as_str() {
-            "base" => Variant::Base,
-            "new" => Variant::New,
-            "unknown" => Variant::Unknown,
-            other => return Err(bad("deployments", row.child_key, "variant", format!("{other:?} is none"))),
-        };
+        let variant = Variant::named(&row.variant).ok_or_else(|| {
+            bad("deployments", row.child_key, "variant", format!("{:?} is none", row.variant))
+        })?;
         let deployment = Deployment { release: ReleaseKey(row.release_key), variant };
         self.state.hold_deployment(ChildKey(row.child_key), &row.function, deployment);
         Ok(())
@@ -154,11 +149,8 @@ impl Loader for Loading {
 fn child(row: ChildRow) -> Result<Child, StoreError> {
     let key = row.child_key;
     let detail: ChildDetail = stored::read("children", key, "detail", &row.detail)?;
-    let kind = match row.kind.as_str() {
-        "agent" => ChildKind::Agent,
-        "rm" => ChildKind::Rm,
-        other => return Err(bad("children", key, "kind", format!("{other:?} is none"))),
-    };
+    let kind = ChildKind::named(&row.kind)
+        .ok_or_else(|| bad("children", key, "kind", format!("{:?} is none", row.kind)))?;
     let profile = Profile { name: row.name, kind, capabilities: detail.capabilities };
     let registration = Registration {
         id: ChildId::parse(&row.id).map_err(|e| bad("children", key, "id", e))?,
@@ -283,7 +275,7 @@ impl Building {
         let outcome = match row.outcome.as_deref() {
             None => None,
             Some(name) => Some(
-                outcome(name, detail.excluded)
+                Outcome::named(name, detail.excluded)
                     .ok_or_else(|| bad("assignments", key(), "outcome", format!("{name:?} is none")))?,
             ),
         };
@@ -386,18 +378,4 @@ impl Building {
         self.release.recount();
         self.release
     }
-}
-
-fn outcome(name: &str, excluded: Option<Exclusion>) -> Option<Outcome> {
-    Some(match name {
-        "succeeded" => Outcome::Succeeded,
-        "failed" => Outcome::Failed,
-        "timed_out" => Outcome::TimedOut,
-        "unreachable" => Outcome::Unreachable,
-        "lost" => Outcome::Lost,
-        "undone" => Outcome::Undone,
-        "untested" => Outcome::Untested,
-        "excluded" => Outcome::Excluded(excluded?),
-        _ => return None,
-    })
 }

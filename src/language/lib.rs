@@ -51,7 +51,9 @@ pub use limits::{MAX_CONDITIONS, MAX_FUNCTIONS, MAX_STAGES, MAX_WAVES};
 pub use places::{TextPlaces, VersionPlace};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, MAX_STRATEGY_BYTES};
 pub use reading::MAX_NAME_BYTES;
-pub use rollout::{Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, OnLimit, Order, Rollout, Untested};
+pub use rollout::{
+    Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested,
+};
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use strategy::{Action, Function, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Version};

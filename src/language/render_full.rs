@@ -220,15 +220,15 @@ fn push_untested(text: &mut String, rollout: &Rollout) {
 }
 
 fn push_order(text: &mut String, order: &Order) {
+    let _ = writeln!(text, "  order: {}", order.word().name());
     match order {
-        Order::Parallel => text.push_str("  order: parallel\n"),
-        Order::GlobalIncremental => text.push_str("  order: global_incremental\n"),
+        Order::Parallel | Order::GlobalIncremental => {}
         Order::LocationSequential { start_at: [x, y] } => {
-            let _ = write!(text, "  order: location_sequential\n  start_at: [{x}, {y}]\n");
+            let _ = writeln!(text, "  start_at: [{x}, {y}]");
         }
         Order::Waves(waves) => {
             let waves: Vec<String> = waves.iter().map(ToString::to_string).collect();
-            let _ = write!(text, "  order: waves\n  waves: [{}]\n", waves.join(", "));
+            let _ = writeln!(text, "  waves: [{}]", waves.join(", "));
         }
     }
 }

@@ -7,6 +7,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::name_variants;
+
 /// What a child says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -17,14 +19,10 @@ pub enum ChildKind {
     Rm,
 }
 
-impl ChildKind {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Rm => "rm",
-        }
-    }
-}
+name_variants!(ChildKind {
+    Agent => "agent",
+    Rm => "rm",
+});
 
 /// Names, in the answer to a poll and among a child's capabilities, that questions are understood.
 pub const FEATURE_QUESTIONS: &str = "questions";
@@ -108,19 +106,16 @@ pub enum ChildStatus {
     Failed = 4,
 }
 
+// In the order of the numbers: these are indices into `ALL`.
+name_variants!(ChildStatus {
+    No => "No",
+    Todo => "Todo",
+    Doing => "Doing",
+    Done => "Done",
+    Failed => "Failed",
+});
+
 impl ChildStatus {
-    pub const ALL: [Self; 5] = [Self::No, Self::Todo, Self::Doing, Self::Done, Self::Failed];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::No => "No",
-            Self::Todo => "Todo",
-            Self::Doing => "Doing",
-            Self::Done => "Done",
-            Self::Failed => "Failed",
-        }
-    }
-
     /// Whether the attempt has ended.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::No | Self::Done | Self::Failed)
@@ -159,9 +154,9 @@ pub enum Outcome {
     Excluded(Exclusion),
 }
 
-/// One table, from which an outcome is named and all of them are listed: none can be left out.
+/// One table, by which outcomes are named, listed and read back: none can be left out.
 macro_rules! name_outcomes {
-    ($($outcome:pat => $name:literal,)*) => {
+    ($($outcome:ident $(($why:ident))? => $name:literal,)*) => {
         impl Outcome {
             /// All names, in the order of the enum.
             pub const NAMES: &[&str] = &[$($name),*];
@@ -169,22 +164,31 @@ macro_rules! name_outcomes {
             /// As stored, counted and shown.
             pub const fn name(self) -> &'static str {
                 match self {
-                    $($outcome => $name,)*
+                    $(Self::$outcome $(($why))? => { $(let _ = $why;)? $name })*
                 }
+            }
+
+            /// Whose name this is. A name says nothing of why a child takes no part: that is `exclusion`, without which
+            /// nobody is excluded.
+            pub fn named(name: &str, exclusion: Option<Exclusion>) -> Option<Self> {
+                Some(match name {
+                    $($name => { $(let $why: Exclusion = exclusion?;)? Self::$outcome $(($why))? })*
+                    _ => return None,
+                })
             }
         }
     };
 }
 
 name_outcomes! {
-    Self::Succeeded => "succeeded",
-    Self::Failed => "failed",
-    Self::TimedOut => "timed_out",
-    Self::Unreachable => "unreachable",
-    Self::Lost => "lost",
-    Self::Undone => "undone",
-    Self::Untested => "untested",
-    Self::Excluded(_) => "excluded",
+    Succeeded => "succeeded",
+    Failed => "failed",
+    TimedOut => "timed_out",
+    Unreachable => "unreachable",
+    Lost => "lost",
+    Undone => "undone",
+    Untested => "untested",
+    Excluded(why) => "excluded",
 }
 
 impl Outcome {

@@ -9,6 +9,7 @@ pub mod child;
 pub mod duration;
 pub mod id;
 pub mod manager_clock;
+mod names;
 pub mod pages;
 pub mod pairs;
 mod ring;

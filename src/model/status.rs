@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name_variants;
+
 /// Status of a stage for one child. The order is that of the wire, 0 to 6; it never moves backwards within an
 /// attempt.
 ///
@@ -39,18 +41,18 @@ pub enum StageStatus {
     Error = 6,
 }
 
-impl StageStatus {
-    /// Every status, in the order of the wire.
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::InProgress,
-        Self::SuccessWaiting,
-        Self::ShouldEnd,
-        Self::Completed,
-        Self::Failure,
-        Self::Error,
-    ];
+// In the order of the wire, whose numbers are indices into `ALL`.
+name_variants!(StageStatus {
+    Pending => "Pending",
+    InProgress => "InProgress",
+    SuccessWaiting => "SuccessWaiting",
+    ShouldEnd => "ShouldEnd",
+    Completed => "Completed",
+    Failure => "Failure",
+    Error => "Error",
+});
 
+impl StageStatus {
     /// The number on the wire, 0 to 6.
     pub const fn wire(self) -> u8 {
         self as u8
@@ -59,23 +61,6 @@ impl StageStatus {
     /// The status of a number on the wire.
     pub fn from_wire(number: u64) -> Option<Self> {
         usize::try_from(number).ok().and_then(|index| Self::ALL.get(index).copied())
-    }
-
-    /// The status of a name as the older spelling has it: `Completed`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::InProgress => "InProgress",
-            Self::SuccessWaiting => "SuccessWaiting",
-            Self::ShouldEnd => "ShouldEnd",
-            Self::Completed => "Completed",
-            Self::Failure => "Failure",
-            Self::Error => "Error",
-        }
     }
 
     /// Whether the stage has ended for the child. What is over stays over.

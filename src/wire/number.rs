@@ -118,7 +118,7 @@ impl Visitor<'_> for Status {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<StageStatus, E> {
-        StageStatus::from_name(name).ok_or_else(|| E::invalid_value(Unexpected::Str(name), &self))
+        StageStatus::named(name).ok_or_else(|| E::invalid_value(Unexpected::Str(name), &self))
     }
 }
 

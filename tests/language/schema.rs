@@ -1,5 +1,5 @@
 use language::{
-    Diagnostic, check,
+    Diagnostic, OrderWord, check,
     schema::{StrategyForm, schema},
 };
 use proptest::{prelude::*, string::string_regex};
@@ -112,4 +112,12 @@ fn what_lies_beyond_the_bounds_is_refused_by_the_check() {
     ] {
         assert!(check(&format!("{REFERENCE}\n{key}: {value}\n")).strategy.is_none(), "{value}");
     }
+}
+
+#[test]
+fn the_schema_names_each_order_that_can_be_written_and_no_other() {
+    let schema = serde_json::to_value(schema()).unwrap();
+    let words = schema["$defs"]["OrderForm"]["oneOf"].as_array().unwrap();
+    let documented: Vec<&str> = words.iter().map(|word| word["const"].as_str().unwrap()).collect();
+    assert_eq!(documented, OrderWord::NAMES);
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::names::Names;
-use model::{ChildKey, ReleaseKey};
+use model::{ChildKey, ReleaseKey, name_variants};
 
 /// What runs of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,15 +20,11 @@ pub enum Variant {
     Unknown,
 }
 
-impl Variant {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "base",
-            Self::New => "new",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+name_variants!(Variant {
+    Base => "base",
+    New => "new",
+    Unknown => "unknown",
+});
 
 /// What a child runs of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

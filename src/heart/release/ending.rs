@@ -3,6 +3,7 @@
 //!
 //! What a manager below says of the end of its part is the same: `middle: agent-3 failed in stage Canary (…)`.
 
+use model::name_variants;
 use serde::{Deserialize, Serialize};
 
 /// What brought a release to its end.
@@ -28,37 +29,18 @@ pub enum Cause {
     Children,
 }
 
+name_variants!(Cause {
+    Operator => "operator",
+    Superseded => "superseded",
+    Limit => "limit",
+    Approval => "approval",
+    Analysis => "analysis",
+    Parent => "above",
+    Disowned => "disowned",
+    Children => "children",
+});
+
 impl Cause {
-    const ALL: [Self; 8] = [
-        Self::Operator,
-        Self::Superseded,
-        Self::Limit,
-        Self::Approval,
-        Self::Analysis,
-        Self::Parent,
-        Self::Disowned,
-        Self::Children,
-    ];
-
-    /// As shown and sent.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Superseded => "superseded",
-            Self::Limit => "limit",
-            Self::Approval => "approval",
-            Self::Analysis => "analysis",
-            Self::Parent => "above",
-            Self::Disowned => "disowned",
-            Self::Children => "children",
-        }
-    }
-
-    /// What another manager named.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.name() == name)
-    }
-
     /// Whether somebody wanted it so, and no child is to blame.
     pub const fn is_wanted(self) -> bool {
         matches!(self, Self::Operator | Self::Superseded)

@@ -250,7 +250,8 @@ impl AnalysisDraft {
     /// Warns of names that are almost that of a kind of provider, where it is not known which there are.
     pub fn doubt_providers(&self, findings: &mut Findings<'_>) {
         for Asking { provider: name, .. } in &self.providers {
-            let kinds = [CHILDREN, "prometheus"];
+            let kinds = ProviderKind::ALL.into_iter().filter(|kind| kind.names_its_providers());
+            let kinds = [CHILDREN].into_iter().chain(kinds.map(ProviderKind::name));
             let near = nearest(&name.value, kinds).filter(|near| *near != name.value);
             if let Some(near) = near {
                 let message =
@@ -272,11 +273,11 @@ impl AnalysisDraft {
                     let all = || format!("this manager has {}", names.collect::<Vec<_>>().join(", "));
                     found.fix(near.map_or_else(all, |near| format!("did you mean {near}?")));
                 }
-                Some(ProviderKind::Prometheus) if *has_path => {
+                Some(kind) if *has_path && !kind.reads_paths() => {
                     let message = "jsonPath has a meaning only with a provider of the type web";
                     findings.error(name.at, "no-effect", message).fix("leave jsonPath out");
                 }
-                Some(ProviderKind::Web) if *is_timeless => {
+                Some(kind) if *is_timeless && !kind.keeps_history() => {
                     let message = format!(
                         "{} tells what is now, and the query asks about an earlier time without saying which",
                         quoted(&name.value)

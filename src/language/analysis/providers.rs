@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use model::name_variants;
+
 use super::{amount, spec::CHILDREN};
 use crate::{
     diagnostic::{Diagnostic, quoted},
@@ -59,6 +61,46 @@ pub struct ProviderSettings {
 pub enum ProviderKind {
     Prometheus,
     Web,
+}
+
+name_variants!(ProviderKind {
+    Prometheus => "prometheus",
+    Web => "web",
+});
+
+impl ProviderKind {
+    /// The keys that have a meaning only with it.
+    const fn own_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Prometheus => &["step"],
+            Self::Web => &["json_path"],
+        }
+    }
+
+    /// Whether one of its kind is usually called by the word for the kind. There may be many of the others, each called by
+    /// what it is.
+    pub(super) const fn names_its_providers(self) -> bool {
+        match self {
+            Self::Prometheus => true,
+            Self::Web => false,
+        }
+    }
+
+    /// Whether its answers are documents, in which a path says where the values stand.
+    pub(super) const fn reads_paths(self) -> bool {
+        match self {
+            Self::Prometheus => false,
+            Self::Web => true,
+        }
+    }
+
+    /// Whether it tells what was at an earlier time without being asked for that in the query.
+    pub(super) const fn keeps_history(self) -> bool {
+        match self {
+            Self::Prometheus => true,
+            Self::Web => false,
+        }
+    }
 }
 
 /// The files are read again for each call, so that a secret can be changed while the manager runs.
@@ -149,7 +191,7 @@ impl Providers {
 
 fn one(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<ProviderSettings> {
     let fields = Fields::open(node, format!("provider {}", quoted(name)), &KEYS, findings)?;
-    let kinds = [("prometheus", ProviderKind::Prometheus), ("web", ProviderKind::Web)];
+    let kinds = ProviderKind::ALL.map(|kind| (kind.name(), kind));
     let kind = fields.required("type", "prometheus", findings);
     let kind = kind.and_then(|e| read_word(e, "type of a provider", &kinds, findings));
     let url = fields.required("url", "http://127.0.0.1:9090", findings);
@@ -164,14 +206,9 @@ fn one(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<ProviderS
         value(&fields, "json_path", "$.values[*]", "bad-path-expression", amount::json_path, findings);
     let ca_file = value(&fields, "ca_file", "/etc/ca.pem", "bad-path", file, findings);
     let auth = auth(&fields, findings);
-    let foreign = |key: &str, of: ProviderKind, word: &str, findings: &mut Findings<'_>| {
-        if let (Some(at), true) = (fields.place(key), kind.is_some_and(|kind| kind != of)) {
-            let message = format!("{key} has a meaning only with type: {word}");
-            findings.error(at, "no-effect", message).fix(format!("leave {key} out"));
-        }
-    };
-    foreign("step", ProviderKind::Prometheus, "prometheus", findings);
-    foreign("json_path", ProviderKind::Web, "web", findings);
+    if let Some(kind) = kind {
+        report_foreign_keys(&fields, kind, findings);
+    }
     if let (Some(at), Some(false)) =
         (fields.place("ca_file"), url.as_ref().map(|url| url.starts_with("https:")))
     {
@@ -188,6 +225,18 @@ fn one(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<ProviderS
         max_points: max_points.unwrap_or(DEFAULT_MAX_POINTS),
         json_path,
     })
+}
+
+/// Reports keys of other kinds, which would do nothing here.
+fn report_foreign_keys(fields: &Fields<'_>, kind: ProviderKind, findings: &mut Findings<'_>) {
+    for of in ProviderKind::ALL.into_iter().filter(|of| *of != kind) {
+        for key in of.own_keys() {
+            if let Some(at) = fields.place(key) {
+                let message = format!("{key} has a meaning only with type: {}", of.name());
+                findings.error(at, "no-effect", message).fix(format!("leave {key} out"));
+            }
+        }
+    }
 }
 
 fn value<T>(

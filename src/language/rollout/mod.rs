@@ -4,6 +4,7 @@ mod read;
 
 use std::time::Duration;
 
+use model::name_variants;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::read::{RolloutDraft, read, resolve};
@@ -153,6 +154,34 @@ pub enum Order {
     GlobalIncremental,
     /// Growing groups; cumulative, the last is 100 %.
     Waves(Vec<Amount>),
+}
+
+/// An order by its word alone, without what belongs to it. `OrderForm` in the module `schema` documents each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderWord {
+    Parallel,
+    LocationSequential,
+    GlobalIncremental,
+    Waves,
+}
+
+name_variants!(OrderWord {
+    Parallel => "parallel",
+    LocationSequential => "location_sequential",
+    GlobalIncremental => "global_incremental",
+    Waves => "waves",
+});
+
+impl Order {
+    /// The word by which it is written.
+    pub const fn word(&self) -> OrderWord {
+        match self {
+            Self::Parallel => OrderWord::Parallel,
+            Self::LocationSequential { .. } => OrderWord::LocationSequential,
+            Self::GlobalIncremental => OrderWord::GlobalIncremental,
+            Self::Waves(_) => OrderWord::Waves,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

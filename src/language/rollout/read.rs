@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, Rollout, Untested};
+use super::{Approval, ApprovalOf, LateJoiners, NoCalls, OnLimit, Order, OrderWord, Rollout, Untested};
 use crate::{
     amount::{Amount, amount},
     analysis::{self, AnalysisDraft, AnalysisPlace},
@@ -54,14 +54,6 @@ const KEYS: [&str; 19] = [
     "analysis",
 ];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
-    Parallel,
-    Location,
-    Global,
-    Waves,
-}
-
 pub(crate) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<RolloutDraft> {
     let fields = Fields::open(entry.node, "rollout".to_owned(), &KEYS, findings)?;
     let mut rollout = Rollout::default();
@@ -110,44 +102,40 @@ pub(crate) fn read(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option
 }
 
 /// The order, and how it is named if that could be read; what belongs to another order is reported.
-fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<Named>, Option<Order>) {
-    let known = [
-        ("parallel", Named::Parallel),
-        ("location_sequential", Named::Location),
-        ("global_incremental", Named::Global),
-        ("waves", Named::Waves),
-    ];
+fn order(fields: &Fields<'_>, findings: &mut Findings<'_>) -> (Option<OrderWord>, Option<Order>) {
+    let known = OrderWord::ALL.map(|word| (word.name(), word));
     let named = match fields.filled("order", "parallel", findings) {
-        None => Some(Named::Parallel),
+        None => Some(OrderWord::Parallel),
         Some(entry) => read_word(entry, "order", &known, findings),
     };
     let start_at = fields.filled("start_at", "[13.40, 52.52]", findings);
     let waves = fields.filled("waves", "[1, 10%, 100%]", findings);
-    let foreign = |entry: Option<FieldEntry<'_>>, of: Named, name: &str, findings: &mut Findings<'_>| {
+    let foreign = |entry: Option<FieldEntry<'_>>, of: OrderWord, findings: &mut Findings<'_>| {
         if let (Some(entry), Some(named)) = (entry, named)
             && named != of
         {
+            let name = of.name();
             let message = format!("{} has a meaning only with order: {name}", entry.key);
             findings
                 .error(entry.at, "no-effect", message)
                 .fix(format!("write order: {name}, or leave it out"));
         }
     };
-    foreign(start_at, Named::Location, "location_sequential", findings);
-    foreign(waves, Named::Waves, "waves", findings);
+    foreign(start_at, OrderWord::LocationSequential, findings);
+    foreign(waves, OrderWord::Waves, findings);
     let start_at = start_at.map(|entry| target::lone_position(entry, findings));
     let waves = waves.map(|entry| read_waves(entry, findings));
     let order = match named {
         None => None,
-        Some(Named::Parallel) => Some(Order::Parallel),
-        Some(Named::Global) => Some(Order::GlobalIncremental),
-        Some(Named::Location) => {
+        Some(OrderWord::Parallel) => Some(Order::Parallel),
+        Some(OrderWord::GlobalIncremental) => Some(Order::GlobalIncremental),
+        Some(OrderWord::LocationSequential) => {
             if start_at.is_none() {
                 fields.required("start_at", "[13.40, 52.52]", findings);
             }
             start_at.flatten().map(|start_at| Order::LocationSequential { start_at })
         }
-        Some(Named::Waves) => {
+        Some(OrderWord::Waves) => {
             if waves.is_none() {
                 fields.required("waves", "[1, 10%, 100%]", findings);
             }
@@ -222,10 +210,10 @@ fn silent_after(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Dura
     Some(silence)
 }
 
-fn soak(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'_>) -> Duration {
+fn soak(fields: &Fields<'_>, order: Option<OrderWord>, findings: &mut Findings<'_>) -> Duration {
     let Some(entry) = fields.filled("soak", "10m", findings) else { return Duration::ZERO };
     let soak = read_scalar(entry, "bad-duration", scalar::duration, findings).unwrap_or_default();
-    if order == Some(Named::Parallel) && !soak.is_zero() {
+    if order == Some(OrderWord::Parallel) && !soak.is_zero() {
         findings
             .error(
                 entry.at,
@@ -239,7 +227,7 @@ fn soak(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'_>) 
 
 type Approvals = (Option<Approval>, Option<Vec<Located<String>>>);
 
-fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'_>) -> Approvals {
+fn approval(fields: &Fields<'_>, order: Option<OrderWord>, findings: &mut Findings<'_>) -> Approvals {
     let timeout = fields.filled("approval_timeout", "6h", findings);
     let entry = fields.filled("approval", "before_rollout", findings);
     if let (Some(timeout), None) = (timeout, entry) {
@@ -267,7 +255,7 @@ fn approval(fields: &Fields<'_>, order: Option<Named>, findings: &mut Findings<'
     let Some(which) = read_word(entry, "approval", &words, findings) else { return (None, None) };
     let [(_, waves), (_, rollout)] = known;
     let of = if which == 0 { waves } else { rollout };
-    if of == ApprovalOf::Waves && order.is_some_and(|order| order != Named::Waves) {
+    if of == ApprovalOf::Waves && order.is_some_and(|order| order != OrderWord::Waves) {
         findings
             .error(entry.at, "no-effect", "approval: before_each_wave has a meaning only with order: waves")
             .fix("write order: waves, or approval: before_rollout");

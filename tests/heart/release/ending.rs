@@ -11,7 +11,7 @@ use heart::release::{
     members,
     summary::Summary,
 };
-use model::{Exclusion, Outcome, StageStatus};
+use model::{ChildStatus, Exclusion, Outcome, StageStatus};
 
 use super::world::{World, canary, numbered, summary};
 
@@ -237,4 +237,25 @@ fn who_was_forgotten_owes_nothing_any_more() {
         .command(&Command::Children(children::Command::Forget { child: debtor, even_if_it_owes: true }))
         .unwrap();
     assert_eq!(world.release("7").state.name(), "RolledBack");
+}
+
+#[test]
+fn outcomes_are_read_back_by_their_names_and_an_exclusion_with_its_reason() {
+    for name in Outcome::NAMES {
+        assert_eq!(Outcome::named(name, Some(Exclusion::Owes)).map(Outcome::name), Some(*name));
+    }
+    assert_eq!(Outcome::named("excluded", Some(Exclusion::Owes)), Some(Outcome::Excluded(Exclusion::Owes)));
+    assert_eq!(Outcome::named("excluded", None), None);
+    assert_eq!(Outcome::named("lost", None), Some(Outcome::Lost));
+    assert_eq!(Outcome::named("vanished", Some(Exclusion::Owes)), None);
+}
+
+#[test]
+fn the_statuses_that_are_stored_as_numbers_are_read_back_by_them() {
+    for (number, status) in (0..).zip(ChildStatus::ALL) {
+        assert_eq!((status as i16, ChildStatus::from_number(number)), (number, Some(status)));
+    }
+    for status in StageStatus::ALL {
+        assert_eq!(StageStatus::from_wire(status.wire().into()), Some(status));
+    }
 }

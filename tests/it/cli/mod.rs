@@ -6,6 +6,7 @@ mod diff;
 mod first_hour;
 mod help;
 mod original;
+mod outcome;
 mod packaged;
 mod release;
 mod samples;

@@ -1,5 +1,6 @@
 //! Where a release stands, and how it ended.
 
+use model::name_variants;
 use serde::{Deserialize, Serialize};
 
 use crate::release::{clock::ReleaseMs, pause::Pause};
@@ -18,6 +19,15 @@ pub enum End {
     /// Nothing failed, and nobody was tested, for want of calls.
     Untested,
 }
+
+name_variants!(End {
+    Done => "Done",
+    DoneWithFailures => "DoneWithFailures",
+    RolledBack => "RolledBack",
+    Aborted => "Aborted",
+    NoParticipants => "NoParticipants",
+    Untested => "DoneUntested",
+});
 
 /// Where a release stands.
 ///
@@ -69,41 +79,39 @@ pub enum ReleaseState {
     },
 }
 
-impl ReleaseState {
-    /// Every name that [`Self::name`] gives.
-    pub const NAMES: [&str; 12] = [
-        "Planned",
-        "Running",
-        "Paused",
-        "AwaitingApproval",
-        "RollingBack",
-        "Done",
-        "DoneWithFailures",
-        "RolledBack",
-        "RolledBackUnproven",
-        "Aborted",
-        "NoParticipants",
-        "DoneUntested",
-    ];
+/// One table, by which states are named and listed: none can be left out.
+macro_rules! name_states {
+    ($($state:pat => $name:expr,)*) => {
+        impl ReleaseState {
+            /// Every name that [`Self::name`] gives.
+            pub const NAMES: [&str; [$($name),*].len()] = [$($name),*];
 
-    /// As shown and stored.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Planned => "Planned",
-            Self::Running => "Running",
-            Self::Paused { .. } => "Paused",
-            Self::AwaitingApproval { .. } => "AwaitingApproval",
-            Self::RollingBack { .. } => "RollingBack",
-            Self::Over { end: End::Done, .. } => "Done",
-            Self::Over { end: End::DoneWithFailures, .. } => "DoneWithFailures",
-            Self::Over { end: End::RolledBack, unconfirmed: 0 } => "RolledBack",
-            Self::Over { end: End::RolledBack, .. } => "RolledBackUnproven",
-            Self::Over { end: End::Aborted, .. } => "Aborted",
-            Self::Over { end: End::NoParticipants, .. } => "NoParticipants",
-            Self::Over { end: End::Untested, .. } => "DoneUntested",
+            /// As shown and stored.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $($state => $name,)*
+                }
+            }
         }
-    }
+    };
+}
 
+name_states! {
+    Self::Planned => "Planned",
+    Self::Running => "Running",
+    Self::Paused(_) => "Paused",
+    Self::AwaitingApproval { .. } => "AwaitingApproval",
+    Self::RollingBack { .. } => "RollingBack",
+    Self::Over { end: End::Done, .. } => End::Done.name(),
+    Self::Over { end: End::DoneWithFailures, .. } => End::DoneWithFailures.name(),
+    Self::Over { end: End::RolledBack, unconfirmed: 0 } => End::RolledBack.name(),
+    Self::Over { end: End::RolledBack, .. } => "RolledBackUnproven",
+    Self::Over { end: End::Aborted, .. } => End::Aborted.name(),
+    Self::Over { end: End::NoParticipants, .. } => End::NoParticipants.name(),
+    Self::Over { end: End::Untested, .. } => End::Untested.name(),
+}
+
+impl ReleaseState {
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Over { .. })
     }

@@ -98,7 +98,7 @@ pub fn plan(
     let waves = plan.waves.iter().zip(by_wave).enumerate();
     let form = api::Plan {
         id: strategy.id.to_string(),
-        order: strategy.rollout.as_ref().map(|rollout| order(&rollout.order).to_owned()),
+        order: strategy.rollout.as_ref().map(|rollout| rollout.order.word().name().to_owned()),
         participants: group(&plan.participants),
         within_km2: None,
         target_km2: None,
@@ -207,15 +207,6 @@ fn alpha(strategy: &Strategy) -> Vec<PlannedAlpha> {
 
 fn group(tally: &Tally) -> PlannedGroup {
     PlannedGroup { children: tally.children, agents: tally.agents, km2: tally.km2 }
-}
-
-const fn order(order: &Order) -> &'static str {
-    match order {
-        Order::Parallel => "parallel",
-        Order::LocationSequential { .. } => "location_sequential",
-        Order::GlobalIncremental => "global_incremental",
-        Order::Waves(_) => "waves",
-    }
 }
 
 /// Children of a plan, one by one.
