@@ -194,7 +194,7 @@ impl Design {
             Question::Rate { floor } if !(0.0..=1.0).contains(&floor) => {
                 return Err(DesignFault::Floor(floor));
             }
-            _ => {}
+            Question::Location | Question::Quantile(_) | Question::Rate { .. } => {}
         }
         if let Some(RunVariation::Given(v)) = self.run_variation
             && !(v > 0.0 && v < 1.0)
@@ -214,7 +214,7 @@ impl Design {
                 Err(DesignFault::RateShift)
             }
             Tolerance::Shift(s) if !(s > 0.0 && s.is_finite()) => Err(DesignFault::Tolerance(s)),
-            _ => Ok(()),
+            Tolerance::Ratio(_) | Tolerance::Shift(_) => Ok(()),
         }
     }
 

@@ -29,7 +29,7 @@ impl Judgement {
         }
         let floor = match self.design.question {
             Question::Rate { floor } if floor > 0.0 => Some(floor),
-            _ => None,
+            Question::Rate { .. } | Question::Location | Question::Quantile(_) => None,
         };
         let spent = spent(self.design.early, self.design.planned_alpha(), gone);
         for (hypothesis, inflation) in self.hypotheses.iter_mut().zip(inflations) {

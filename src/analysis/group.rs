@@ -76,7 +76,7 @@ fn counted(sample: &Sample, zero_free: bool) -> u64 {
         Sample::Values(values) if zero_free => values.iter().filter(|value| **value != 0.0).count() as u64,
         Sample::Histogram(histogram) if zero_free => histogram.zero_free(),
         Sample::Measured(values) if zero_free => values.count() - values.zeros(),
-        _ => sample.count(),
+        Sample::Values(_) | Sample::Histogram(_) | Sample::Measured(_) | Sample::Counts(_) => sample.count(),
     }
 }
 

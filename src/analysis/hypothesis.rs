@@ -148,7 +148,7 @@ impl Hypothesis {
     pub fn rule(&self) -> Rule {
         let least_total = match self.kind {
             HypothesisKind::Tail { q } => (LEAST_BEYOND / (1.0 - q).max(1e-9) - 1e-6).ceil() as u64,
-            _ => 0,
+            HypothesisKind::Rank | HypothesisKind::Rest | HypothesisKind::NonZero | HypothesisKind::Rate => 0,
         };
         Rule { least_total, zero_free: self.kind == HypothesisKind::Rest }
     }
@@ -275,7 +275,9 @@ impl Hypothesis {
                 self.beyond += beyond;
                 sums
             }
-            _ => weighted_rank_sums(&group.baseline, &group.canary, map),
+            HypothesisKind::Rank | HypothesisKind::Rest | HypothesisKind::NonZero | HypothesisKind::Rate => {
+                weighted_rank_sums(&group.baseline, &group.canary, map)
+            }
         };
         let (m, n) = (sums.baseline, sums.canary);
         if m < 1.0 || n < 1.0 {
@@ -317,7 +319,9 @@ impl Hypothesis {
         }
         let exact = match self.kind {
             HypothesisKind::Tail { .. } => self.lattice.tails(self.beyond),
-            _ => self.exact,
+            HypothesisKind::Rank | HypothesisKind::Rest | HypothesisKind::NonZero | HypothesisKind::Rate => {
+                self.exact
+            }
         };
         if let (true, Some((upper, lower))) = (plain, exact) {
             return Tails { upper, lower, ..tails };

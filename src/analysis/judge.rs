@@ -187,7 +187,7 @@ impl Judgement {
             End::After { interval_ms, duration_ms, .. } if !last => {
                 (intervals * interval_ms) as f64 / duration_ms.max(1) as f64
             }
-            _ => 1.0,
+            End::Once | End::After { .. } | End::Open { .. } => 1.0,
         };
         let intervals = if last { u64::MAX } else { intervals };
         Moment { intervals, last, gone, counts: last || intervals > self.intervals }
@@ -267,7 +267,9 @@ impl Judgement {
         }
         let slope = match hypothesis.kind {
             HypothesisKind::Rate | HypothesisKind::NonZero => sums.v,
-            _ => self.slope(hypothesis, strata),
+            HypothesisKind::Rank | HypothesisKind::Rest | HypothesisKind::Tail { .. } => {
+                self.slope(hypothesis, strata)
+            }
         };
         runs.variance * slope * slope / sums.variance()
     }
@@ -367,7 +369,9 @@ impl Judgement {
                 let below = hypothesis.high && binomial_cdf(counts.events, counts.calls, floor) <= half;
                 below || lower <= half
             }
-            _ => lower <= self.design.planned_alpha(),
+            Question::Location | Question::Quantile(_) | Question::Rate { .. } => {
+                lower <= self.design.planned_alpha()
+            }
         }
     }
 

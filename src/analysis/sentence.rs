@@ -101,7 +101,7 @@ fn without_estimate(design: &Design, verdict: Option<Verdict>, evidence: &Eviden
     let tolerated = tolerated(design);
     let counted = match design.question {
         Question::Rate { .. } => format!(" ({})", events(evidence)),
-        _ => String::new(),
+        Question::Location | Question::Quantile(_) => String::new(),
     };
     match verdict {
         None => format!("It goes on: there are not enough data for an estimate yet{counted}."),

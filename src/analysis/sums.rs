@@ -15,7 +15,7 @@ pub struct Sums {
     pub s: f64,
     /// Its variance if the sides can be exchanged.
     pub v: f64,
-    /// Its third central moment likewise.
+    /// Its third central moment if the sides can be exchanged.
     pub k: f64,
     /// Its variance if they only have the same centre (Brunner and Munzel 2000); 0 where that says nothing.
     pub placement: f64,

@@ -117,7 +117,9 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let code = match &error {
             CallError::Refused(problem) if (400..500).contains(&problem.status) => failure::USER,
-            _ => failure::OURS,
+            CallError::Refused(_) | CallError::Unreachable { .. } | CallError::Unreadable { .. } => {
+                failure::OURS
+            }
         };
         Self { code, text: error.to_string() }
     }

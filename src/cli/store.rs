@@ -23,7 +23,7 @@ const PROGRESS_ROWS: u64 = 100_000;
 /// Bytes that are read from or written to a file at once.
 const FILE_BUFFER_BYTES: usize = 1024 * 1024;
 
-/// The same for every command.
+/// How a store is named, in the help of every command that takes one.
 const STORE_HELP: &str = "The store: sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
 
 /// Exit codes.

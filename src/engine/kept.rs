@@ -10,7 +10,7 @@ use store::{StoreError, rows::SettingRow};
 const IDENTITY: &str = "identity";
 const ENROLLED: &str = "enrolled";
 
-/// See the module's text.
+/// What a manager keeps of itself, as one setting of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
     /// The id of this manager among managers, made once for a store.

@@ -336,7 +336,12 @@ impl Reader {
                 "longitude comes first, then latitude, in degrees, as in [13.4, 52.52]"
             }
             AreaError::LongEdge(_) => "cut it in two at ±180, or go on beyond ±180, as in [190, 10]",
-            _ => "rings must not cross themselves or each other, and holes lie inside",
+            AreaError::TooLong(_)
+            | AreaError::NotGeoJson(_)
+            | AreaError::Kind(_)
+            | AreaError::Empty
+            | AreaError::TooManyVertices { .. }
+            | AreaError::Invalid(_) => "rings must not cross themselves or each other, and holes lie inside",
         };
         self.fault(findings, at, error.to_string(), fix);
     }

@@ -164,7 +164,7 @@ pub fn check_shape(area: &MultiPolygon) -> Result<(), AreaError> {
     meet.map_or(Ok(()), |why| Err(AreaError::Invalid(why)))
 }
 
-/// The same for one polygon.
+/// Refuses a polygon that is not valid, and says why.
 pub fn check_polygon(polygon: &Polygon) -> Result<(), AreaError> {
     if !is_simple(polygon.exterior()) {
         return Err(AreaError::Invalid("a ring crosses itself".to_owned()));

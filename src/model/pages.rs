@@ -28,7 +28,7 @@ impl<T> Place for Option<T> {
 /// Ways on from a branch: few enough that to copy one is little, so many that the tree stays low.
 const FAN: usize = 32;
 
-/// See the module's text. `N` places are on a page.
+/// An array by number in pages of `N` places, which are given back when they are empty. A copy shares them.
 #[derive(Debug, Clone)]
 pub struct Pages<P, const N: usize> {
     /// Each leads to [`FAN`] times [`FAN`] pages.

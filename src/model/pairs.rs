@@ -12,7 +12,7 @@ use super::ChildKey;
 /// The halves of the word, higher first, and the child: in the order of the pairs.
 type Packed = [u32; 3];
 
-/// See the module's text.
+/// An ordered set of pairs, each of a word and a child, in twelve bytes a pair.
 #[derive(Debug, Default)]
 pub struct Pairs {
     packed: BTreeSet<Packed>,

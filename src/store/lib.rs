@@ -51,7 +51,7 @@ pub enum StoreError {
     /// Passing: no connection, a timeout. The same call may be made again.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// Likewise: there is no space left.
+    /// Passing: there is no space left. The same call may be made again.
     #[error("the store has no space left: {0}")]
     Full(String),
     /// Somebody else writes here now, or has written.

@@ -83,7 +83,7 @@ pub struct MembersRow {
     /// Child keys, ascending, packed by the engine.
     #[serde(with = "base64_text")]
     pub keys: Vec<u8>,
-    /// The wave of each of them, packed likewise; empty where all are in the first.
+    /// The wave of each child, packed by the engine; empty where all are in the first.
     #[serde(with = "base64_text", default)]
     pub waves: Vec<u8>,
 }

@@ -269,7 +269,7 @@ pub(crate) trait SeeTables {
     fn table<T: Stored>(&mut self, rows: &[T]) -> Result<(), StoreError>;
 }
 
-/// The same for whoever has to wait in between.
+/// Sees what a batch writes to each table, and may wait in between.
 pub(crate) trait WriteTables {
     fn table<T: Stored>(&mut self, rows: &[T]) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

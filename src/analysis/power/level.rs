@@ -38,7 +38,7 @@ pub fn level_of_pass(end: End, alpha: f64, early: f64) -> f64 {
                 looks => spread_over(looks, alpha, |t| early::spent(early, alpha, t)),
             }
         }
-        _ => alpha,
+        End::Once | End::After { .. } | End::Open { .. } => alpha,
     }
 }
 

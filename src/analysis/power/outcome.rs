@@ -113,7 +113,7 @@ impl Power {
         let floor = match self.design.question {
             // A floor is another way to be safe, and shares alpha with the first.
             Question::Rate { floor } if floor > 0.0 => Some(floor),
-            _ => None,
+            Question::Rate { .. } | Question::Location | Question::Quantile(_) => None,
         };
         let level = if floor.is_some() { 0.5 * alpha } else { alpha };
         if self.between_runs > 0.0 {
@@ -132,7 +132,7 @@ impl Power {
         let boundary = self.boundary(high);
         let floor = match self.design.question {
             Question::Rate { floor } => floor,
-            _ => 0.0,
+            Question::Location | Question::Quantile(_) => 0.0,
         };
         if self.between_runs > 0.0 {
             let distance = events.distance(calls, boundary, change);

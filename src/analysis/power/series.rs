@@ -21,7 +21,7 @@ impl Series {
     pub fn of(strata: &[Stratum]) -> Self {
         let points = |sample: &Sample| match sample {
             Sample::Values(values) => values.clone(),
-            _ => Vec::new(),
+            Sample::Histogram(_) | Sample::Measured(_) | Sample::Counts(_) => Vec::new(),
         };
         let intervals: Vec<[Vec<f64>; 2]> =
             strata.iter().map(|stratum| [&stratum.baseline, &stratum.canary].map(points)).collect();

@@ -254,6 +254,6 @@ fn side_by_side(baseline: Strata, mut canary: Strata, interval: u64, all: bool) 
 fn nothing_like(sample: &Sample) -> Sample {
     match sample {
         Sample::Counts(_) => Sample::Counts(Counts::default()),
-        _ => Sample::Values(Vec::new()),
+        Sample::Values(_) | Sample::Histogram(_) | Sample::Measured(_) => Sample::Values(Vec::new()),
     }
 }

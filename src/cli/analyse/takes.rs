@@ -167,7 +167,7 @@ fn text(takes: &Takes, args: &super::Args) -> String {
     };
     let floor = match design.question {
         Question::Rate { floor } if floor > 0.0 => format!(", floor {} %", plain(floor * 100.0)),
-        _ => String::new(),
+        Question::Rate { .. } | Question::Location | Question::Quantile(_) => String::new(),
     };
     let mut text = format!(
         "Worse is: {what} {way} by more than {tolerance}. Alpha {} %{floor}, {} % of the calls on the canary, {}.\nAssumed: {}.\n\n",

@@ -10,7 +10,7 @@ pub struct Absences {
     idle: Duration,
 }
 
-/// The same for one child.
+/// How long one child may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Absence {
     /// A child that has nothing in hand polls every 3 s. One that is silent for so long is not there, if another calls

@@ -14,7 +14,7 @@ use super::{
 };
 use model::{ChildKey, ReleaseKey, pairs::Pairs};
 
-/// See the module's text.
+/// What is kept of the children for the one who decides, and for nobody else.
 #[derive(Debug, Default)]
 pub struct Books {
     /// Who is where, as far as that tells who has come back under a new id.

@@ -33,7 +33,7 @@ pub struct Deployment {
     pub variant: Variant,
 }
 
-/// See the module's text.
+/// What each child runs of each function, and how many deployments are of each release.
 #[derive(Debug, Default)]
 pub(super) struct Deployments {
     of: BTreeMap<(ChildKey, u32), Deployment>,

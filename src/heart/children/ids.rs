@@ -26,7 +26,7 @@ impl Default for Shelf {
     }
 }
 
-/// See the module's text. The ids themselves are where the children are: whoever asks says what is whose.
+/// Children by id, in many small tables of which a copy shares all. The ids themselves are where the children are: whoever asks says what is whose.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ids {
     shelves: Vec<Option<Arc<Shelf>>>,

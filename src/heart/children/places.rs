@@ -18,7 +18,7 @@ use model::{ChildKey, ChildKind, pairs::Pairs, steps};
 /// Where more children are at one place, so many of the oldest and of the youngest are looked at.
 const LOOKED_AT: usize = 16;
 
-/// See the module's text. Places are known by a hash; whoever asks compares in full.
+/// Who is at which place: in which area, calling from which address. Places are known by a hash; whoever asks compares in full.
 #[derive(Debug, Default)]
 pub struct Places {
     children: Pairs,

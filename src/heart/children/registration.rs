@@ -16,7 +16,7 @@ use std::{
 use super::Profile;
 use model::{ChildId, ChildKey, ChildKind};
 
-/// See the module's text.
+/// What a child is registered with, for the engine's state and for readers alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registration {
     pub id: ChildId,

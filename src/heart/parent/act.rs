@@ -165,7 +165,7 @@ pub enum Act {
 pub enum Said {
     /// Something that was in trouble works, or works for the first time.
     Works(Errand),
-    /// It does not, and is tried again.
+    /// An errand failed, and is tried again.
     Fails {
         errand: Errand,
         why: String,

@@ -130,7 +130,7 @@ enum About {
     Interim { offer: String },
 }
 
-/// See the module's text.
+/// What a manager says to its parent and when, as a state machine without IO.
 #[derive(Debug)]
 pub struct Link {
     settings: Settings,

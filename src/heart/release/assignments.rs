@@ -28,7 +28,7 @@ const MEMBERS_ON_A_PAGE: usize = 16;
 /// They are seldom neighbours.
 const JOINED_ON_A_PAGE: usize = 4;
 
-/// See the module's text.
+/// The parts of all children in one release, by their keys. A copy shares all with the original.
 #[derive(Clone, Default)]
 pub struct Assignments {
     /// Ascending.

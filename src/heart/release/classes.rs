@@ -16,7 +16,7 @@ use model::ChildKey;
 /// of many that differ.
 const LEAST_STEPS: f64 = 16.0;
 
-/// Likewise where its times came in buckets of a larger ratio.
+/// A child whose times came in buckets of a larger ratio has no class.
 const MAX_WIDTH: f64 = 1.02;
 
 /// By what the history of a release's children is found.

@@ -47,7 +47,7 @@ impl Cause {
     }
 }
 
-/// See the module's text.
+/// Why a release was taken back, or why it didn't end well for everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     pub cause: Cause,

@@ -309,7 +309,7 @@ impl Gates {
 pub struct Turns {
     /// Empty where all are in the first wave.
     order: Arc<Vec<ChildKey>>,
-    /// After each wave, how many of them have had their turn. Empty likewise.
+    /// After each wave, how many members have had their turn. Empty where all are in the first wave.
     ends: Vec<u32>,
 }
 

@@ -92,7 +92,7 @@ impl State {
         others.filter_map(|other| self.release(other))
     }
 
-    /// Those of them for which a release has to wait.
+    /// Releases that share a function with `strategy` and for which a release has to wait.
     pub fn goes_before<'a>(
         &'a self,
         strategy: &'a Strategy,

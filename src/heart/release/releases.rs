@@ -11,7 +11,7 @@ use std::{
 use super::state::Release;
 use model::ReleaseKey;
 
-/// See the module's text.
+/// The releases in memory, by number. A copy shares all of them with the original.
 #[derive(Clone, Default, PartialEq)]
 pub struct Releases {
     by_key: Arc<BTreeMap<ReleaseKey, Arc<Release>>>,

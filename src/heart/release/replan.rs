@@ -32,7 +32,7 @@ impl Release {
         Some(state.children.areas().cover(&area.polygons()))
     }
 
-    /// The same for one child. What a call costs must not grow with the number of children.
+    /// The area of its target, prepared for looking one child up. What a call costs must not grow with the number of children.
     fn cover_for(&self, state: &State, child: ChildKey) -> Option<Arc<Cover>> {
         let area = self.strategy.target.as_ref()?.area.as_ref()?;
         let bounds = state.children.areas().get(child).and_then(Entry::bounds);

@@ -118,7 +118,7 @@ impl Lane {
     }
 }
 
-/// See the module's text.
+/// When each release is to be looked at next, and which of those that wait could begin.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     functions: Names,
@@ -292,7 +292,7 @@ impl Schedule {
         self.keys(strategy, |lane| lane.under_way.iter().chain(&lane.planned))
     }
 
-    /// Those of them that have not begun and were submitted before `key`.
+    /// Releases that change one of the functions of `strategy`, have not begun and were submitted before `key`.
     pub fn planned_before(&self, strategy: &Strategy, key: ReleaseKey) -> Vec<ReleaseKey> {
         self.keys(strategy, |lane| lane.planned.range(..key))
     }

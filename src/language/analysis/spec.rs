@@ -250,7 +250,7 @@ impl Metric {
     pub fn variants(&self) -> (Variant, Option<Variant>) {
         let new = match &self.source {
             MetricSource::Query(asked) if !asked.primary_args.is_empty() => Variant::Primary,
-            _ => Variant::Canary,
+            MetricSource::Query(_) | MetricSource::Children(_) => Variant::Canary,
         };
         match &self.rule {
             Rule::Threshold { .. } | Rule::Condition(_) => (Variant::Canary, None),

@@ -162,7 +162,7 @@ fn in_range(
                 .fix("write \"<=250\" for 250 ms");
             None
         }
-        _ => Some(Condition { metric, operator, threshold }),
+        Metric::ErrorRate | Metric::ResponseTime(_) => Some(Condition { metric, operator, threshold }),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::release::{
     offer::Piece,
 };
 
-/// See the module's text.
+/// How a child is led through a release: stage by stage, or with the whole strategy at once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Led {
     Stepwise(Stepwise),

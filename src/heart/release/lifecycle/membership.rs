@@ -13,7 +13,7 @@ pub struct Membership {
     pub excluded: Vec<(Exclusion, u32)>,
     /// The wave of each member, from 0, in their order. Empty: all are in the first.
     pub waves: Vec<u32>,
-    /// Those of them that are managers themselves.
+    /// The members that are managers themselves.
     pub managers: BTreeMap<ChildKey, Planned>,
     /// The functions that each member does not run, in their order. Empty: all run all.
     pub lacks: Vec<FunctionSet>,

@@ -24,7 +24,7 @@ impl Release {
         self.agents_of_its_own().saturating_add(self.managers.agents())
     }
 
-    /// Those of them that are children of this manager themselves.
+    /// Agents for whom it was planned, or who joined, that are children of this manager themselves.
     fn agents_of_its_own(&self) -> u32 {
         self.participants().saturating_sub(self.managers.len() as u32)
     }

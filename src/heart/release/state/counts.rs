@@ -35,17 +35,17 @@ pub struct Counts {
     pub excluded: u32,
     /// Undos offered and not confirmed.
     pub undoing: u32,
-    /// Those of them that are overdue.
+    /// Undos that were offered, are not confirmed and are overdue.
     pub undo_overdue: u32,
     /// Neither over nor without an undo that is waited for.
     pub awaited: u32,
-    /// Those of them whose wave has begun.
+    /// Children that are neither over nor without an undo that is waited for, and whose wave has begun.
     #[serde(skip)]
     pub awaited_now: u32,
     /// Children whose wave has begun and that have not ended.
     #[serde(skip)]
     pub in_play: u32,
-    /// Those of them that have not come to the next barrier.
+    /// Children whose wave has begun, that have not ended and have not come to the next barrier.
     #[serde(skip)]
     pub behind: u32,
     /// Children in play that are still below what others may run already.

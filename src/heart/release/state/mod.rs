@@ -64,7 +64,7 @@ impl Snapshot {
     }
 }
 
-/// Everything: what readers see, to which it derefs, and the books of the one who decides. See the module's text.
+/// Everything: what readers see, to which it derefs, and the books of the one who decides. Only `apply` changes it.
 #[derive(Debug, Default)]
 pub struct State {
     pub(in crate::release) shared: Snapshot,

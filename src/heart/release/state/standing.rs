@@ -45,7 +45,7 @@ name_variants!(End {
 ///     Running --> RollingBack: abort, or a limit is passed
 ///     Paused --> RollingBack: abort
 ///     RollingBack --> Aborted: every undo confirmed or overdue
-///     RollingBack --> RolledBack: likewise, if it was by a limit or for want of an approval; unproven while undos are overdue
+///     RollingBack --> RolledBack: every undo confirmed or overdue, if it was by a limit or for want of an approval; unproven while undos are overdue
 ///     Running --> Done
 ///     Done --> RollingBack: the parent takes it back
 ///     Running --> DoneWithFailures
@@ -54,7 +54,7 @@ name_variants!(End {
 ///     NoParticipants --> Planned: submitted or retried once more
 ///     DoneWithFailures --> Running: retry
 ///     Done --> Running: retry of those that were left untested
-///     DoneUntested --> Running: likewise
+///     DoneUntested --> Running: retry of those that were left untested
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state")]

@@ -81,7 +81,7 @@ impl<T> Given<T> {
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::Yes(found) => Some(&found.value),
-            _ => None,
+            Self::No | Self::Unread(_) => None,
         }
     }
 }
