@@ -151,7 +151,7 @@ impl Everything {
     /// Each at the instant when it ended: the last until then, and the last but itself. So two of those that ended at
     /// the same instant are told, and a third is not, nor is any that was taken back: these are believed.
     async fn read_precedents(&mut self, reader: &dyn Reader, known: &Self) {
-        let nobody = (0..).find(|key| known.precedents.keys().all(|(_, of)| of != key)).unwrap();
+        let nobody = (0..u32::MAX).find(|key| known.precedents.keys().all(|(_, of)| of != key)).unwrap();
         for (key, row) in &known.precedents {
             let Some(ended_ms) = row.ended_ms else {
                 self.precedents.insert(key.clone(), row.clone());
