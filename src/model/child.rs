@@ -24,6 +24,24 @@ name_variants!(ChildKind {
     Rm => "rm",
 });
 
+impl ChildKind {
+    /// Whether children of its own stand behind it: it is handed whole strategies, and plans for them.
+    pub const fn is_manager(self) -> bool {
+        match self {
+            Self::Agent => false,
+            Self::Rm => true,
+        }
+    }
+
+    /// Whether it forgets its id when it is restarted, and comes back as a stranger.
+    pub const fn forgets_its_id(self) -> bool {
+        match self {
+            Self::Agent => true,
+            Self::Rm => false,
+        }
+    }
+}
+
 /// Names, in the answer to a poll and among a child's capabilities, that questions are understood.
 pub const FEATURE_QUESTIONS: &str = "questions";
 

@@ -14,7 +14,7 @@ use heart::{
     plan::Needs,
     release::{command::Seen as _, state::Snapshot, turn},
 };
-use model::{ChildKey, ChildKind, Exclusion};
+use model::{ChildKey, Exclusion};
 
 /// The kind `eligible`.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Fits {
                     let sum = fits.excluded.entry(why.exclusion()).or_default();
                     *sum = sum.saturating_add(entry.agents);
                 }
-                Ok(()) if child.kind() == ChildKind::Rm => fits.managers.push(ManagerBelow {
+                Ok(()) if child.kind().is_manager() => fits.managers.push(ManagerBelow {
                     key,
                     id: child.id.to_string(),
                     agents: entry.agents,

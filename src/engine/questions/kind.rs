@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{Engine, open_questions::Asking};
 use heart::release::state::Snapshot;
-use model::{ChildKey, ChildKind};
+use model::ChildKey;
 use wire::question::{FEATURE_QUESTIONS, MAX_QUESTION_BYTES};
 
 /// Whoever asks waits so long for all answers together.
@@ -100,7 +100,7 @@ pub async fn ask<K: QuestionKind>(
     time: Duration,
 ) -> Result<K::Answer, Unanswered> {
     let entry = engine.view().children.entry(child).ok_or(Unanswered::Unable)?;
-    let profile = entry.profile.as_deref().filter(|profile| profile.kind == ChildKind::Rm);
+    let profile = entry.profile.as_deref().filter(|profile| profile.kind.is_manager());
     if !profile.is_some_and(|profile| profile.capabilities.has(FEATURE_QUESTIONS)) {
         return Err(Unanswered::Unable);
     }

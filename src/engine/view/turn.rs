@@ -18,7 +18,7 @@ use heart::release::{
     state::Snapshot,
     turn::{Turn, turn},
 };
-use model::{ChildKey, ChildKind, ReleaseKey, StageStatus};
+use model::{ChildKey, ReleaseKey, StageStatus};
 
 /// Releases that fit into a turn. One more is refused at submission.
 pub const MAX_RELEASES: u32 = 1 << 24;
@@ -155,5 +155,5 @@ pub(super) fn word(state: &Snapshot, key: ChildKey, child: &Child) -> u64 {
 /// Whether an agent has something in hand that was taken back meanwhile.
 fn has_in_hand(state: &Snapshot, key: ChildKey, child: &Child) -> bool {
     let parts = child.open.iter().filter_map(|release| state.assignment(*release, key));
-    child.kind() == ChildKind::Agent && parts.into_iter().any(Assignment::is_in_hand)
+    !child.kind().is_manager() && parts.into_iter().any(Assignment::is_in_hand)
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::Child;
-use model::{ChildKey, ChildKind, pairs::Pairs, steps};
+use model::{ChildKey, pairs::Pairs, steps};
 
 /// Where more children are at one place, so many of the oldest and of the youngest are looked at.
 const LOOKED_AT: usize = 16;
@@ -27,7 +27,7 @@ pub struct Places {
 /// The place of a child, if it has one.
 pub(super) fn place(child: &Child) -> Option<u64> {
     let (area, address) = (child.area.as_deref()?, child.address?);
-    if child.kind() != ChildKind::Agent || child.replaced.is_some() {
+    if !child.kind().forgets_its_id() || child.replaced.is_some() {
         return None;
     }
     let mut hasher = DefaultHasher::new();

@@ -7,7 +7,7 @@ use std::{
 
 use super::area::{self, Reported};
 use crate::children::{Child, Children};
-use model::{Capabilities, ChildKind};
+use model::Capabilities;
 
 /// Most runtimes that are reported one by one; with more of them nothing is said, which means all.
 const MAX_RUNTIMES: usize = 64;
@@ -63,7 +63,7 @@ impl SomeLabels {
         let is_given = |key: &str| child.labels.as_deref().is_some_and(|labels| labels.contains_key(key));
         let own = capabilities.into_iter().flat_map(|capabilities| &capabilities.labels);
         own.filter(|(key, _)| !is_given(key)).for_each(|(key, value)| self.add(key, value));
-        if child.kind() == ChildKind::Rm {
+        if child.kind().is_manager() {
             match capabilities.and_then(|capabilities| capabilities.labels_below.as_deref()) {
                 Some(below) => self.merge(below),
                 None => self.some_unknown = true,

@@ -2,7 +2,7 @@
 
 use super::state::Snapshot;
 use crate::plan::{AreaIndex, Candidate, Fleet};
-use model::{ChildKey, ChildKind};
+use model::ChildKey;
 
 impl Fleet for Snapshot {
     fn areas(&self) -> &AreaIndex {
@@ -18,7 +18,7 @@ impl Fleet for Snapshot {
             labels: child.labels.as_deref(),
             area: child.area.as_deref(),
             is_busy: !child.open.is_empty(),
-            is_manager: child.kind() == ChildKind::Rm,
+            is_manager: child.kind().is_manager(),
         })
     }
 

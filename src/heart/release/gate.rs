@@ -34,7 +34,7 @@ use super::{
     manager::Planned,
     offer::Piece,
 };
-use language::{Action, ApprovalOf, Order, Rollout, StageKind, Strategy};
+use language::{Action, ApprovalOf, Rollout, StageKind, Strategy};
 use model::{ChildKey, StageStatus};
 
 /// The level of a barrier that no child ever comes to: all are open.
@@ -81,8 +81,7 @@ impl Levels {
                 named.iter().filter_map(|stage| stages.get(*stage)).fold(0, |set, level| set | bit(*level))
             }
         };
-        let global =
-            strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
+        let global = strategy.rollout.as_ref().is_some_and(|rollout| rollout.order.has_barriers());
         let all = if global { (1..=rollout).fold(0, |set, level| set | bit(level)) } else { 0 };
         let signalled = if from_parent { waits_for_signal(strategy, &reachable, &after) } else { 0 };
         let judged = strategy.stages.iter().zip(&after).zip(&reachable);

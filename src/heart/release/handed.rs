@@ -44,7 +44,7 @@ impl Release {
     }
 
     fn said_beside(&self, rollout: &Rollout, assignment: &Assignment, manager: &Whole) -> FromParent {
-        let waves = matches!(rollout.order, Order::Waves(_)).then(|| manager.waves_open(assignment.wave));
+        let waves = rollout.order.is_in_waves().then(|| manager.waves_open(assignment.wave));
         let before = |attempt| OfferName::of(Piece::Whole, attempt).id(self.id.as_str());
         FromParent {
             waves,

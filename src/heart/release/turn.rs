@@ -12,7 +12,7 @@ use super::{
     offer::OfferName,
     state::{Release, Snapshot},
 };
-use model::{ChildKey, ChildKind, ChildStatus, ReleaseKey, steps};
+use model::{ChildKey, ChildStatus, ReleaseKey, steps};
 
 /// What a child should do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Turn {
 /// The turn of a child. `Idle` for one that is not known.
 pub fn turn(state: &Snapshot, child: ChildKey) -> Turn {
     let Some(record) = state.children.get(child) else { return Turn::Idle };
-    let is_manager = record.kind() == ChildKind::Rm;
+    let is_manager = record.kind().is_manager();
     let Parts { in_hand, undo_in_hand, new_undo, begun, to_begin } = Parts::of(state, child, &record.open);
     let new_undo =
         new_undo.map(|(release, undo)| Turn::Offer { release, name: OfferName::undo(undo.number) });

@@ -34,7 +34,7 @@ use heart::{
         turn,
     },
 };
-use model::{ChildId, ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
+use model::{ChildId, ChildKey, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_VALUES};
 use wire::{
     PollRequest,
     child::{MAX_POLL_BODY_BYTES, MAX_RM_IDS, PollAnswer},
@@ -330,7 +330,7 @@ async fn until_offer(
                 continue;
             }
             Mode::Idle | Mode::Queued | Mode::Leads => {}
-            Mode::InHand if kind == ChildKind::Rm => {}
+            Mode::InHand if kind.is_manager() => {}
             // An agent that has something in hand and polls has lost it, and one that was taken for lost has to call
             // again: here the manager waits for the child's next call, not the other way round.
             Mode::InHand | Mode::Ask | Mode::Replaced => return Ok(None),
@@ -401,7 +401,7 @@ fn from_view(
         Mode::Offer => {
             Some(Answered::offer(&child.id, &ctx.view().releases.offer_id(turn.release, turn.name)?))
         }
-        Mode::InHand if child.kind() == ChildKind::Rm => Some(Answered::nothing(&child.id)),
+        Mode::InHand if child.kind().is_manager() => Some(Answered::nothing(&child.id)),
         Mode::Queued => {
             let has_place = ctx.view().releases.with(turn.release, |release| release.pace.has_place());
             (has_place == Some(false)).then(|| Answered::nothing(&child.id))

@@ -62,7 +62,7 @@ impl Rollout {
     /// gets there has passed its own, so one alone need not be waited for.
     pub fn withholds_rollout(&self) -> bool {
         let is_more = self.min_succeeded.is_some_and(|amount| amount != Amount::Count(1));
-        self.order == Order::Parallel && is_more
+        self.order.is_free() && is_more
     }
 
     /// How many of `planned` agents must have succeeded where `opened` have had their turn; never none.
@@ -180,6 +180,38 @@ impl Order {
             Self::LocationSequential { .. } => OrderWord::LocationSequential,
             Self::GlobalIncremental => OrderWord::GlobalIncremental,
             Self::Waves(_) => OrderWord::Waves,
+        }
+    }
+
+    /// Whether each child goes through all stages at its own pace as soon as it can.
+    pub const fn is_free(&self) -> bool {
+        match self {
+            Self::Parallel => true,
+            Self::LocationSequential { .. } | Self::GlobalIncremental | Self::Waves(_) => false,
+        }
+    }
+
+    /// Whether no stage starts anywhere before the one before it has passed everywhere.
+    pub const fn has_barriers(&self) -> bool {
+        match self {
+            Self::GlobalIncremental => true,
+            Self::Parallel | Self::LocationSequential { .. } | Self::Waves(_) => false,
+        }
+    }
+
+    /// Whether each location has a turn of its own.
+    pub const fn is_by_location(&self) -> bool {
+        match self {
+            Self::LocationSequential { .. } => true,
+            Self::Parallel | Self::GlobalIncremental | Self::Waves(_) => false,
+        }
+    }
+
+    /// Whether groups begin one after the other, of which a manager below may be in several.
+    pub const fn is_in_waves(&self) -> bool {
+        match self {
+            Self::Waves(_) => true,
+            Self::Parallel | Self::LocationSequential { .. } | Self::GlobalIncremental => false,
         }
     }
 }

@@ -2,10 +2,7 @@
 
 use super::run::{Metered, Run, Standing, ms};
 use crate::release::{clock::ReleaseMs, gate::Gate, state::Release};
-use language::{
-    Order,
-    analysis::{Analysis, Metric, MetricSource},
-};
+use language::analysis::{Analysis, Metric, MetricSource};
 
 /// How long a verdict may be late before the release is paused for want of it, in milliseconds of the release's
 /// clock: 15 minutes, and the analysis's duration once more, for answers that are asked for again.
@@ -43,7 +40,7 @@ impl Release {
     }
 
     pub(in crate::release) fn is_global(&self) -> bool {
-        self.strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental)
+        self.strategy.rollout.as_ref().is_some_and(|rollout| rollout.order.has_barriers())
     }
 
     /// Whether a gate waits for a verdict.

@@ -108,7 +108,7 @@ pub(in crate::release) fn signs_of_life(key: ChildKey, child: &Child) -> Vec<Cha
 
 /// An agent polls only when it has nothing in hand. A manager polls always.
 fn notice(walk: &mut Walk<'_>, kind: ChildKind) {
-    if kind == ChildKind::Rm {
+    if kind.is_manager() {
         return;
     }
     let undo = walk.assignment.pending_undo().filter(|undo| undo.fetched).map(|undo| undo.functions);

@@ -33,9 +33,7 @@ use crate::{
         state::{Release, State},
     },
 };
-use model::{
-    ChildKey, ChildKind, ChildStatus, Cordon, Exclusion, Now, Outcome, ReleaseKey, StageStatus, steps,
-};
+use model::{ChildKey, ChildStatus, Cordon, Exclusion, Now, Outcome, ReleaseKey, StageStatus, steps};
 
 /// Ids that were replaced one after the other are followed so far.
 const MAX_CHAIN: usize = 32;
@@ -49,7 +47,7 @@ pub(in crate::release) fn succeed(
     now: Now,
 ) -> Vec<Change> {
     let Some(record) = state.children.get(newcomer) else { return Vec::new() };
-    if record.kind() != ChildKind::Agent || record.replaced.is_some() || was_replaced(state, newcomer) {
+    if !record.kind().forgets_its_id() || record.replaced.is_some() || was_replaced(state, newcomer) {
         return Vec::new();
     }
     let others: Vec<ChildKey> = state.books.at_place_of(record).filter(|child| *child != newcomer).collect();
@@ -248,9 +246,8 @@ fn may_be_busy_with(part: &Assignment) -> bool {
 
 /// Whether the child may take another's place: an agent that is no ghost, and whose own place nobody has taken.
 fn is_free(state: &State, child: ChildKey) -> bool {
-    let is_agent = |record: &Child| {
-        record.called_again && record.kind() == ChildKind::Agent && record.replaced.is_none()
-    };
+    let is_agent =
+        |record: &Child| record.called_again && record.kind().forgets_its_id() && record.replaced.is_none();
     state.children.get(child).is_some_and(is_agent) && !was_replaced(state, child)
 }
 

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 use language::{Rollout, Strategy};
-use model::{ChildKey, ChildKind, Exclusion, Now};
+use model::{ChildKey, Exclusion, Now};
 
 /// Who takes part in a release that starts now, with what managers below said.
 pub fn membership(
@@ -47,7 +47,7 @@ pub fn membership(
 /// Those of the members that are managers themselves, with their agents and the waves of these.
 fn managers(state: &State, plan: &Plan) -> BTreeMap<ChildKey, Planned> {
     let planned = |(at, child): (usize, &ChildKey)| {
-        state.children.get(*child).filter(|record| record.kind() == ChildKind::Rm)?;
+        state.children.get(*child).filter(|record| record.kind().is_manager())?;
         let agents = plan.turnouts.get(at).map_or(0, |turnout| turnout.all());
         let mut last = 0;
         let quotas = (0..plan.waves.len()).filter_map(|wave| {
@@ -73,7 +73,7 @@ fn lacks(strategy: &Strategy, plan: &Plan, managers: &BTreeMap<ChildKey, Planned
 
 /// What one child does not run.
 pub(in crate::release) fn lacks_of(state: &Snapshot, release: &Release, child: ChildKey) -> FunctionSet {
-    let is_manager = state.children.get(child).is_some_and(|record| record.kind() == ChildKind::Rm);
+    let is_manager = state.children.get(child).is_some_and(|record| record.kind().is_manager());
     match plan::fit(&release.strategy, state, None, child) {
         Some(Ok(part)) if !is_manager => FunctionSet(part.lacks(&release.strategy)),
         _ => FunctionSet::EMPTY,

@@ -12,8 +12,7 @@ use crate::{
         state::{End, Release, ReleaseState, State, Sweep},
     },
 };
-use language::Order;
-use model::{ChildKey, ChildKind, Now, ReleaseKey};
+use model::{ChildKey, Now, ReleaseKey};
 
 /// Folds one change in.
 pub(in crate::release) fn apply(state: &mut State, change: &Change) {
@@ -53,15 +52,14 @@ impl State {
         now: Now,
     ) {
         let Some(release) = self.shared.releases.get_mut(&key) else { return };
-        let order = release.strategy.rollout.as_ref().map(|rollout| &rollout.order);
-        let alone = matches!(order, Some(Order::LocationSequential { .. }));
+        let alone = release.strategy.rollout.as_ref().is_some_and(|rollout| rollout.order.is_by_location());
         let old = instead_of.and_then(|old| release.assignments.get(&old));
         let own = old.map(|old| old.wave).filter(|wave| *wave < release.gates.stand.waves);
         let wave = own.unwrap_or_else(|| release.turns.join(&release.members, child, alone));
         // Those barriers that others are on their way to have begun without it, unless it comes for one of them.
         let is_late = instead_of.is_none() && wave < release.gates.stand.waves;
         let joined = if is_late { release.gates.stand.level.saturating_add(1) } else { 0 };
-        let manager = self.shared.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+        let manager = self.shared.children.get(child).filter(|record| record.kind().is_manager());
         if let Some(record) = manager {
             let planned = Planned { agents: record.counted_agents(), ..Planned::default() };
             release.managers.insert(child, planned);

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 use language::Strategy;
-use model::{ChildKey, ChildKind, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, Now};
+use model::{ChildKey, FEATURE_CLASSES, FEATURE_INTERIM, FEATURE_QUESTIONS, Now};
 
 pub(in crate::release) fn decide(state: &State, child: &str, offer: &str, now: Now) -> Decision {
     let call = match Call::resolve(state, child, offer) {
@@ -81,7 +81,7 @@ fn would_be(state: &Snapshot, release: &Release, child: ChildKey) -> Result<Assi
         None => Err(NoOffer::NoPart),
         Some(Err(why)) => Err(NoOffer::Unfit(why)),
         Some(Ok(_)) => {
-            let record = state.children.get(child).filter(|record| record.kind() == ChildKind::Rm);
+            let record = state.children.get(child).filter(|record| record.kind().is_manager());
             Ok(match record {
                 Some(record) => {
                     let planned = Planned { agents: record.counted_agents(), quotas: Vec::new() };

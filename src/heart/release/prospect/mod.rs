@@ -22,7 +22,7 @@ use ::analysis::{
     power::{self, Among, Power, PowerFault, Spread},
 };
 use language::{
-    Order, Stage, Strategy,
+    Stage, Strategy,
     analysis::{Analysis, ChildMetric, Metric, MetricSource, ProviderQuery, Rule},
 };
 
@@ -155,8 +155,7 @@ pub fn prospects(strategy: &Strategy, known: Known<'_>) -> Vec<Prospect> {
 
 /// How many runs of a block share its alpha.
 fn runs(strategy: &Strategy, stage: Option<usize>, analysis: &Analysis, waves: usize) -> usize {
-    let is_global =
-        strategy.rollout.as_ref().is_some_and(|rollout| rollout.order == Order::GlobalIncremental);
+    let is_global = strategy.rollout.as_ref().is_some_and(|rollout| rollout.order.has_barriers());
     match stage {
         None if analysis.duration.is_none() => 1,
         None if is_global => usize::from(Levels::of(strategy, false).rollout()) + 1,

@@ -11,7 +11,7 @@ use crate::{
         turn,
     },
 };
-use model::{ChildKey, ChildKind, FEATURE_QUESTIONS, Now};
+use model::{ChildKey, FEATURE_QUESTIONS, Now};
 
 /// Whether a child has nothing in hand and was not heard of for so long.
 pub fn is_silent(state: &Snapshot, seen: &dyn Seen, child: ChildKey, silent_after_ms: u64, now: Now) -> bool {
@@ -45,7 +45,7 @@ pub fn of_child(
 pub fn is_askable(state: &Snapshot, child: ChildKey) -> bool {
     state.children.get(child).is_some_and(|record| {
         let profile = record.profile.as_deref();
-        record.kind() == ChildKind::Rm
+        record.kind().is_manager()
             && record.agents > 0
             && profile.is_some_and(|profile| profile.capabilities.has(FEATURE_QUESTIONS))
     })

@@ -14,7 +14,7 @@ use heart::{
     },
 };
 use language::{Order, Rollout, Strategy};
-use model::{ChildKey, ChildKind, FEATURE_INTERIM, Now, ReleaseKey};
+use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey};
 use wire::api::{
     self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
 };
@@ -183,8 +183,7 @@ pub fn silent_after_ms(strategy: &Strategy) -> u64 {
 
 /// Managers below that would take part: those that can be asked who of their agents can, and those that can't.
 pub fn managers(state: &Snapshot, strategy: &Strategy) -> (Vec<ChildKey>, Vec<ChildKey>) {
-    let of_kind =
-        state.children.iter().filter(|(_, child)| child.kind() == ChildKind::Rm && child.agents > 0);
+    let of_kind = state.children.iter().filter(|(_, child)| child.kind().is_manager() && child.agents > 0);
     let managers: Vec<ChildKey> = of_kind.map(|(key, _)| key).collect();
     let area = strategy.target.as_ref().and_then(|target| target.area.as_ref());
     let cover =
