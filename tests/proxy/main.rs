@@ -1,0 +1,6 @@
+//! The proxy, through real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
+
+mod calls;
+mod world;
