@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
 mod calls;
+mod counts;
+mod log;
+mod metrics;
 mod world;
