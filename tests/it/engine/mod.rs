@@ -6,6 +6,7 @@ mod refused;
 mod snapshots;
 mod standstill;
 mod stored;
+mod stored_variants;
 mod trouble;
 mod unreadable;
 mod waiters;

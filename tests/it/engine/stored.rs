@@ -8,11 +8,8 @@ use choirmaster::{app, app::Options};
 use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
 use heart::release::{
     analysis::{Metered, Run},
-    assignment::{FunctionSet, Shows, Slot, Step},
-    manager::Agents,
-    offer::Piece,
+    assignment::Step,
 };
-use model::{ChildKey, ChildStatus, Outcome, StageStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{Connection as _, SqliteConnection};
 use store::{
@@ -190,7 +187,7 @@ fn every_field_of_a_run_has_the_name_that_it_had() {
 }
 
 /// A release of which hardly anything is known.
-fn release_detail(state: &str, more: &str) -> String {
+pub(super) fn release_detail(state: &str, more: &str) -> String {
     format!(
         r#"{{"state":{state},"clock":{{"paused_ms":0,"paused_since":null}},"facts":[],"submitted":{{"wall_ms":1,"served_ms":2}},"started":null,"started_at":0,"ended":null,{more}"attempt":1,"participants":1,"excluded":[],"counts":{{"no":0,"todo":0,"doing":0,"done":0,"failed":0,"succeeded":0,"outcome_failed":0,"timed_out":0,"unreachable":0,"lost":0,"undone":0,"untested":0,"excluded":0,"undoing":0,"undo_overdue":0,"awaited":0}},"stand":{{"waves":1,"opened":0,"level":0,"reached":null}},"accepted":{{"failed":0,"timed_out":0,"unreachable":0,"untested":0}}}}"#
     )
@@ -285,68 +282,10 @@ fn every_field_of_a_report_has_the_name_that_it_had() {
     }
 }
 
-#[test]
-fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
-    let (slot, functions, agents) = (Slot(3), FunctionSet(5), Agents { failed: 1, ..Agents::default() });
-    let counted = r#""agents":{"participants":0,"succeeded":0,"failed":1,"timed_out":0,"unreachable":0,"unconfirmed":0}"#;
-    let status = StageStatus::Completed;
-    let reported = |shows, why| Step::Reported { slot, status, digest: 9, shows, why };
-    let late = |slot| Step::Late { slot, status, shows: Shows::Nothing, digest: 9 };
-    let told = [
-        (Step::Offered, r#""offered""#.to_owned()),
-        (Step::Admitted, r#""admitted""#.to_owned()),
-        (Step::Fetched, r#""fetched""#.to_owned()),
-        (Step::Waiting { slot }, r#""waiting","slot":3"#.to_owned()),
-        (Step::Signalled, r#""signalled""#.to_owned()),
-        (Step::SignalledIdle, r#""signalled_idle""#.to_owned()),
-        (Step::StageAgain, r#""stage_again""#.to_owned()),
-        (
-            reported(Shows::New, None),
-            r#""reported","slot":3,"status":"Completed","digest":9,"shows":"new","why":null"#.to_owned(),
-        ),
-        (
-            reported(Shows::Base, Some("w".to_owned())),
-            r#""reported","slot":3,"status":"Completed","digest":9,"shows":"base","why":"w""#.to_owned(),
-        ),
-        (Step::StageBegan { slot }, r#""stage_began","slot":3"#.to_owned()),
-        (Step::Counted { agents, recount: None }, format!(r#""counted",{counted}"#)),
-        (Step::Counted { agents, recount: Some(2) }, format!(r#""counted",{counted},"recount":2"#)),
-        (Step::NextWave { wave: 2 }, r#""next_wave","wave":2"#.to_owned()),
-        (Step::NextOffer { piece: Piece::Whole }, r#""next_offer","piece":"whole""#.to_owned()),
-        (Step::NextOffer { piece: Piece::Rollout(1) }, r#""next_offer","piece":{"rollout":1}"#.to_owned()),
-        (
-            Step::Ended { status: ChildStatus::Done, outcome: Outcome::Succeeded },
-            r#""ended","status":"Done","outcome":"succeeded""#.to_owned(),
-        ),
-        (Step::Lacks { functions }, r#""lacks","functions":5"#.to_owned()),
-        (Step::Retried, r#""retried""#.to_owned()),
-        (Step::PolledWhileBusy, r#""polled_while_busy""#.to_owned()),
-        (
-            Step::ReplacedBy { successor: ChildKey(7), at_work: true },
-            r#""replaced_by","successor":7,"at_work":true"#.to_owned(),
-        ),
-        (
-            Step::StandsInFor { predecessor: ChildKey(7), functions, wave: 1 },
-            r#""stands_in_for","predecessor":7,"functions":5,"wave":1"#.to_owned(),
-        ),
-        (Step::Reinstated, r#""reinstated""#.to_owned()),
-        (Step::UndoOffered { functions }, r#""undo_offered","functions":5"#.to_owned()),
-        (Step::UndoFetched, r#""undo_fetched""#.to_owned()),
-        (Step::UndoConfirmed { function: 1 }, r#""undo_confirmed","function":1"#.to_owned()),
-        (Step::UndoOverdue, r#""undo_overdue""#.to_owned()),
-        (Step::UndoDropped, r#""undo_dropped""#.to_owned()),
-        (late(None), r#""late","slot":null,"status":"Completed","shows":"nothing","digest":9"#.to_owned()),
-        (late(Some(slot)), r#""late","slot":3,"status":"Completed","shows":"nothing","digest":9"#.to_owned()),
-    ];
-    for (step, words) in told {
-        assert_eq!(told_step(&step), format!(r#"{{"step":{words}}}"#));
-    }
-}
-
 fn written_run(run: &Run) -> String {
     stored::run_text(run).unwrap()
 }
 
-fn told_step(step: &Step) -> String {
+pub(super) fn told_step(step: &Step) -> String {
     stored::json(step).unwrap()
 }
