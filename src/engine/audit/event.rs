@@ -2,13 +2,13 @@
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
+use super::step::ToldStep;
 use crate::stored::StandingForm;
 use ::analysis::evidence::Evidence;
 use heart::{
     children::{Arrival, Forgetting, Variant},
     release::{
         analysis::{Run, Standing},
-        assignment::Step,
         state::{End, Release},
         summary::Summary,
     },
@@ -197,7 +197,7 @@ pub(super) enum Event<'a> {
         release: &'a str,
         child: &'a str,
         #[serde(flatten)]
-        step: &'a Step,
+        step: ToldStep<'a>,
     },
     LateResult {
         release: &'a str,

@@ -8,6 +8,7 @@ mod members;
 mod parent;
 mod rollout;
 mod stages;
+mod step;
 
 use serde::Serialize;
 
@@ -54,7 +55,7 @@ struct Noted<'a> {
 }
 
 /// The events of the changes that one command came to, each with its release. The changes are applied already.
-pub(super) fn events(
+pub fn events(
     state: &State,
     changes: &[Change],
     note: Option<&str>,

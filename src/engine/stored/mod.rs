@@ -20,7 +20,7 @@ pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
     form::{As, Boxed, Maybe, Version},
     kept::{EnrolledForm, PointerForm},
-    parts::AgentsForm,
+    parts::{AgentsForm, FunctionSetForm, PieceForm, SlotForm},
     release::EndingForm,
 };
 pub use self::{

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     analysis::RunForm,
     form::{Boxed, Each, Maybe, Version, forms},
-    parts::{AgentsForm, AllExcluded, NowForm, PieceForm},
+    parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
 };
 use heart::release::{
     analysis::Run,
@@ -71,7 +71,7 @@ pub struct ReleaseDetail {
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
     /// Children that are managers themselves: few.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "Each::<PlannedManagerForm>")]
     pub managers: Vec<(ChildKey, Planned)>,
     /// Where there are any, what became of all agents; memory has it from the children.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<AgentsForm>")]

@@ -82,13 +82,12 @@ impl Agents {
 }
 
 /// A child manager as it was planned.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Planned {
     /// Agents below it.
     pub agents: u32,
     /// The waves (from 0) in which more of them have their turn, ascending, and how many have had it then. Empty: all in
     /// one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<(u32, u32)>,
 }
 

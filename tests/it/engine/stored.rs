@@ -8,7 +8,8 @@ use choirmaster::{app, app::Options};
 use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail, Times};
 use heart::release::{
     analysis::{Metered, Run},
-    assignment::Step,
+    assignment::{Assignment, Whole},
+    manager::{Agents, Planned},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{Connection as _, SqliteConnection};
@@ -250,6 +251,38 @@ fn every_field_of_a_child_that_has_the_whole_strategy_has_the_name_that_it_had()
     assert_eq!(written_again::<AssignmentDetail>(&[text(r#"{"agents":2}"#)]), texts[1..]);
 }
 
+/// What is stored of a child that has the whole strategy in hand, and what is read of that.
+fn stored_whole(whole: &Whole) -> (String, Whole) {
+    let bare = r#"{"named":1,"piece":"whole","fetched":false,"since":0,"stage_since":0,"facts":0}"#;
+    let detail = AssignmentDetail {
+        manager: Some(whole.clone()),
+        ..serde_json::from_str::<AssignmentDetail>(bare).unwrap()
+    };
+    let text = stored::json(&detail).unwrap();
+    let read = serde_json::from_str::<AssignmentDetail>(&text).unwrap().manager.unwrap();
+    (text, read)
+}
+
+#[test]
+fn what_is_stored_of_a_child_that_is_led_whole_says_nothing_of_what_is_stored_beside_it() {
+    let mut part = Assignment::new_whole(Planned { agents: 3, quotas: vec![(0, 1), (2, 3)] }, 0);
+    let fresh = r#""manager":{"agents":3,"quotas":[[0,1],[2,3]],"reported":{"participants":0,"succeeded":0,"failed":0,"timed_out":0,"unreachable":0,"unconfirmed":0}},"#;
+    assert!(stored_whole(part.whole().unwrap()).0.contains(fresh));
+    part.change_rare(|rare| rare.joined = Some(2));
+    assert!(stored_whole(part.whole().unwrap()).0.contains(fresh));
+    let whole = part.whole_mut().unwrap();
+    *whole = Whole {
+        reported: Agents { participants: 3, failed: 1, ..Agents::default() },
+        continues: Some(1),
+        retries: true,
+        recounts: 2,
+        ..whole.clone()
+    };
+    let (stored, read) = stored_whole(whole);
+    assert!(stored.contains(r#""continues":1,"retries":true,"recounts":2},"#), "{stored}");
+    assert_eq!(Whole { rare: whole.rare.clone(), ..read }, *whole);
+}
+
 #[test]
 fn every_field_of_a_report_has_the_name_that_it_had() {
     let times = r#"{"median":1.5,"minimum":1.0,"maximum":-1.0}"#;
@@ -284,8 +317,4 @@ fn every_field_of_a_report_has_the_name_that_it_had() {
 
 fn written_run(run: &Run) -> String {
     stored::run_text(run).unwrap()
-}
-
-pub(super) fn told_step(step: &Step) -> String {
-    stored::json(step).unwrap()
 }

@@ -1,21 +1,26 @@
 //! Each variant of what is kept as JSON has the name that it had. A variant without a case here does not compile.
 
-use engine::stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail};
+use engine::{
+    audit,
+    stored::{self, AssignmentDetail, ChildDetail, ReleaseDetail},
+};
 use heart::release::{
     analysis::Standing,
     assignment::{Fact, FunctionSet, Shows, Slot, Step},
+    change::Change,
     ending::Cause,
     gate::Gate,
     manager::Agents,
+    members::Change as OfMember,
     offer::Piece,
     pause::PausedBy,
-    state::{End, ReleaseState},
+    state::{End, ReleaseState, State},
 };
-use model::{ChildKey, ChildStatus, Cordon, Exclusion, Outcome, StageStatus};
+use model::{ChildKey, ChildStatus, Cordon, Exclusion, Outcome, ReleaseKey, StageStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use store::rows::AnalysisRunRow;
 
-use super::stored::{release_detail, told_step};
+use super::stored::release_detail;
 
 /// Cases by the variant that each is of.
 struct Cases<T, C> {
@@ -245,6 +250,15 @@ fn however_an_analysis_stands_it_has_the_name_that_it_had() {
     });
 }
 
+/// A step as the audit trail tells it, where neither the child nor the release is known.
+fn told_step(step: &Step) -> String {
+    let (release, child, step) = (ReleaseKey(4), ChildKey(3), step.clone());
+    let change = OfMember::Stepped { release, child, step, at: 5, summary: None };
+    let mut events = audit::events(&State::default(), &[Change::Members(change)], None).unwrap();
+    let (_, event) = events.remove(0);
+    event.strip_prefix(r#"{"event":"child","release":"?","child":"?","#).expect("a step").to_owned()
+}
+
 #[test]
 fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
     let (slot, functions, agents) = (Slot(3), FunctionSet(5), Agents { failed: 1, ..Agents::default() });
@@ -311,7 +325,7 @@ fn every_step_of_a_child_is_told_in_the_words_that_it_had() {
         ],
     });
     steps.hold(|(step, words)| {
-        assert_eq!(told_step(step), format!(r#"{{"step":{words}}}"#));
+        assert_eq!(told_step(step), format!(r#""step":{words}}}"#));
         step.clone()
     });
 }
@@ -326,7 +340,7 @@ fn whatever_a_result_shows_of_the_versions_is_told_in_the_words_that_it_had() {
     shown.hold(|(shows, word)| {
         let status = StageStatus::Failure;
         let told = told_step(&Step::Late { slot: None, status, shows: *shows, digest: 0 });
-        let expected = r#"{"step":"late","slot":null,"status":"Failure","shows":"?","digest":0}"#;
+        let expected = r#""step":"late","slot":null,"status":"Failure","shows":"?","digest":0}"#;
         assert_eq!(told, expected.replace('?', word));
         *shows
     });

@@ -3,8 +3,6 @@
 
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
-
 use super::{FunctionSet, StageSet, Undo};
 use crate::release::clock::ReleaseMs;
 use model::ChildKey;
@@ -34,12 +32,11 @@ pub struct RareSteps {
 }
 
 /// A stage that does not get the calls it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
     /// When it began for the first time.
     pub since: ReleaseMs,
     /// The child was told to end it for want of calls.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub told: bool,
 }
 
