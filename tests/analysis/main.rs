@@ -12,6 +12,7 @@ mod counts;
 mod dist;
 mod early;
 mod extension;
+mod forms;
 mod judge;
 mod power;
 #[path = "../shared/random.rs"]
