@@ -14,9 +14,12 @@ pub(super) fn event<'a>(
     Some(match change {
         Change::Joined { .. } => Event::ChildJoined { release: release_id, child: child_id },
         Change::Stepped { step, .. } => Event::Child { release: release_id, child: child_id, step },
-        Change::LateKept { stage, summary, .. } => {
-            Event::LateResult { release: release_id, child: child_id, stage: stage.as_deref(), summary }
-        }
+        Change::LateKept { stage, report, .. } => Event::LateResult {
+            release: release_id,
+            child: child_id,
+            stage: stage.as_deref(),
+            summary: &report.summary,
+        },
         Change::Deployed { function, variant, .. } => {
             let function = release.and_then(|r| r.strategy.functions.get(*function));
             let function = function.map_or("?", |function| &function.name);
