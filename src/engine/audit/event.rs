@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::step::ToldStep;
-use crate::stored::StandingForm;
+use crate::stored::{As, StandingForm, SummaryForm};
 use ::analysis::evidence::Evidence;
 use heart::{
     children::{Arrival, Forgetting, Variant},
@@ -203,6 +203,7 @@ pub(super) enum Event<'a> {
         release: &'a str,
         child: &'a str,
         stage: Option<&'a str>,
+        #[serde(serialize_with = "write_summary")]
         summary: &'a Summary,
     },
     Deployed {
@@ -211,6 +212,11 @@ pub(super) enum Event<'a> {
         function: &'a str,
         variant: Variant,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference to the field")]
+fn write_summary<S: Serializer>(summary: &&Summary, serializer: S) -> Result<S::Ok, S::Error> {
+    As::<_, SummaryForm>::of(*summary).serialize(serializer)
 }
 
 /// What a look found of one metric.

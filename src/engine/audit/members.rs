@@ -16,9 +16,12 @@ pub(super) fn event<'a>(
         Change::Stepped { step, .. } => {
             Event::Child { release: release_id, child: child_id, step: ToldStep(step) }
         }
-        Change::LateKept { stage, summary, .. } => {
-            Event::LateResult { release: release_id, child: child_id, stage: stage.as_deref(), summary }
-        }
+        Change::LateKept { stage, report, .. } => Event::LateResult {
+            release: release_id,
+            child: child_id,
+            stage: stage.as_deref(),
+            summary: &report.summary,
+        },
         Change::Deployed { function, variant, .. } => {
             let function = release.and_then(|r| r.strategy.functions.get(*function));
             let function = function.map_or("?", |function| &function.name);

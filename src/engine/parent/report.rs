@@ -204,7 +204,11 @@ impl Subtree {
     /// As one summary.
     fn told(self, status: StageStatus, understood: Understood) -> Summary {
         let whole = aggregate(status, &self.summaries);
-        Summary { strata: self.strata.told(understood), effects: self.effects, ..whole }
+        Summary {
+            strata: self.strata.told(understood, stored::stratum_bytes),
+            effects: self.effects,
+            ..whole
+        }
     }
 }
 

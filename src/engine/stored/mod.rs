@@ -15,6 +15,7 @@ pub mod form;
 mod kept;
 mod parts;
 mod release;
+mod summary;
 
 pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
@@ -22,11 +23,13 @@ pub(crate) use self::{
     kept::{EnrolledForm, PointerForm},
     parts::{AgentsForm, FunctionSetForm, PieceForm, SlotForm},
     release::EndingForm,
+    summary::SummaryForm,
 };
 pub use self::{
     assignment::AssignmentDetail,
     child::ChildDetail,
     release::{ReleaseDetail, Times},
+    summary::{kept, received, stratum_bytes},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -119,7 +122,8 @@ fn result_key(row: &StageResultRow) -> String {
 
 /// What a child reported.
 pub fn summary(row: &StageResultRow) -> Result<Summary, StoreError> {
-    read_marked("stage_results", result_key(row), "summary", &row.summary)
+    read_marked::<Read<_, SummaryForm>>("stage_results", result_key(row), "summary", &row.summary)
+        .map(Read::into_inner)
 }
 
 /// What a child reported, in the words in which it is stored.

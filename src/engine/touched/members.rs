@@ -1,6 +1,7 @@
 //! What changes of one child's part in a release touch: its row, its results, what it runs.
 
 use super::Touched;
+use crate::stored;
 use heart::{
     children::Variant,
     release::{
@@ -69,8 +70,12 @@ impl Touched {
         let Some(assignment) = state.find(release).and_then(|found| found.assignments.get(&child)) else {
             return;
         };
+        let (summary, digest) = match stored::kept(kept, status) {
+            Ok(written) => written,
+            Err(error) => return self.unwritable = Some(error),
+        };
         // What follows from a result may have begun the next attempt already.
-        let is_of = |mark: &&Mark| mark.slot == slot && mark.digest == kept.digest;
+        let is_of = |mark: &&Mark| mark.slot == slot && mark.digest == digest;
         let mark = assignment.marks().iter().rev().find(is_of);
         let attempt = mark.map_or(assignment.attempt, |mark| mark.attempt);
         let row = StageResultRow {
@@ -80,8 +85,8 @@ impl Touched {
             stage: i16::from(slot.0),
             status: i16::from(status.wire()),
             at_ms: now.wall_ms,
-            digest: kept.digest.cast_signed(),
-            summary: kept.json.clone(),
+            digest: digest.cast_signed(),
+            summary,
         };
         self.results.insert((release, child, attempt, slot), row);
     }

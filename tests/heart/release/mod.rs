@@ -26,6 +26,7 @@ mod skip;
 mod steps;
 mod strata;
 mod succession;
+mod told;
 mod turnout;
 mod untested;
 pub mod world;

@@ -1,3 +1,4 @@
+mod bit_for_bit;
 pub mod durable;
 mod faulty;
 mod history;

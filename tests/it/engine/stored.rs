@@ -10,7 +10,9 @@ use heart::release::{
     analysis::{Metered, Run},
     assignment::{Assignment, Whole},
     manager::{Agents, Planned},
+    summary::{Kept, Stratum, Summary},
 };
+use model::StageStatus;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{Connection as _, SqliteConnection};
 use store::{
@@ -107,7 +109,7 @@ fn with_version(text: &str, version: u32) -> String {
     text.replacen('{', &format!("{{\"version\":{version},"), 1)
 }
 
-fn report(summary: String) -> StageResultRow {
+pub(super) fn report(summary: String) -> StageResultRow {
     let (release_key, child_key, attempt, stage, status, at_ms, digest) = (1, 2, 1, 0, 4, 5, 6);
     StageResultRow { release_key, child_key, attempt, stage, status, at_ms, digest, summary }
 }
@@ -162,9 +164,9 @@ async fn a_store_with_a_newer_form_is_not_opened_and_says_which_row_has_it() {
 }
 
 /// Everything that is kept of a run, with all that may be absent.
-const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"is_classed":true,"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
+pub(super) const RUN: &str = r#"{"block":1,"number":2,"of":3,"began":4,"looks":5,"looked_ms":6,"metrics":[{"judgement":{"design":{"question":"location","deviation":"HIGH","tolerance":{"ratio":1.5},"alpha":0.05,"end":"once","sampling":"calls","runVariation":null},"hypotheses":[],"steps":[{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false},{"divisor":0.0,"largest":0.0,"distinct":[],"fine":false}],"seen":0,"splits":[],"looks":0,"intervals":0,"spent":0.0,"verdict":null},"strata":[{"stage":"s","interval":0,"baseline":{"counts":{"calls":1,"events":2}},"canary":{"counts":{"calls":3,"events":4}}}],"parts":[{"stage":1,"split":2,"interval":3,"assignment":"user","group":4,"class":5},{"stage":6,"split":7,"interval":0}],"is_classed":true,"previous":{"release":"r","began_ms":1,"ended_ms":2},"until_ms":[3,null],"measured":4,"empty":5,"outside":6,"errors":7,"verdict":"noData","sentence":"s","evidence":{"sentence":"e","baseline":{"count":1},"canary":{"count":2},"tests":[],"looks":3,"alpha":0.05,"alphaSpent":0.01}},{"until_ms":[null,null],"measured":0,"empty":0,"outside":0,"errors":0,"sentence":""}],"standing":"paused","verdict":"inconclusive","why":"w","extended":{"for_ms":8,"calls":9,"begun":{"elapsed_ms":10,"calls":11}}}"#;
 
-fn analysis_run(detail: &str) -> AnalysisRunRow {
+pub(super) fn analysis_run(detail: &str) -> AnalysisRunRow {
     AnalysisRunRow { release_key: 1, block: 3, detail: detail.to_owned() }
 }
 
@@ -309,10 +311,47 @@ fn every_field_of_a_report_has_the_name_that_it_had() {
     ];
     for text in texts {
         let summary = stored::summary(&report(text.clone())).unwrap();
-        assert_eq!(summary.keep().json, text);
+        let (report, says_next) = (stored::received(summary).unwrap(), Some("n".to_owned()));
+        assert_eq!(report.text, text);
         let next = format!(r#"{},"next_stage":"n"}}"#, text.strip_suffix('}').unwrap());
-        assert_eq!(summary.keep_with_next("n").json, next);
+        let kept = Kept { report, says_next };
+        assert_eq!(stored::kept(&kept, StageStatus::Completed).unwrap(), (next, kept.report.digest));
+        assert!(stored::summary(&report_again(&kept)).is_ok());
     }
+}
+
+fn report_again(kept: &Kept) -> StageResultRow {
+    report(stored::kept(kept, StageStatus::Completed).unwrap().0)
+}
+
+/// Repeats of a report are known by it across builds.
+#[test]
+fn the_digest_of_a_report_is_that_of_its_text_and_of_nothing_beside_it() {
+    let text = r#"{"status":"InProgress","proxy_times":{"median":1.5,"minimum":1.0,"maximum":-1.0},"f1_times_summary":{"median":1.5,"minimum":1.0,"maximum":-1.0},"f2_times_summary":{"median":1.5,"minimum":1.0,"maximum":-1.0},"f1_err_rate":0.25,"f2_err_rate":0.5}"#;
+    let summary = stored::summary(&report(text.to_owned())).unwrap();
+    let named =
+        Summary { stage_name: Some("Canary".to_owned()), says_next: Some("n".to_owned()), ..summary.clone() };
+    for summary in [summary, named] {
+        let report = stored::received(summary).unwrap();
+        assert_eq!((report.text.as_str(), report.digest), (text, 0xabc9_63ad_bb42_95e2));
+        // A child that was ready to end the stage stays so.
+        let kept = Kept { report, says_next: None };
+        let (ready, digest) = stored::kept(&kept, StageStatus::SuccessWaiting).unwrap();
+        assert_eq!((ready, digest), (text.replace("InProgress", "SuccessWaiting"), 0x25fd_8a13_67c4_ef6a));
+    }
+}
+
+#[test]
+fn what_an_earlier_build_set_apart_is_passed_over_and_a_histogram_that_is_too_wide_is_refused() {
+    let kept = summary(&[1.0; 11], None, None);
+    let with = |more: &str| report(format!("{},{more}}}", kept.strip_suffix('}').unwrap()));
+    let read = stored::summary(&with(r#""strata":[{"split":5,"measured_split":50,"f1_calls":50}]"#)).unwrap();
+    let stratum = Stratum { split: Some(5), f1_calls: Some(50), ..Stratum::default() };
+    assert_eq!(read.strata, [stratum]);
+    let wide =
+        r#""f1_histogram":{"mapping":{"gamma":1.001},"positiveValues":{"binCounts":{"-4608":1,"10684":1}}}"#;
+    let refused = stored::summary(&with(wide)).unwrap_err().to_string();
+    assert!(refused.contains("more than 4096 buckets of one sign"), "{refused}");
 }
 
 fn written_run(run: &Run) -> String {

@@ -5,7 +5,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use engine::effect::{OWED, Owed, TAKING};
+use engine::{
+    effect::{OWED, Owed, TAKING},
+    stored,
+};
 use heart::{
     children::{self, Poll, Profile},
     parent::{Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, Trouble},
@@ -311,7 +314,7 @@ impl World {
                     Command::Members(members::Command::Result {
                         child: id,
                         offer: owed.offer,
-                        summaries: vec![summary],
+                        reports: vec![stored::received(summary).unwrap()],
                     })
                 });
                 (sent, None)
@@ -332,7 +335,8 @@ impl World {
                 let sent = about.map(|about| {
                     let sum = self.sum_up(manager, Some(about), status, Some(name));
                     let summary = Summary { agents, ..sum };
-                    Command::Members(members::Command::Result { child: id, offer, summaries: vec![summary] })
+                    let reports = vec![stored::received(summary).unwrap()];
+                    Command::Members(members::Command::Result { child: id, offer, reports })
                 });
                 (sent, None)
             }
