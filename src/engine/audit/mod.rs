@@ -54,7 +54,7 @@ struct Noted<'a> {
 }
 
 /// The events of the changes that one command came to, each with its release. The changes are applied already.
-pub(super) fn events(
+pub fn events(
     state: &State,
     changes: &[Change],
     note: Option<&str>,

@@ -6,6 +6,7 @@ mod refused;
 mod snapshots;
 mod standstill;
 mod stored;
+mod told;
 mod trouble;
 mod unreadable;
 mod waiters;
