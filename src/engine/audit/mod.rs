@@ -8,11 +8,12 @@ mod members;
 mod parent;
 mod rollout;
 mod stages;
+mod words;
 
 use serde::Serialize;
 
 use self::event::Event;
-use crate::stored;
+use crate::stored::{self, EventVersion};
 use heart::{
     children::Change as OfChild,
     release::{change::Change, state::State},
@@ -47,6 +48,8 @@ impl Actor {
 /// An event as it is stored: what happened, beside a note of whoever did it.
 #[derive(Serialize)]
 struct Noted<'a> {
+    #[serde(skip_serializing_if = "EventVersion::is_first")]
+    version: EventVersion,
     #[serde(flatten)]
     event: Event<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +79,10 @@ pub fn events(
         .filter_map(|change| {
             let child_id = change.child().map_or("?", id);
             let event = event(state, change, child_id)?;
-            Some(stored::json(&Noted { event, note }).map(|text| (change.release(), text)))
+            Some(
+                stored::json(&Noted { version: EventVersion::NOW, event, note })
+                    .map(|text| (change.release(), text)),
+            )
         })
         .collect()
 }

@@ -57,7 +57,7 @@ pub(super) enum ExclusionForm {
 forms! { NowForm = Now, AgentsForm = Agents, ExclusionForm = Exclusion }
 
 /// How many take no part, by why: pairs.
-pub(super) struct ExcludedForm;
+pub(crate) struct ExcludedForm;
 
 impl Form<(Exclusion, u32)> for ExcludedForm {
     fn write<S: Serializer>((why, count): &(Exclusion, u32), serializer: S) -> Result<S::Ok, S::Error> {
@@ -70,8 +70,8 @@ impl Form<(Exclusion, u32)> for ExcludedForm {
     }
 }
 
-/// Of all of them.
-pub(super) type AllExcluded = Each<ExcludedForm>;
+/// Of all of them. Told in the audit trail as well.
+pub(crate) type AllExcluded = Each<ExcludedForm>;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_zero(number: &u32) -> bool {

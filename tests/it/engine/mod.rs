@@ -1,6 +1,7 @@
 pub mod durable;
 mod faulty;
 mod history;
+mod pauses;
 mod recall;
 mod refused;
 mod snapshots;

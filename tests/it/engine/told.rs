@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::{
     audit,
-    effect::{Entry, Owed},
+    effect::{Entry, Owed, TAKING, ToParent},
     questions::eligible::EligibleWanted,
     stored,
 };
@@ -28,6 +28,7 @@ use heart::{
 };
 use language::{Partial, Target, TargetArea};
 use model::{ChildId, ChildKey, Cordon, Exclusion, Now, ReleaseId, ReleaseKey, StageStatus};
+use store::rows::OutboxRow;
 
 const NOW: Now = Now { wall_ms: 1, served_ms: 2 };
 const CHILD: ChildKey = ChildKey(3);
@@ -205,4 +206,20 @@ fn managers_below_are_asked_in_the_words_that_they_know() {
         assert_eq!(stored::json(&wanted).unwrap(), text);
         assert_eq!(serde_json::from_str::<EligibleWanted>(text).unwrap(), wanted);
     }
+}
+
+#[test]
+fn an_offer_to_be_taken_over_is_plain_text_and_a_newer_form_of_it_is_refused() {
+    let row = |payload: &str| OutboxRow {
+        id: 1,
+        kind: TAKING.to_owned(),
+        at_ms: 2,
+        payload: payload.to_owned(),
+        served_ms: None,
+    };
+    let taking = Entry::Parent(ToParent::Taking("o".to_owned()));
+    assert_eq!(taking.payload().unwrap(), "o");
+    assert_eq!(Entry::read(&row("o")).unwrap(), taking);
+    let error = Entry::read(&row(r#"{"version":2,"offer":"o"}"#)).unwrap_err().to_string();
+    assert!(error.contains("column payload: its form is newer than this program"), "{error}");
 }
