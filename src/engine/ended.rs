@@ -12,19 +12,19 @@ use wire::api;
 
 /// The body of the call.
 #[derive(Serialize)]
-struct Ended<'a> {
+struct Told<'a> {
     event: &'static str,
     release: &'a str,
     state: &'static str,
     why: Option<api::Ending>,
     unconfirmed: u32,
-    counts: CountsTold,
+    counts: ToldCounts,
     ended_ms: Option<i64>,
 }
 
 /// How many children of the release are where.
 #[derive(Serialize)]
-struct CountsTold {
+struct ToldCounts {
     no: u32,
     todo: u32,
     doing: u32,
@@ -43,7 +43,7 @@ struct CountsTold {
     awaited: u32,
 }
 
-impl From<Counts> for CountsTold {
+impl From<Counts> for ToldCounts {
     fn from(counts: Counts) -> Self {
         let Counts {
             no,
@@ -100,7 +100,7 @@ fn why(ending: &Ending) -> api::Ending {
 
 /// Tells a webhook of the end of a release.
 pub(super) fn ended(url: &str, release: &Release) -> Result<Webhook, StoreError> {
-    let told = Ended {
+    let told = Told {
         event: "release_ended",
         release: release.id.as_str(),
         state: release.state.name(),

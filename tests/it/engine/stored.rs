@@ -190,7 +190,7 @@ fn every_field_of_a_run_has_the_name_that_it_had() {
 }
 
 /// A release of which hardly anything is known.
-pub fn release_detail(state: &str, more: &str) -> String {
+pub(super) fn release_detail(state: &str, more: &str) -> String {
     format!(
         r#"{{"state":{state},"clock":{{"paused_ms":0,"paused_since":null}},"facts":[],"submitted":{{"wall_ms":1,"served_ms":2}},"started":null,"started_at":0,"ended":null,{more}"attempt":1,"participants":1,"excluded":[],"counts":{{"no":0,"todo":0,"doing":0,"done":0,"failed":0,"succeeded":0,"outcome_failed":0,"timed_out":0,"unreachable":0,"lost":0,"undone":0,"untested":0,"excluded":0,"undoing":0,"undo_overdue":0,"awaited":0}},"stand":{{"waves":1,"opened":0,"level":0,"reached":null}},"accepted":{{"failed":0,"timed_out":0,"unreachable":0,"untested":0}}}}"#
     )
