@@ -20,6 +20,7 @@ mod classes;
 pub mod clock;
 mod directory;
 pub mod effect;
+mod ended;
 mod gather;
 mod handle;
 pub mod judging;

@@ -6,6 +6,7 @@
 pub mod address;
 pub mod area;
 pub mod child;
+pub mod coordinates;
 pub mod duration;
 pub mod id;
 pub mod manager_clock;

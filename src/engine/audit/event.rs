@@ -2,8 +2,11 @@
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::step::ToldStep;
-use crate::stored::{As, StandingForm, SummaryForm};
+use super::{
+    step::ToldStep,
+    words::{ArrivalForm, ForgettingForm, VariantForm},
+};
+use crate::stored::{AllExcluded, As, CordonForm, EndForm, StandingForm, SummaryForm};
 use ::analysis::evidence::Evidence;
 use heart::{
     children::{Arrival, Forgetting, Variant},
@@ -21,6 +24,7 @@ use model::{Cordon, Exclusion};
 pub(super) enum Event<'a> {
     ChildArrived {
         child: &'a str,
+        #[serde(with = "ArrivalForm")]
         how: Arrival,
     },
     ChildMoved {
@@ -46,10 +50,12 @@ pub(super) enum Event<'a> {
     },
     ChildCordoned {
         child: &'a str,
+        #[serde(with = "CordonForm")]
         cordon: Cordon,
     },
     ChildForgotten {
         child: &'a str,
+        #[serde(with = "ForgettingForm")]
         why: Forgetting,
     },
     ReleaseSubmitted {
@@ -68,6 +74,7 @@ pub(super) enum Event<'a> {
     ReleaseStarted {
         release: &'a str,
         participants: usize,
+        #[serde(serialize_with = "AllExcluded::serialize")]
         excluded: &'a [(Exclusion, u32)],
     },
     ReleasePaused {
@@ -190,6 +197,7 @@ pub(super) enum Event<'a> {
     },
     ReleaseEnded {
         release: &'a str,
+        #[serde(with = "EndForm")]
         end: End,
         unconfirmed: u32,
     },
@@ -210,6 +218,7 @@ pub(super) enum Event<'a> {
         release: &'a str,
         child: &'a str,
         function: &'a str,
+        #[serde(with = "VariantForm")]
         variant: Variant,
     },
 }

@@ -9,11 +9,12 @@ mod parent;
 mod rollout;
 mod stages;
 mod step;
+mod words;
 
 use serde::Serialize;
 
 use self::event::Event;
-use crate::stored;
+use crate::stored::{self, EventVersion};
 use heart::{
     children::Change as OfChild,
     release::{change::Change, state::State},
@@ -48,6 +49,8 @@ impl Actor {
 /// An event as it is stored: what happened, beside a note of whoever did it.
 #[derive(Serialize)]
 struct Noted<'a> {
+    #[serde(skip_serializing_if = "EventVersion::is_first")]
+    version: EventVersion,
     #[serde(flatten)]
     event: Event<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +80,10 @@ pub fn events(
         .filter_map(|change| {
             let child_id = change.child().map_or("?", id);
             let event = event(state, change, child_id)?;
-            Some(stored::json(&Noted { event, note }).map(|text| (change.release(), text)))
+            Some(
+                stored::json(&Noted { version: EventVersion::NOW, event, note })
+                    .map(|text| (change.release(), text)),
+            )
         })
         .collect()
 }

@@ -97,7 +97,10 @@ impl ParentCaller {
             why: format!("its functions: {error}"),
             stage: first_stage(&strategy),
         })?;
-        let submission = offered::submission(offer, &text, strategy, archive.digest);
+        let submission = offered::submission(offer, &text, strategy, archive.digest).map_err(|error| {
+            tracing::error!(%error, offer, "an offer of the parent has no digest");
+            EngineError::Failed
+        })?;
         self.submit(offer, submission, &archive).await
     }
 

@@ -14,6 +14,7 @@ use heart::{
     plan::Needs,
     release::{command::Seen as _, state::Snapshot, turn},
 };
+use language::Target;
 use model::{ChildKey, Exclusion};
 
 /// The kind `eligible`.
@@ -23,9 +24,20 @@ pub struct Eligible;
 /// What is needed, and how long an agent may be silent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EligibleWanted {
+    #[serde(with = "NeedsForm")]
     pub needs: Needs,
     /// In milliseconds of serving time.
     pub silent_after_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Needs")]
+struct NeedsForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<Target>,
+    runtimes: Vec<[String; 2]>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    functions: Vec<String>,
 }
 
 /// Agents by whether they can take part.

@@ -14,15 +14,17 @@ mod child;
 pub mod form;
 mod kept;
 mod parts;
+mod pause;
 mod release;
 mod summary;
 
 pub(crate) use self::{
     analysis::{MeteredForm, RunForm, StandingForm},
+    child::CordonForm,
     form::{As, Boxed, Maybe, Version},
-    kept::{EnrolledForm, PointerForm},
-    parts::{AgentsForm, FunctionSetForm, PieceForm, SlotForm},
-    release::EndingForm,
+    kept::{EnrolledForm, HistoryForm, PointerForm},
+    parts::{AgentsForm, AllExcluded, FunctionSetForm, PieceForm, SlotForm},
+    release::{EndForm, EndingForm},
     summary::SummaryForm,
 };
 pub use self::{
@@ -32,7 +34,7 @@ pub use self::{
     summary::{kept, received, stratum_bytes},
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 
 use self::form::Read;
 use crate::{kept::Enrolled, members, pointers::Pointer};
@@ -177,9 +179,26 @@ pub fn times(row: &PrecedentRow) -> Result<Vec<Time>, StoreError> {
     read_marked("precedents", key, "times", &row.times).map(|Times(times)| times)
 }
 
+/// The version of an event of the audit trail: a field beside those that tell what happened.
+pub(crate) type EventVersion = Version<1>;
+
 /// What one commit did, as it is told in the audit trail.
 pub fn events(row: &AuditRow) -> Result<Vec<serde_json::Value>, StoreError> {
-    read("audit", format!("({}, {})", row.seq, row.idx), "events", &row.events)
+    let key = || format!("({}, {})", row.seq, row.idx);
+    let events: Vec<serde_json::Value> = read("audit", key(), "events", &row.events)?;
+    let versions = events.iter().filter_map(|event| event.get("version"));
+    for version in versions {
+        EventVersion::deserialize(version).map_err(|error| bad("audit", key(), "events", error))?;
+    }
+    Ok(events)
+}
+
+/// The id of this manager among managers. Its first form is the plain id; a later one is an object that names its version.
+pub(crate) fn identity(row: &SettingRow) -> Result<String, StoreError> {
+    match newer(&row.value) {
+        Some(why) => Err(bad("settings", &row.name, "value", why)),
+        None => Ok(row.value.clone()),
+    }
 }
 
 /// Who this manager is at its parent.
@@ -192,11 +211,22 @@ pub(crate) fn pointer(row: &PointerRow) -> Result<Pointer, StoreError> {
     read("pointers", row.pointer_key, "detail", &row.detail).map(PointerForm::into)
 }
 
+/// The offer that is to be taken over. Its first form is the plain id; a later one is an object that names its version.
+pub(crate) fn taken_offer(row: &OutboxRow) -> Result<String, StoreError> {
+    refuse_newer(row)?;
+    Ok(row.payload.clone())
+}
+
+fn refuse_newer(row: &OutboxRow) -> Result<(), StoreError> {
+    match newer(&row.payload) {
+        Some(_) => Err(bad("outbox", row.id, "payload", "its form is newer than this program")),
+        None => Ok(()),
+    }
+}
+
 /// What an effect is about. The error tells the place and the kind of the fault alone.
 pub(crate) fn payload<T: DeserializeOwned>(row: &OutboxRow) -> Result<T, StoreError> {
-    if newer(&row.payload).is_some() {
-        return Err(bad("outbox", row.id, "payload", "its form is newer than this program"));
-    }
+    refuse_newer(row)?;
     serde_json::from_str(&row.payload).map_err(|error| {
         let why = format!("{:?} fault in column {}", error.classify(), error.column());
         bad("outbox", row.id, "payload", why)

@@ -84,7 +84,7 @@ forms! {
 }
 
 /// How many take no part, by why: pairs.
-pub(super) struct ExcludedForm;
+pub(crate) struct ExcludedForm;
 
 impl Form<(Exclusion, u32)> for ExcludedForm {
     fn write<S: Serializer>((why, count): &(Exclusion, u32), serializer: S) -> Result<S::Ok, S::Error> {
@@ -97,8 +97,8 @@ impl Form<(Exclusion, u32)> for ExcludedForm {
     }
 }
 
-/// Of all of them.
-pub(super) type AllExcluded = Each<ExcludedForm>;
+/// Of all of them. Told in the audit trail as well.
+pub(crate) type AllExcluded = Each<ExcludedForm>;
 
 /// A manager as it was planned: a pair.
 pub(super) struct PlannedManagerForm;

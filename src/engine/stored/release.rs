@@ -6,6 +6,7 @@ use super::{
     analysis::RunForm,
     form::{Boxed, Each, Maybe, Version, forms},
     parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
+    pause::PauseForm,
 };
 use heart::release::{
     analysis::Run,
@@ -88,7 +89,7 @@ pub struct Times(#[serde(with = "Each::<TimeForm>")] pub Vec<Time>);
 enum StateForm {
     Planned,
     Running,
-    Paused(Pause),
+    Paused(#[serde(with = "PauseForm")] Pause),
     AwaitingApproval {
         what: String,
         since: ReleaseMs,
@@ -105,9 +106,10 @@ enum StateForm {
     },
 }
 
+/// Told in the audit trail as well.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "End")]
-enum EndForm {
+pub(crate) enum EndForm {
     Done,
     DoneWithFailures,
     RolledBack,

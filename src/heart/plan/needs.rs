@@ -1,7 +1,5 @@
 //! What a release needs of whoever takes part: the part of a strategy by which children are chosen.
 
-use serde::{Deserialize, Serialize};
-
 use super::clipped;
 use language::{MAX_FUNCTIONS, MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Strategy, Target};
 use model::area::check_polygon;
@@ -10,13 +8,11 @@ use model::area::check_polygon;
 const MAX_RUNTIME_BYTES: usize = 256;
 
 /// A target, and for each function the runtimes of its base and its new version.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Needs {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     pub runtimes: Vec<[String; 2]>,
     /// Their names, by which it is known who has not come back from an earlier release of one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
 }
 

@@ -14,7 +14,6 @@ mod model;
 mod one_stage;
 mod parent;
 mod partial;
-mod pause;
 mod precedent;
 mod properties;
 mod prospect;

@@ -1,11 +1,13 @@
 //! Rows that can't be read, and what is done instead of taking them for absent.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
+use choirmaster::{app, app::Options};
 use engine::stored;
 use heart::release::analysis::{Metered, Run, Standing};
 use serde_json::json;
-use store::StoreError;
+use sqlx::{Connection as _, SqliteConnection};
+use store::{StoreError, rows::AuditRow};
 use tokio::time::{sleep, timeout};
 
 use crate::world::{STAGE, World, strategy};
@@ -59,6 +61,51 @@ async fn what_happened_and_can_not_be_read_is_shown_as_unreadable() {
     assert_eq!(page["items"][0]["events"], json!([{"event": "unreadable"}]), "{page:#}");
     assert_eq!(world.unreadable("audit").await, 1);
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_the_first_version_is_shown_and_a_newer_one_is_unreadable_and_named() {
+    let world = World::start().await;
+    world.child().await;
+    let versions = [
+        (
+            r#"UPDATE audit SET events = '[{"version":1,"event":"child_moved"}]' WHERE seq = (SELECT min(seq) FROM audit)"#,
+            "child_moved",
+        ),
+        (
+            r#"UPDATE audit SET events = '[{"version":2,"event":"child_moved"}]' WHERE seq = (SELECT min(seq) FROM audit)"#,
+            "unreadable",
+        ),
+    ];
+    for (update, shown) in versions {
+        world.sql(update).await;
+        let page = world.get("/api/v1/audit").await.ok().json();
+        assert_eq!(page["items"][0]["events"][0]["event"], shown, "{page:#}");
+    }
+    assert_eq!(world.unreadable("audit").await, 1);
+    let events = r#"[{"event":"a"},{"version":2,"event":"b"}]"#.to_owned();
+    let (actor, release_key) = ("child".to_owned(), None);
+    let row = AuditRow { seq: 3, idx: 4, at_ms: 5, release_key, actor, events };
+    let error = stored::events(&row).unwrap_err().to_string();
+    let said = "table audit, key (3, 4), column events: its form has version 2, and this program knows those up to 1";
+    assert!(error.contains(said), "{error}");
+    world.stop().await;
+}
+
+/// Without its id it would take another, and be another manager for its parent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_whose_own_id_has_a_newer_form_does_not_start_and_keeps_it() {
+    let world = World::start().await;
+    world.sql(r#"UPDATE settings SET value = '{"version":2,"id":"me"}' WHERE name = 'identity'"#).await;
+    let url = world.store();
+    world.manager.stop().await.unwrap();
+    let options = Options::local(url.clone(), Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+    let error = format!("{:#}", app::start(options).await.expect_err("it is newer"));
+    assert!(error.contains("table settings, key identity, column value: its form has version 2"), "{error}");
+    let mut store = SqliteConnection::connect(&url).await.unwrap();
+    let kept: Vec<String> =
+        sqlx::query_scalar("SELECT value FROM settings").fetch_all(&mut store).await.unwrap();
+    assert_eq!(kept, [r#"{"version":2,"id":"me"}"#]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -547,7 +547,7 @@ impl World {
     }
 
     fn unpacked(&mut self, manager: usize, call: CallId, offer: &str, text: &str, strategy: Strategy) {
-        let submission = offered::submission(offer, text.as_bytes(), strategy, [1; 32]);
+        let submission = offered::submission(offer, text.as_bytes(), strategy, [1; 32]).unwrap();
         let left: Vec<ReleaseId> = offered::ids(offer).collect();
         self.try_next(manager, call, offer.to_owned(), submission, left);
     }

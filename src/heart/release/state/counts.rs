@@ -1,13 +1,10 @@
 //! How many children of a release are where, kept up to date with each step.
 
-use serde::{Deserialize, Serialize};
-
 use crate::release::{assignment::Assignment, gate::Gates, manager::Agents};
 use model::Outcome;
 
 /// Agents that did not end well, by what limits there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bad {
     pub failed: u32,
     /// Not heard of in time, or their result was lost.
@@ -17,8 +14,7 @@ pub struct Bad {
 }
 
 /// How many children of a release are where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub no: u32,
     pub todo: u32,
@@ -40,28 +36,20 @@ pub struct Counts {
     /// Neither over nor without an undo that is waited for.
     pub awaited: u32,
     /// Children that are neither over nor without an undo that is waited for, and whose wave has begun.
-    #[serde(skip)]
     pub awaited_now: u32,
     /// Children whose wave has begun and that have not ended.
-    #[serde(skip)]
     pub in_play: u32,
     /// Children whose wave has begun, that have not ended and have not come to the next barrier.
-    #[serde(skip)]
     pub behind: u32,
     /// Children in play that are still below what others may run already.
-    #[serde(skip)]
     pub trailing: u32,
     /// Places of `max_in_progress` that are taken.
-    #[serde(skip)]
     pub in_progress: u32,
     /// Untested agents that the new version was not offered to.
-    #[serde(skip)]
     pub left_untested: u32,
     /// Children, other than managers, whose wave has begun.
-    #[serde(skip)]
     pub opened: u32,
     /// Agents, those of managers below among them.
-    #[serde(skip)]
     pub agents: Agents,
 }
 
