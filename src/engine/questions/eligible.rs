@@ -39,6 +39,7 @@ mod limits_form {
 
     use super::SilenceLimits;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     pub fn serialize<S: Serializer>(limits: &SilenceLimits, to: S) -> Result<S::Ok, S::Error> {
         let SilenceLimits { after_ms } = *limits;
         to.serialize_u64(after_ms)
