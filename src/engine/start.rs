@@ -69,6 +69,9 @@ async fn load_and_start(
     for row in &beside.pointers {
         effects.point(row);
     }
+    for error in &beside.unreadable {
+        view.stats.unreadable.note(error);
+    }
     for row in &beside.settings {
         match view.kept.load(row) {
             Ok(()) => {}

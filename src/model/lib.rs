@@ -5,6 +5,9 @@
 
 pub mod address;
 pub mod area;
+#[cfg(test)]
+#[path = "../../tests/shared/cases.rs"]
+mod cases;
 pub mod child;
 pub mod coordinates;
 pub mod duration;

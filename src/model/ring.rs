@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4_000))]
+        #![proptest_config(crate::cases::cases(4_000))]
 
         #[test]
         fn it_says_of_every_ring_what_the_general_check_says(points in on_grid(4, 9)) {

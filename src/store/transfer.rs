@@ -110,13 +110,14 @@ impl Source {
 
 /// The one number that a statement answers.
 async fn number(session: &mut dyn Session, sql: &'static str) -> Result<i64, StoreError> {
-    let mut found = 0;
+    let mut found = Ok(None);
     let mut take = |columns: &dyn Columns| {
-        found = columns.int(0).ok().flatten().unwrap_or(0);
+        found = columns.int(0);
         Ok(())
     };
     session.rows(sql, &[], &mut take).await?;
-    Ok(found)
+    let uncounted = |why: &str| StoreError::Refused(format!("{sql:?} counts nothing: {why}"));
+    found.map_err(|why| uncounted(&why))?.ok_or_else(|| uncounted("there is no number"))
 }
 
 #[derive(Serialize, Deserialize)]

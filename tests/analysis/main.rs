@@ -7,6 +7,8 @@ extern crate choirmaster_analysis as analysis;
 
 mod beyond;
 mod boundaries;
+#[path = "../shared/cases.rs"]
+mod cases;
 #[path = "../shared/counts.rs"]
 mod counts;
 mod dist;

@@ -7,6 +7,8 @@ extern crate choirmaster_heart as heart;
 
 #[path = "../shared/areas.rs"]
 mod areas;
+#[path = "../shared/cases.rs"]
+mod cases;
 #[path = "../shared/counts.rs"]
 mod counts;
 #[path = "../shared/load.rs"]

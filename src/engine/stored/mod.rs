@@ -44,7 +44,8 @@ use model::{ChildKey, ReleaseKey, StageStatus};
 use store::{
     StoreError,
     rows::{
-        AnalysisRunRow, AuditRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, SettingRow, StageResultRow,
+        AnalysisRunRow, AuditRow, DeploymentRow, MembersRow, OutboxRow, PointerRow, PrecedentRow, ReleaseRow,
+        SettingRow, StageResultRow,
     },
 };
 
@@ -118,6 +119,12 @@ pub fn strategy(key: u32, text: &str) -> Result<Strategy, StoreError> {
     language::check_stored(text).strategy.ok_or_else(|| bad("releases", key, "strategy", why))
 }
 
+/// `releases.archive`: of which functions it consists.
+pub fn archive(row: &ReleaseRow) -> Result<[u8; 32], StoreError> {
+    let digest = row.archive.as_slice().try_into();
+    digest.map_err(|_| bad("releases", row.release_key, "archive", "not 32 bytes"))
+}
+
 fn result_key(row: &StageResultRow) -> String {
     format!("({}, {}, {}, {})", row.release_key, row.child_key, row.attempt, row.stage)
 }
@@ -140,6 +147,14 @@ pub fn slot(row: &StageResultRow) -> Result<Slot, StoreError> {
         .map_err(|_| bad("stage_results", result_key(row), "stage", "out of range"))
 }
 
+/// Of what a child reported in a release with this strategy: of its roll-out, or of a stage that there is.
+pub fn slot_of(row: &StageResultRow, strategy: &Strategy) -> Result<Slot, StoreError> {
+    let slot = slot(row)?;
+    let is_known = slot.stage_index().is_none_or(|stage| stage < strategy.stages.len());
+    let unknown = || bad("stage_results", result_key(row), "stage", "the strategy has no such stage");
+    is_known.then_some(slot).ok_or_else(unknown)
+}
+
 /// How the stage stood that a child reported.
 pub fn stage_status(row: &StageResultRow) -> Result<StageStatus, StoreError> {
     let status = u64::try_from(row.status).ok().and_then(StageStatus::from_wire);
@@ -149,6 +164,12 @@ pub fn stage_status(row: &StageResultRow) -> Result<StageStatus, StoreError> {
 /// In which attempt of a child a stage was reported.
 pub fn attempt(row: &StageResultRow) -> Result<u16, StoreError> {
     u16::try_from(row.attempt).map_err(|_| bad("stage_results", result_key(row), "attempt", "out of range"))
+}
+
+/// That a child is said to run a release that there isn't.
+pub(crate) fn unknown_release(row: &DeploymentRow) -> StoreError {
+    let key = format!("({}, {:?})", row.child_key, row.function);
+    bad("deployments", key, "release_key", format!("there is no release {}", row.release_key))
 }
 
 /// Who takes part, of a slice.

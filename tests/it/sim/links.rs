@@ -11,7 +11,9 @@ use engine::{
 };
 use heart::{
     children::{self, Poll, Profile},
-    parent::{Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, Trouble},
+    parent::{
+        Act, Answer, Below, Call, CallId, Facts, Link, Polled, Row, Settings, Survey, ToldStage, Trouble,
+    },
     release::{
         assignment::Slot,
         command::{Command, Offer, Refusal, Reply},
@@ -319,14 +321,10 @@ impl World {
                 });
                 (sent, None)
             }
-            Call::Ready { .. } | Call::Interim { .. } => {
-                let (status, (id, release, offer, stage, name)) = match what {
-                    Call::Ready { id, release, offer, stage, name } => {
-                        (StageStatus::SuccessWaiting, (id, release, offer, stage, name))
-                    }
-                    Call::Interim { id, release, offer, stage, name } => {
-                        (StageStatus::InProgress, (id, release, offer, stage, name))
-                    }
+            Call::Ready(_) | Call::Interim(_) => {
+                let (status, ToldStage { id, release, offer, stage, name }) = match what {
+                    Call::Ready(told) => (StageStatus::SuccessWaiting, told),
+                    Call::Interim(told) => (StageStatus::InProgress, told),
                     _ => return,
                 };
                 let found = self.managers[manager].state.release_by_id(release.as_str());

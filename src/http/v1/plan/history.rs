@@ -122,7 +122,7 @@ impl Earlier {
         let seconds = (time.ended_ms - time.began_ms) as f64 / 1e3;
         let mut latest = BTreeMap::new();
         for row in &self.rows {
-            if stored::slot(row)? == Slot::stage(at) {
+            if stored::slot_of(row, &strategy)? == Slot::stage(at) {
                 latest.insert(row.child_key, stored::summary(row)?);
             }
         }
