@@ -83,7 +83,7 @@ pub enum Step {
     StandsInFor {
         predecessor: ChildKey,
         functions: FunctionSet,
-        /// That of the other one: it may go on in its place.
+        /// The predecessor's: it may go on in its place.
         #[serde(default)]
         wave: u32,
     },
