@@ -19,16 +19,32 @@ pub fn state_beside_waiting(release: &Release) -> String {
 
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
 pub fn outcomes(counts: &ReleaseCounts) -> String {
+    let ReleaseCounts {
+        participants: _,
+        todo: _,
+        doing: _,
+        done: _,
+        failed_status: _,
+        succeeded,
+        failed,
+        timed_out,
+        unreachable,
+        lost,
+        undone,
+        untested,
+        excluded,
+        undoing,
+    } = *counts;
     let named = [
-        (counts.succeeded, "succeeded"),
-        (counts.failed, "failed"),
-        (counts.timed_out, "timed out"),
-        (counts.unreachable, "unreachable"),
-        (counts.lost, "lost"),
-        (counts.undone, "undone"),
-        (counts.untested, "untested"),
-        (counts.undoing, "to confirm the undo"),
-        (counts.excluded, "excluded"),
+        (succeeded, "succeeded"),
+        (failed, "failed"),
+        (timed_out, "timed out"),
+        (unreachable, "unreachable"),
+        (lost, "lost"),
+        (undone, "undone"),
+        (untested, "untested"),
+        (undoing, "to confirm the undo"),
+        (excluded, "excluded"),
     ];
     let some: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
@@ -37,21 +53,19 @@ pub fn outcomes(counts: &ReleaseCounts) -> String {
 
 /// `3000: 2990 succeeded, 10 failed`.
 pub fn agents(agents: &AgentCounts) -> String {
+    let AgentCounts { participants, succeeded, failed, timed_out, unreachable, untested, unconfirmed } =
+        *agents;
     let named = [
-        (agents.succeeded, "succeeded"),
-        (agents.failed, "failed"),
-        (agents.timed_out, "timed out"),
-        (agents.unreachable, "unreachable"),
-        (agents.untested, "untested"),
-        (agents.unconfirmed, "did not confirm the undo"),
+        (succeeded, "succeeded"),
+        (failed, "failed"),
+        (timed_out, "timed out"),
+        (unreachable, "unreachable"),
+        (untested, "untested"),
+        (unconfirmed, "did not confirm the undo"),
     ];
     let some = named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
     let some: Vec<String> = some.collect();
-    if some.is_empty() {
-        agents.participants.to_string()
-    } else {
-        format!("{}: {}", agents.participants, some.join(", "))
-    }
+    if some.is_empty() { participants.to_string() } else { format!("{participants}: {}", some.join(", ")) }
 }
 
 /// `Running: 12 of 20 children over; 12 succeeded; …` and what it waits for; without times.

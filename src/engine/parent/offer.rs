@@ -17,7 +17,7 @@ use model::{ReleaseId, StageStatus};
 enum Refused {
     /// The parent is told of an error in the first stage, if that is known, for it waits for a result.
     ForGood { why: String, stage: Option<String> },
-    /// The same, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
+    /// Refused for good, unless what came was not the parent's word: a proxy may answer for it, or cut it short.
     Doubtful { why: String, stage: Option<String> },
     /// It is tried again.
     Now(CallTrouble),

@@ -70,8 +70,10 @@ impl Child {
     /// How many agents it stands for. One that says nothing of its kind but has children is a manager of the plain
     /// protocol.
     pub fn counted_agents(&self) -> u32 {
+        if self.replaced.is_some() {
+            return 0;
+        }
         match self.kind() {
-            _ if self.replaced.is_some() => 0,
             ChildKind::Agent if self.profile.is_some() => 1,
             ChildKind::Agent => self.agents.max(1),
             ChildKind::Rm => self.agents,

@@ -47,11 +47,11 @@ impl Needs {
                 "at most {MAX_FUNCTIONS} functions are named, each with at most {MAX_RUNTIME_BYTES} bytes"
             ));
         }
-        let Some(target) = &self.target else { return Ok(()) };
-        if target.labels.len() > MAX_TARGET_LABELS {
+        let Some(Target { area, labels, partial: _ }) = &self.target else { return Ok(()) };
+        if labels.len() > MAX_TARGET_LABELS {
             return Err(format!("a target has at most {MAX_TARGET_LABELS} labels"));
         }
-        let Some(area) = &target.area else { return Ok(()) };
+        let Some(area) = area else { return Ok(()) };
         if area.0.iter().flatten().map(Vec::len).sum::<usize>() > MAX_TARGET_POSITIONS {
             return Err(format!("a target has at most {MAX_TARGET_POSITIONS} positions"));
         }

@@ -139,7 +139,7 @@ pub(super) fn noted(state: &State, release: &Release, changes: &[&Change]) -> Op
     Some(Change::Lifecycle(lifecycle::Change::FaultNoted { release: release.key, child, ending }))
 }
 
-/// The same of any of them, when a release ends and none is noted.
+/// That some child ended badly, when a release ends and none is noted.
 pub(super) fn noted_at_the_end(state: &State, release: &Release) -> Option<Change> {
     let fault = Fault::any(state, release)?;
     let (child, text) = (fault.child, fault.text());

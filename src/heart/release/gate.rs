@@ -134,7 +134,7 @@ impl Levels {
         (level..=self.rollout).find(|level| self.barriers & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }
 
-    /// The same of those barriers that only the parent opens.
+    /// The first barrier before this level or a higher one of those that only the parent opens.
     pub fn signalled_from(&self, level: u8) -> u8 {
         (level..=self.rollout).find(|level| self.signalled & (1 << level) != 0).unwrap_or(ALL_OPEN)
     }

@@ -99,7 +99,7 @@ impl Strata {
         Self::classed(summaries.into_iter().map(|summary| (summary, None)), split).without_classes()
     }
 
-    /// The same, each child with its class.
+    /// Of what children reported of a stage that gives the new version `split` percent of the calls, by each child's class.
     pub fn classed<'a>(summaries: impl IntoIterator<Item = (&'a Summary, Option<u8>)>, split: u8) -> Self {
         let mut strata = Self::default();
         for (summary, class) in summaries {

@@ -274,11 +274,15 @@ impl<S: Seen + ?Sized> Look<'_, S> {
         .min_by_key(|(due, _)| *due);
         match due {
             Some((due, _)) if due <= at => line.push_str(", gives up now"),
-            Some((due, missed)) if missed == Missed::SetUp || release.gates.queues(assignment) => {
-                let _ = write!(line, ", gives up in {} unless it calls", Span(due - at));
-            }
-            Some((due, _)) => {
-                let _ = write!(line, ", gives up in {}", Span(due - at));
+            Some((due, missed)) => {
+                let is_put_off_by_calls = match missed {
+                    Missed::SetUp => true,
+                    Missed::Offer | Missed::Stage | Missed::Calls | Missed::Undo => {
+                        release.gates.queues(assignment)
+                    }
+                };
+                let unless = if is_put_off_by_calls { " unless it calls" } else { "" };
+                let _ = write!(line, ", gives up in {}{unless}", Span(due - at));
             }
             None => {}
         }

@@ -19,7 +19,7 @@ pub struct Rare {
     pub joined: Option<u8>,
 }
 
-/// The same of a child that is led step by step, and what only such a child has.
+/// What is out of the ordinary in the part of a child that is led step by step, with what only such a child has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RareSteps {
     pub rare: Rare,

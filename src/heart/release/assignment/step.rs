@@ -78,7 +78,7 @@ pub enum Step {
     StandsInFor {
         predecessor: ChildKey,
         functions: FunctionSet,
-        /// That of the other one: it may go on in its place.
+        /// The predecessor's: it may go on in its place.
         wave: u32,
     },
     /// It was not lost after all: the same offer goes on as a new attempt.

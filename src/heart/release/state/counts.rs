@@ -13,6 +13,21 @@ pub struct Bad {
     pub untested: u32,
 }
 
+impl Bad {
+    /// Of agents, those that did not end well.
+    pub const fn of(agents: Agents) -> Self {
+        let Agents { failed, timed_out, unreachable, untested, .. } = agents;
+        Self { failed, timed_out, unreachable, untested }
+    }
+
+    /// As one agent counts that ended like this.
+    pub(in crate::release) fn counting(outcome: Outcome) -> Self {
+        let mut agents = Agents::default();
+        agents.count(Some(outcome), 1);
+        Self::of(agents)
+    }
+}
+
 /// How many children of a release are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -104,10 +119,23 @@ impl Counts {
         self.agents.remove(assignment.agents());
     }
 
+    /// How many ended how, in the order of [`Outcome::NAMES`], so that none can be left out.
+    pub const fn by_outcome(&self) -> [u32; Outcome::NAMES.len()] {
+        [
+            self.succeeded,
+            self.outcome_failed,
+            self.timed_out,
+            self.unreachable,
+            self.lost,
+            self.undone,
+            self.untested,
+            self.excluded,
+        ]
+    }
+
     /// Agents that did not end well, as limits count them.
     pub const fn bad(&self) -> Bad {
-        let Agents { failed, timed_out, unreachable, untested, .. } = self.agents;
-        Bad { failed, timed_out, unreachable, untested }
+        Bad::of(self.agents)
     }
 
     /// Agents that ended badly.

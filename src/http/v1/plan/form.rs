@@ -13,7 +13,7 @@ use heart::{
         turnout::{self, SilenceLimits, Turnouts},
     },
 };
-use language::{Order, Strategy};
+use language::Strategy;
 use model::{ChildKey, FEATURE_INTERIM, Now, ReleaseKey};
 use wire::api::{
     self, PlannedAlpha, PlannedChild, PlannedExclusion, PlannedGroup, PlannedWave, WithoutSurface,
@@ -296,9 +296,7 @@ impl<'a> Listing<'a> {
     }
 
     fn metres(&self, record: &Child) -> Option<f64> {
-        let Order::LocationSequential { start_at: [x, y] } = self.strategy.rollout.as_ref()?.order else {
-            return None;
-        };
+        let [x, y] = self.strategy.rollout.as_ref()?.order.start_at()?;
         Some(metres_from(Point { x, y }, &Shape::read(record.area.as_deref()?)?))
     }
 }

@@ -179,20 +179,21 @@ fn excluded(excluded: &[(Exclusion, u32)]) -> BTreeMap<String, u32> {
 }
 
 fn counts(counts: &Counts, participants: u32) -> api::ReleaseCounts {
+    let [succeeded, failed, timed_out, unreachable, lost, undone, untested, excluded] = counts.by_outcome();
     api::ReleaseCounts {
         participants,
         todo: counts.todo,
         doing: counts.doing,
         done: counts.done,
         failed_status: counts.failed,
-        succeeded: counts.succeeded,
-        failed: counts.outcome_failed,
-        timed_out: counts.timed_out,
-        unreachable: counts.unreachable,
-        lost: counts.lost,
-        undone: counts.undone,
-        untested: counts.untested,
-        excluded: counts.excluded,
+        succeeded,
+        failed,
+        timed_out,
+        unreachable,
+        lost,
+        undone,
+        untested,
+        excluded,
         undoing: counts.undoing,
     }
 }
