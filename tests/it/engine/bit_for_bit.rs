@@ -38,7 +38,9 @@ fn any_histogram() -> impl Strategy<Value = Box<Reported>> {
         .prop_map(|(bounds_ms, counts)| Reported::Bounds(Bounds { bounds_ms, counts }));
     let sketch = collection::vec(0.01..1e4_f64, 0..20).prop_map(|values| {
         let mut sketch = Histogram::new(1.02).unwrap();
-        values.into_iter().for_each(|value| sketch.record(value).unwrap());
+        for value in values {
+            sketch.record(value).unwrap();
+        }
         Reported::Sketch(sketch)
     });
     prop_oneof![bounds, sketch].prop_map(Box::new)

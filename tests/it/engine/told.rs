@@ -41,18 +41,18 @@ fn event(change: Change, note: Option<&str>) -> String {
     events.remove(0).1
 }
 
-fn child(name: &str) -> Box<Child> {
+fn child(name: &str) -> Child {
     let id = ChildId::parse(name).unwrap();
     let (area, address, profile) = (None, None, None);
     let registration =
         Registration { id, key: CHILD, area, address, agents: 1, profile, live: Live::default() };
-    Box::new(Child::new(registration, NOW))
+    Child::new(registration, NOW)
 }
 
 #[test]
 fn every_event_of_a_child_is_told_in_the_words_that_it_had() {
     for (arrival, how) in [(Arrival::Registered, "registered"), (Arrival::Adopted, "adopted")] {
-        let change = OfChild::Arrived { child: CHILD, arrival, record: child("c1") };
+        let change = OfChild::Arrived { child: CHILD, arrival, record: Box::new(child("c1")) };
         assert_eq!(
             event(Change::Children(change), None),
             format!(r#"{{"event":"child_arrived","child":"?","how":"{how}"}}"#)
