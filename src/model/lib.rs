@@ -12,7 +12,7 @@ pub mod manager_clock;
 mod names;
 pub mod pages;
 pub mod pairs;
-mod ring;
+pub mod ring;
 mod secret;
 pub mod status;
 pub mod steps;

@@ -7,6 +7,7 @@ extern crate choirmaster_heart as heart;
 
 #[path = "../shared/areas.rs"]
 mod areas;
+mod children;
 #[path = "../shared/counts.rs"]
 mod counts;
 #[path = "../shared/load.rs"]

@@ -16,6 +16,7 @@ mod frozen;
 mod http;
 mod judging;
 mod layers;
+mod model;
 mod notify;
 mod plan;
 mod provider;

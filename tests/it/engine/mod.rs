@@ -1,11 +1,17 @@
+mod apart;
+mod chores;
+mod clock;
 pub mod durable;
 mod faulty;
+mod gather;
 mod history;
+mod pace;
 mod recall;
 mod refused;
 mod snapshots;
 mod standstill;
 mod stored;
 mod trouble;
+mod trouble_over;
 mod unreadable;
 mod waiters;
