@@ -92,8 +92,8 @@ impl From<Counts> for ToldCounts {
     }
 }
 
-/// In the words of the API.
-fn why(ending: &Ending) -> api::Ending {
+/// Why a release ended as it did, in the words of the API.
+pub fn told_ending(ending: &Ending) -> api::Ending {
     let Ending { cause, text, child, stage, numbers, by, note } = ending.clone();
     api::Ending { cause: cause.name().to_owned(), text, child, stage, numbers, by, note }
 }
@@ -104,7 +104,7 @@ pub(super) fn ended(url: &str, release: &Release) -> Result<Webhook, StoreError>
         event: "release_ended",
         release: release.id.as_str(),
         state: release.state.name(),
-        why: release.ending.as_deref().map(why),
+        why: release.ending.as_deref().map(told_ending),
         unconfirmed: release.unproven(),
         counts: release.counts.into(),
         ended_ms: release.ended.map(|now| now.wall_ms),

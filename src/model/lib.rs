@@ -5,9 +5,6 @@
 
 pub mod address;
 pub mod area;
-#[cfg(test)]
-#[path = "../../tests/shared/cases.rs"]
-mod cases;
 pub mod child;
 pub mod coordinates;
 pub mod duration;
@@ -16,7 +13,7 @@ pub mod manager_clock;
 mod names;
 pub mod pages;
 pub mod pairs;
-mod ring;
+pub mod ring;
 mod secret;
 pub mod status;
 pub mod steps;

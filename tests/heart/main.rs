@@ -9,6 +9,7 @@ extern crate choirmaster_heart as heart;
 mod areas;
 #[path = "../shared/cases.rs"]
 mod cases;
+mod children;
 #[path = "../shared/counts.rs"]
 mod counts;
 #[path = "../shared/load.rs"]

@@ -1,6 +1,7 @@
 //! The heart, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
 mod analysis;
+mod assignments;
 mod by_itself;
 mod ending;
 mod frozen;
@@ -28,4 +29,5 @@ mod succession;
 mod told;
 mod turnout;
 mod untested;
+mod waits;
 pub mod world;
