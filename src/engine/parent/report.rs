@@ -23,7 +23,7 @@ use heart::{
     },
 };
 use model::{ChildKey, FEATURE_GROUPS, FEATURE_VALUES, ManagerInstant, ReleaseKey, StageStatus};
-use store::{MAX_PAGE, StoreError, rows::StageResultRow};
+use store::{MAX_PAGE, StoreError};
 use wire::child::{Buckets, HistogramForm, ManagerTime, StageSummary, StratumForm, TimesForm, Why};
 
 /// Stages remembered of which it is known what the parent was told last.
@@ -154,8 +154,12 @@ impl ParentCaller {
             let rows = reader.assignments(release, after, MAX_PAGE).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(below) };
             let results = reader.stage_results(release, first.child_key, last.child_key).await?;
-            let of_slot = results.into_iter().filter(|row| row.stage == i16::from(slot));
-            let latest: BTreeMap<u32, StageResultRow> = of_slot.map(|row| (row.child_key, row)).collect();
+            let mut latest = BTreeMap::new();
+            for row in results {
+                if stored::slot(&row)? == Slot(slot) {
+                    latest.insert(row.child_key, row);
+                }
+            }
             let summaries = latest.into_iter().map(|(child, row)| {
                 let class = classes.as_ref().and_then(|classes| classes.of(ChildKey(child)));
                 Ok((stored::summary(&row)?, class))

@@ -34,6 +34,8 @@ pub use self::{
     summary::{kept, received, stratum_bytes},
 };
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 
 use self::form::Read;
@@ -153,6 +155,21 @@ pub fn slot_of(row: &StageResultRow, strategy: &Strategy) -> Result<Slot, StoreE
     let is_known = slot.stage_index().is_none_or(|stage| stage < strategy.stages.len());
     let unknown = || bad("stage_results", result_key(row), "stage", "the strategy has no such stage");
     is_known.then_some(slot).ok_or_else(unknown)
+}
+
+/// The rows of a release's analyses by the place of their block in its strategy. Refused is a row of a block that there isn't.
+pub fn runs_by_block<'r>(
+    rows: &'r [AnalysisRunRow],
+    strategy: &Strategy,
+) -> Result<BTreeMap<usize, &'r AnalysisRunRow>, StoreError> {
+    let blocks = strategy.analyses().count();
+    let placed = |row: &'r AnalysisRunRow| {
+        let block = usize::try_from(row.block).ok().filter(|block| *block < blocks);
+        let key = || format!("({}, {})", row.release_key, row.block);
+        let unknown = || bad("analysis_runs", key(), "block", "the strategy has no such analysis");
+        block.map(|block| (block, row)).ok_or_else(unknown)
+    };
+    rows.iter().map(placed).collect()
 }
 
 /// How the stage stood that a child reported.

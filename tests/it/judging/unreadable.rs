@@ -216,6 +216,9 @@ async fn a_plan_says_nothing_of_an_earlier_release_of_which_something_can_not_be
         assert!(!unknown["basis"].to_string().contains("one"), "{broken}: {unknown:#}");
         assert!(world.unreadable("stage_results").await > before, "{broken}");
     }
+    world.sql("INSERT INTO analysis_runs (release_key, block, detail) VALUES (0, 9, '{}')").await;
+    plan().await;
+    assert_eq!(world.unreadable("analysis_runs").await, 1, "the earlier release has no tenth analysis");
     agents.end().await;
     world.stop().await;
 }
