@@ -4,4 +4,5 @@
 
 mod calls;
 mod control;
+mod handover;
 mod world;
