@@ -174,7 +174,7 @@ async fn try_version<S: Stream>(
     let rules = Rules {
         status_fails: can_go_elsewhere && may_repeat(prepared.retry, Failure::Status),
         fields: &fields,
-        close: worker.is_draining(),
+        close: worker.draining(),
     };
     let idle_less_than = if prepared.retry == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();

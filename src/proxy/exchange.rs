@@ -5,6 +5,7 @@
 //! kept of its body.
 
 use std::{
+    cell::Cell,
     future::poll_fn,
     io,
     pin::Pin,
@@ -113,8 +114,8 @@ pub(crate) struct Rules<'r> {
     pub status_fails: bool,
     /// Fields that the answer gets.
     pub fields: &'r [u8],
-    /// The caller's connection ends with this answer.
-    pub close: bool,
+    /// Whether the caller's connection ends with the answer, as it stands once the head of that is there.
+    pub close: &'r Cell<bool>,
 }
 
 /// The way up, to the version: what is still to be written.
@@ -245,7 +246,7 @@ impl<'c, S: Stream> Call<'c, S> {
             Err(fault) => return Seen::Failure(Failure::Nonsense, fault.0),
         };
         let answered = response.answered;
-        let close = rules.close || answered.framing == Framing::UntilClose || !self.asked.keep_alive;
+        let close = rules.close.get() || answered.framing == Framing::UntilClose || !self.asked.keep_alive;
         let mut out = Vec::new();
         response.write(&self.asked, &Added { close, fields: rules.fields }, &mut out);
         let seen = match answered.status {

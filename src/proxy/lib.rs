@@ -18,17 +18,23 @@ pub mod access_log;
 mod answer;
 mod body;
 mod connection;
+pub mod control;
 mod count;
 mod drive;
 mod exchange;
 pub mod form;
+mod handover;
 mod head;
+pub mod holder;
+pub mod kept;
 pub mod ledger;
 mod limits;
 pub mod live;
 mod metrics;
 mod patience;
 mod pool;
+pub mod run;
+mod side_door;
 mod stream;
 mod tunnel;
 mod worker;
@@ -81,7 +87,14 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
     in_force: Mutex<Arc<LiveTable>>,
     /// Versions that were named by a table and are not any more, while somebody holds them.
-    leaving: Mutex<Vec<Weak<Version>>>,
+    leaving: Mutex<Vec<(Box<str>, Weak<Version>)>>,
+}
+
+/// A version that the table in force doesn't name and that somebody still holds.
+#[derive(Debug)]
+pub struct Leaving {
+    pub service: Box<str>,
+    pub version: Arc<Version>,
 }
 
 impl Proxy {
@@ -141,9 +154,8 @@ impl Proxy {
             let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
             let next = Arc::new(in_force.next(form)?);
             let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
-            leaving.retain(|version| version.strong_count() > 0);
-            let versions = in_force.services().iter().flat_map(|service| service.versions());
-            leaving.extend(versions.map(Arc::downgrade));
+            leaving.retain(|(_, version)| version.strong_count() > 0);
+            leaving.extend(in_force.not_named_by(&next));
             *in_force = Arc::clone(&next);
             let tell = |orders: &mpsc::UnboundedSender<Order>| {
                 let (done, acknowledged) = oneshot::channel();
@@ -166,22 +178,12 @@ impl Proxy {
 
     /// Versions that the table in force doesn't name and that still answer calls.
     #[must_use]
-    pub fn leaving(&self) -> Vec<Arc<Version>> {
-        let table = self.table();
-        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut versions: Vec<Arc<Version>> = leaving.iter().filter_map(Weak::upgrade).collect();
-        let is_named = |version: &Arc<Version>| {
-            table
-                .services()
-                .iter()
-                .any(|service| service.versions().iter().any(|named| Arc::ptr_eq(named, version)))
-        };
-        versions.retain(|version| !is_named(version));
-        versions.sort_by_key(Arc::as_ptr);
-        versions.dedup_by_key(|version| Arc::as_ptr(version));
-        leaving.clear();
-        leaving.extend(versions.iter().map(Arc::downgrade));
-        versions
+    pub fn leaving(&self) -> Vec<Leaving> {
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = leaving.iter().filter_map(|(service, version)| {
+            Some(Leaving { service: service.clone(), version: version.upgrade()? })
+        });
+        held.collect()
     }
 
     /// What was counted after a cursor, until now; see [`ledger`]. With `Cursor::default()` it is all that is kept.

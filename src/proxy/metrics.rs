@@ -1,14 +1,15 @@
 //! Metrics in the text format of Prometheus. Their labels are bounded by the table: services, variations, and classes that stand in
 //! this program; a version's digest is none.
 
-use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write};
 
 use traffic::Failure;
 
 use crate::{
+    Leaving,
     count::UnservedCalls,
     ledger::{BOUNDS_US, Ledger, Seconds, Tally},
-    live::{LiveTable, Version},
+    live::LiveTable,
 };
 
 /// What is shown of a variation.
@@ -24,7 +25,7 @@ impl Text {
     }
 
     /// The proxy itself: what it is, what it does just now.
-    pub(crate) fn proxy(&mut self, table: &LiveTable, connections: usize, leaving: &[Arc<Version>]) {
+    pub(crate) fn proxy(&mut self, table: &LiveTable, connections: usize, leaving: &[Leaving]) {
         self.family("build_info", "gauge", "The version of this program, as a label; always 1.");
         self.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         self.single("connections", "gauge", "Connections of callers.", connections as u64);
@@ -40,7 +41,7 @@ impl Text {
         }
         let help = "Versions that the table in force doesn't name and that still answer calls.";
         self.single("leaving_versions", "gauge", help, leaving.len() as u64);
-        let in_flight = leaving.iter().map(|version| u64::from(version.in_flight())).sum();
+        let in_flight = leaving.iter().map(|of_one| u64::from(of_one.version.in_flight())).sum();
         self.single("leaving_in_flight", "gauge", "Calls that these carry out.", in_flight);
     }
 

@@ -210,6 +210,11 @@ impl Worker {
         self.is_draining.get()
     }
 
+    /// The same, as it will be when it is looked at.
+    pub(crate) fn draining(&self) -> &Cell<bool> {
+        &self.is_draining
+    }
+
     /// Says that a version failed a call and nothing could be done about it.
     pub(crate) fn report_failure(version: &Version, is_base: bool, failure: Failure, why: &str) {
         let (version, failure) = (version.name(), failure.name());

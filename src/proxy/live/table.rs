@@ -1,4 +1,7 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Weak},
+};
 
 use traffic::{
     HashFunction, HeaderRule, MAX_VARIATIONS, Retry, Run, Shares, SharesError, Sticky, Table, TableError,
@@ -164,6 +167,18 @@ impl LiveTable {
 
     pub(crate) fn route<'t>(&self, host: Option<&[u8]>, target: &'t str) -> Option<Route<'t>> {
         self.routes.find(&self.services, host, target)
+    }
+
+    /// Versions of this table that the next one doesn't name, with their services.
+    pub(crate) fn not_named_by(&self, next: &Self) -> Vec<(Box<str>, Weak<Version>)> {
+        let named: HashSet<*const Version> =
+            next.services.iter().flat_map(|service| service.versions.iter().map(Arc::as_ptr)).collect();
+        let mut gone = Vec::new();
+        for service in &self.services {
+            let not_named = service.versions.iter().filter(|version| !named.contains(&Arc::as_ptr(version)));
+            gone.extend(not_named.map(|version| (service.name.clone(), Arc::downgrade(version))));
+        }
+        gone
     }
 
     fn service(&self, name: &str) -> Option<(usize, &Arc<LiveService>)> {
