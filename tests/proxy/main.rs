@@ -5,4 +5,5 @@
 mod calls;
 mod control;
 mod handover;
+mod loss;
 mod world;
