@@ -131,7 +131,13 @@ async fn the_same_load_shows_what_a_proxy_that_is_deployed_anew_for_each_stage_l
 /// Where measuring is on the way of a call, a call takes as long as that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn measurements_that_nobody_takes_hold_up_no_call_and_are_seen_to_where_they_are_on_its_way() {
-    let way = Way { retry: None, shortest_stage: SHORTEST_STAGE, longest_stage: SHORTEST_STAGE, fault: None };
+    let way = Way {
+        retry: None,
+        upgrades: false,
+        shortest_stage: SHORTEST_STAGE,
+        longest_stage: SHORTEST_STAGE,
+        fault: None,
+    };
     let mut stand = Stand::new(way, Limits::default(), Good, 1).await;
     let callers = Callers::start(stand.at, &all_habits(), PATIENCE);
     wait_until("there were calls", async || callers.begun() > 3_000).await;

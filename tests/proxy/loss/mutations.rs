@@ -19,6 +19,7 @@ const MOST_RELEASES: u32 = 40;
 fn way() -> Way {
     Way {
         retry: Some("failed"),
+        upgrades: false,
         shortest_stage: SHORTEST_STAGE / 2,
         longest_stage: SHORTEST_STAGE,
         fault: None,

@@ -15,7 +15,7 @@ const CALLS: u64 = 1_000_000;
 async fn load_with_releases(retry: Option<&'static str>, canaries: &[Behaviour]) -> (Ledger, Stand) {
     let Scale { part, longest_stage } = Scale::find();
     let mut chance = fastrand::Rng::with_seed(part);
-    let way = Way { retry, shortest_stage: SHORTEST_STAGE, longest_stage, fault: None };
+    let way = Way { retry, upgrades: true, shortest_stage: SHORTEST_STAGE, longest_stage, fault: None };
     let mut stand = Stand::new(way, Limits::default(), Good, part).await;
     let callers = Callers::start(stand.at, &all_habits(), PATIENCE);
     let mut releases = 0;
@@ -27,9 +27,10 @@ async fn load_with_releases(retry: Option<&'static str>, canaries: &[Behaviour])
     }
     let ledger = Ledger::new(callers.finish().await, stand.folder());
     let counted = stand.counted().await;
-    let (sums, executions, kills) = (ledger.sums(), ledger.executions(), stand.kills);
+    let (sums, executions) = (ledger.sums(), ledger.executions());
+    let Stand { kills, upgrades, .. } = stand;
     eprintln!(
-        "part {part}: {releases} releases, {kills} kills, {sums}; carried out {executions} times; {counted:?}"
+        "part {part}: {releases} releases, {kills} kills, {upgrades} upgrades, {sums}; carried out {executions} times; {counted:?}"
     );
     (ledger, stand)
 }
@@ -39,7 +40,7 @@ async fn no_call_is_lost_by_whole_releases_and_killed_canaries_and_each_repeat_i
     let (ledger, stand) = load_with_releases(Some("failed"), &[Good, Slow, Failing, Crashing, Closing]).await;
     let counted = stand.counts.all();
     assert_eq!(ledger.faults(&counted), [""; 0]);
-    assert!(stand.kills > 0);
+    assert!(stand.kills > 0 && stand.upgrades > 0);
     assert!(counted.repeated > 0 && counted.passed_over > 0 && counted.sent_again > 0, "{counted:?}");
     assert_eq!((counted.errors, counted.broken_off), (0, 0));
 }

@@ -43,11 +43,22 @@ pub fn every_release(canaries: &[Behaviour], chance: &mut fastrand::Rng) -> Vec<
     all
 }
 
+/// Of each proxy.
+const THREADS: usize = 2;
+
+/// A caller who waits between calls makes the next one long before.
+const LONGEST_DRAIN: Duration = Duration::from_mins(1);
+
+/// Of so many stages one has an upgrade of the proxy in it.
+const STAGES_TO_AN_UPGRADE: u8 = 8;
+
 /// How releases are led.
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
     /// What the table says of repeats.
     pub retry: Option<&'static str>,
+    /// Now and then another proxy takes over the listening socket.
+    pub upgrades: bool,
     pub shortest_stage: Duration,
     pub longest_stage: Duration,
     /// Of whoever leads them; it has to be seen.
@@ -70,8 +81,12 @@ pub struct Stand {
     pub counts: Counts,
     /// How often a canary was killed.
     pub kills: u32,
+    /// How often another proxy took over.
+    pub upgrades: u32,
     way: Way,
     limits: Limits,
+    listener: TcpListener,
+    table: TableForm,
     base: Version,
     folder: tempfile::TempDir,
     generation: u64,
@@ -84,14 +99,20 @@ impl Stand {
         let folder = tempfile::tempdir().unwrap();
         let base = Version::start("v0".to_owned(), base, Place::Here, folder.path()).await;
         let (at, chance) = (free_address(), fastrand::Rng::with_seed(seed));
-        let proxy = listen(at, &limits).await;
+        let listener = bind(at).await;
+        let proxy = Proxy::start(THREADS, limits.clone()).unwrap();
+        proxy.listen(&listener).unwrap();
+        let table = TableForm { format: 1, epoch: 0, generation: 0, services: Vec::new() };
         let mut stand = Self {
             at,
             proxy,
             counts: Counts::default(),
             kills: 0,
+            upgrades: 0,
             way,
             limits,
+            listener,
+            table,
             base,
             folder,
             generation: 0,
@@ -164,14 +185,36 @@ impl Stand {
         let table = serde_json::json!({"generation": self.generation, "services": [service]});
         let mut table: TableForm = serde_json::from_value(table).unwrap();
         if self.way.fault == Some(Fault::BindsAnew) {
-            self.counts.gather(&self.proxy).await;
-            self.counts.begin_another();
-            self.proxy.drain(Duration::ZERO).await;
-            self.proxy = listen(self.at, &self.limits).await;
+            self.bind_anew().await;
         }
         let retry = self.way.retry.map(|retry| serde_json::from_value(retry.into()).unwrap());
         table.services[0].retry = retry;
         self.proxy.apply(&table).await.unwrap();
+        self.table = table;
+    }
+
+    /// Another proxy takes over the listening socket. The one before ends each connection with an answer that says so.
+    async fn upgrade(&mut self) {
+        let next = Proxy::start(THREADS, self.limits.clone()).unwrap();
+        next.apply(&self.table).await.unwrap();
+        next.listen(&self.listener).unwrap();
+        let before = std::mem::replace(&mut self.proxy, next);
+        assert_eq!(before.drain(LONGEST_DRAIN).await, 0);
+        self.counts.gather(&before).await;
+        self.counts.begin_another();
+        self.upgrades += 1;
+    }
+
+    /// What an upgrade must not be.
+    async fn bind_anew(&mut self) {
+        self.counts.gather(&self.proxy).await;
+        self.counts.begin_another();
+        self.proxy.drain(Duration::ZERO).await;
+        // Nobody holds the socket any more once this one is replaced.
+        self.listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        self.listener = bind(self.at).await;
+        self.proxy = Proxy::start(THREADS, self.limits.clone()).unwrap();
+        self.proxy.listen(&self.listener).unwrap();
     }
 
     /// Short stages are as likely as long ones.
@@ -183,6 +226,9 @@ impl Stand {
     /// Lets a time pass, in which a canary that crashes does so again and again.
     async fn spend(&mut self, time: Duration, canary: &mut Version) {
         let until = Instant::now() + time;
+        if self.way.upgrades && self.chance.u8(..STAGES_TO_AN_UPGRADE) == 0 {
+            self.upgrade().await;
+        }
         if canary.is_apart() {
             loop {
                 let next = Instant::now() + Duration::from_millis(self.chance.u64(20..120));
@@ -207,15 +253,13 @@ impl Stand {
     }
 }
 
-/// A proxy that listens at an address as soon as that is free.
-async fn listen(at: SocketAddr, limits: &Limits) -> Proxy {
+/// Listens at an address as soon as that is free.
+async fn bind(at: SocketAddr) -> TcpListener {
     let mut listener = None;
     wait_until("the address is free", async || {
         listener = TcpListener::bind(at).ok();
         listener.is_some()
     })
     .await;
-    let proxy = Proxy::start(2, limits.clone()).unwrap();
-    proxy.listen(&listener.unwrap()).unwrap();
-    proxy
+    listener.unwrap()
 }

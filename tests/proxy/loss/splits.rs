@@ -20,8 +20,13 @@ const SHARES: [u16; 3] = [10, 500, 5_000];
 /// What is less likely than this is no chance.
 const UNLIKELY: f64 = 1e-6;
 
-const WAY: Way =
-    Way { retry: Some("failed"), shortest_stage: SHORTEST_STAGE, longest_stage: SHORTEST_STAGE, fault: None };
+const WAY: Way = Way {
+    retry: Some("failed"),
+    upgrades: false,
+    shortest_stage: SHORTEST_STAGE,
+    longest_stage: SHORTEST_STAGE,
+    fault: None,
+};
 
 /// Callers who do nothing but call.
 fn eager() -> Vec<Habit> {
