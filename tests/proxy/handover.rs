@@ -217,3 +217,27 @@ async fn a_second_holder_on_the_same_control_socket_is_refused() {
     assert!(second.contains("is there already"), "{second}");
     held.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_of_a_service_manager_are_taken_and_it_is_told_how_the_service_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tokio::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    let hear = async || {
+        let mut text = [0; 100];
+        let length = told.recv(&mut text).await.unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    // A connection that comes before the proxy is there waits for it.
+    let mut early = TcpStream::connect(at).await.unwrap();
+    let held = Held::start_with(processes::Given { socket, notify: folder.path().join("notify") }).await;
+    assert_eq!(hear().await, "READY=1");
+    assert_eq!(held.status().await.listen, [at.to_string()]);
+    let version = Counting::start().await;
+    held.put(1, version.at).await;
+    load::call(&mut early, "GET").await.unwrap();
+    drop(early);
+    held.stop().await;
+    assert_eq!(hear().await, "STOPPING=1");
+}

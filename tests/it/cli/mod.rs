@@ -8,6 +8,7 @@ mod help;
 mod original;
 mod outcome;
 mod packaged;
+mod proxy;
 mod release;
 mod samples;
 mod serve;
