@@ -70,12 +70,7 @@ impl Neighbour {
     /// Its answer to a word; none if it is gone.
     pub(crate) async fn ask(&self, word: &Word) -> Result<Option<Word>, HandoverError> {
         let Some((mut listening, speaking)) = self.connect().await? else { return Ok(None) };
-        speaking.say(word, &[]).await?;
-        match listening.answer().await {
-            Ok((answer, _)) => Ok(Some(answer)),
-            Err(HandoverError::Ended) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(handover::ask((&mut listening, &speaking), word).await?.map(|(answer, _)| answer))
     }
 }
 

@@ -67,6 +67,42 @@ async fn a_serving_process_that_is_killed_loses_only_what_was_in_flight_and_serv
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_killed_in_the_middle_of_an_upgrade_somebody_serves_by_the_same_table() {
+    const CALLERS: u64 = 4;
+    const UPGRADES: u64 = 16;
+    let held = Held::start().await;
+    let version = Counting::start().await;
+    held.put(9, version.at).await;
+    let callers = Callers::start(held.at, CALLERS);
+    for upgrade in 0..UPGRADES {
+        let before = held.status().await.pid;
+        held.client.post::<choirmaster_proxy::control::form::Upgrading>("/upgrade").await.unwrap();
+        // At another moment of the upgrade each time: the old one, or the new one as soon as it has a door.
+        if upgrade % 2 == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(2 * upgrade)).await;
+            kill(before);
+        } else {
+            wait_until(async || held.doors().iter().any(|&pid| pid > before)).await;
+            held.doors().into_iter().filter(|&pid| pid > before).for_each(kill);
+        }
+        wait_until(async || {
+            held.client
+                .get::<Status>("/status")
+                .await
+                .is_ok_and(|status| upgrade % 2 == 1 || status.pid != before)
+        })
+        .await;
+        callers.make(20).await;
+        assert_eq!(held.status().await.table.generation, 9);
+    }
+    let made = callers.end().await;
+    assert_eq!(made.refused, 0, "{made:?}");
+    assert!(made.lost <= CALLERS * UPGRADES, "{made:?}");
+    held.put(10, version.at).await;
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_is_killed_loses_nothing_and_the_next_one_takes_the_sockets_from_the_proxy() {
     let mut held = Held::start().await;
     let version = Counting::start().await;

@@ -67,8 +67,10 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        signal("TERM", self.holder.id());
-        let _ = self.holder.wait();
+        if let Ok(None) = self.holder.try_wait() {
+            signal("TERM", self.holder.id());
+            let _ = self.holder.wait();
+        }
     }
 }
 
@@ -165,12 +167,7 @@ fn it_ends_with_0_when_it_is_drained() {
     let mut proxy = Proxy::start(&[]);
     assert!(proxy.ask(&["drain"]).starts_with("the proxy takes nothing more"));
     assert_eq!(proxy.holder.wait().unwrap().code(), Some(0));
-    let mut again = program(proxy.folder.path());
-    again.args(["proxy", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
-    proxy.holder = again.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(proxy.holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.starts_with("listening on "), "{line}");
+    assert!(!proxy.folder.path().join("data/proxy.sock").exists());
 }
 
 #[test]
@@ -189,8 +186,6 @@ fn a_second_signal_ends_it_at_once() {
     assert!(proxy.holder.try_wait().unwrap().is_none());
     signal("TERM", proxy.holder.id());
     assert_eq!(proxy.holder.wait().unwrap().code(), Some(2));
-    let mut again = program(proxy.folder.path());
-    proxy.holder = again.args(["proxy", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).spawn().unwrap();
 }
 
 /// `section.key` and the value of each commented-out key.
@@ -219,7 +214,6 @@ fn the_documented_file_lists_every_key_with_its_default_and_sets_nothing() {
     assert_eq!(Settings::load(Some(&path), [], &[]).unwrap(), Settings::default());
     let uncommented = tempfile::tempdir().unwrap();
     let file = uncommented.path().join("proxy.yml");
-    std::fs::write(&file, text.replace("\n  #", "\n  ").replace("\n   ", "\n  # ")).unwrap();
     let lines = documented(&text).into_iter().map(|(key, value)| {
         let (section, key) = key.split_once('.').unwrap();
         format!("{section}: {{{key}: \"{value}\"}}\n")

@@ -182,6 +182,15 @@ impl Held {
         self.status().await.pid
     }
 
+    /// The pids of serving processes that can be spoken to.
+    pub fn doors(&self) -> Vec<u32> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let pid = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.unwrap().file_name().to_str()?.strip_prefix("control.sock.")?.parse().ok()
+        };
+        entries.filter_map(pid).collect()
+    }
+
     /// From now on a serving process ends at its start, with code 3.
     pub fn break_program(&self, is_broken: bool) {
         let mark = self.folder.path().join("broken");
@@ -246,7 +255,8 @@ async fn started(holder: &mut Command) -> (Child, String) {
 }
 
 pub fn kill(pid: u32) {
-    kill_process(of(pid), Signal::KILL).unwrap();
+    let killed = kill_process(of(pid), Signal::KILL);
+    assert!(matches!(killed, Ok(()) | Err(rustix::io::Errno::SRCH)), "{killed:?}");
 }
 
 pub fn terminate(pid: u32) {
