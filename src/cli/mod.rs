@@ -22,7 +22,7 @@ pub mod fleet;
 pub mod logging;
 pub mod outcome;
 pub mod plan;
-mod printable;
+pub mod printable;
 pub mod proxy;
 pub mod release;
 pub mod schema;
@@ -33,7 +33,7 @@ pub mod source;
 #[cfg(feature = "manager")]
 pub mod store;
 mod takes;
-mod terminal;
+pub mod terminal;
 #[cfg(feature = "manager")]
 pub mod tree;
 pub mod validate;

@@ -4,5 +4,9 @@
 
 mod calls;
 mod control;
+mod counts;
 mod handover;
+mod log;
+mod metrics;
+mod loss;
 mod world;

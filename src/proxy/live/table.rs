@@ -39,6 +39,7 @@ pub struct LiveService {
     prefix: Option<Box<str>>,
     strip: bool,
     table: Table,
+    shares: Arc<[u16]>,
     function: HashFunction,
     salt: Box<[u8]>,
     sticky: Option<Sticky>,
@@ -229,6 +230,7 @@ impl LiveService {
             name: form.name.as_str().into(),
             prefix: hosts.is_empty().then(|| format!("/{}", form.name).into()),
             strip: form.strip,
+            shares: table.hundredths().into(),
             table,
             function: match form.hash {
                 HashForm::Murmur2 => HashFunction::Murmur2,
@@ -269,6 +271,12 @@ impl LiveService {
     #[must_use]
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// Units of 0.01 %, a variation each.
+    #[must_use]
+    pub fn shares(&self) -> &Arc<[u16]> {
+        &self.shares
     }
 
     /// What its shares are called in counts.
