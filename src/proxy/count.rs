@@ -24,6 +24,12 @@ pub struct Tally {
     pub passed_over: u64,
     /// Answers that broke off after their head was passed on.
     pub broken_off: u64,
+    /// Calls whose caller left, or was too slow, before it had the whole answer.
+    pub caller_gone: u64,
+    /// Calls whose body was none.
+    pub bad_body: u64,
+    /// Calls that went on in another protocol.
+    pub upgraded: u64,
     /// Microseconds from the head of the call to the end of the answer.
     pub times: Vec<u32>,
 }

@@ -16,6 +16,7 @@
 
 mod answer;
 mod body;
+mod call;
 mod connection;
 mod count;
 mod drive;
@@ -24,6 +25,7 @@ pub mod form;
 mod head;
 mod limits;
 pub mod live;
+mod passing;
 mod patience;
 mod pool;
 mod stream;
@@ -165,6 +167,12 @@ impl Proxy {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         self.connections()
+    }
+
+    /// Bytes of the task that serves a connection, without its buffers, of which it holds none while it is idle.
+    #[must_use]
+    pub fn connection_bytes() -> usize {
+        connection::task_bytes::<tokio::net::TcpStream>()
     }
 
     /// How many threads serve.

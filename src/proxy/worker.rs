@@ -81,6 +81,8 @@ pub(crate) struct Worker {
     index: usize,
     local: RefCell<Rc<Local>>,
     is_draining: Cell<bool>,
+    /// Bytes of bodies that are kept for repeats.
+    kept: Cell<usize>,
     accepting: RefCell<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -93,6 +95,7 @@ impl Worker {
             index,
             local: RefCell::new(table),
             is_draining: Cell::new(false),
+            kept: Cell::new(0),
             accepting: RefCell::default(),
         });
         let tasks = LocalSet::new();
@@ -207,6 +210,11 @@ impl Worker {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.crew.limits
+    }
+
+    /// Bytes of bodies that are kept for repeats.
+    pub(crate) fn kept(&self) -> &Cell<usize> {
+        &self.kept
     }
 
     pub(crate) fn is_draining(&self) -> bool {
