@@ -155,7 +155,8 @@ impl<'c, S: Stream> Call<'c, S> {
             *self.inbox = BytesMut::new();
         }
         let up = Up { pending, written: 0, broken: None, wait_when_sent: self.limits.first_byte };
-        self.patience.begin(if self.body.is_done() { up.wait_when_sent } else { self.limits.body_idle });
+        let is_at_version = self.body.is_done() || self.awaits_continue;
+        self.patience.begin(if is_at_version { up.wait_when_sent } else { self.limits.body_idle });
         Ok(up)
     }
 

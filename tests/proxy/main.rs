@@ -2,5 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod bodies;
 mod calls;
+mod drains;
+mod limits;
+mod repeats;
+mod smuggling;
+mod upgrades;
 mod world;

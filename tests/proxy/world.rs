@@ -76,10 +76,16 @@ impl Running {
 
     /// Waits until nobody is connected and no version has a call in flight.
     pub async fn settled(&self) {
+        self.settled_but(0).await;
+    }
+
+    /// Waits until so many are connected and no version has a call in flight.
+    pub async fn settled_but(&self, connections: usize) {
         until("connections and places are given back", || {
             let table = self.proxy.table();
             let versions = table.services().iter().flat_map(|service| service.versions());
-            self.proxy.connections() == 0 && versions.map(|version| version.in_flight()).sum::<u32>() == 0
+            let in_flight: u32 = versions.map(|version| version.in_flight()).sum();
+            (self.proxy.connections(), in_flight) == (connections, 0)
         })
         .await;
     }
@@ -149,12 +155,15 @@ impl Scripted {
     /// The next connection that the proxy makes.
     pub async fn accept(&self) -> Peer {
         let accepted = timeout(PATIENCE, self.listener.accept()).await.expect("no connection came");
-        Peer { stream: accepted.unwrap().0 }
+        let stream = accepted.unwrap().0;
+        stream.set_nodelay(true).unwrap();
+        Peer { stream }
     }
 
     /// Whether the proxy made no connection that wasn't accepted yet.
     pub async fn is_left_alone(&self) -> bool {
-        let now = std::future::poll_fn(|cx| std::task::Poll::Ready(self.listener.poll_accept(cx).is_pending()));
+        let now =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(self.listener.poll_accept(cx).is_pending()));
         now.await
     }
 }
@@ -169,6 +178,14 @@ impl Peer {
         let stream = TcpStream::connect(at).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream }
+    }
+
+    /// The same end twice, so that it can send and read at once.
+    pub fn twins(self) -> (Self, Self) {
+        let one = self.stream.into_std().unwrap();
+        let other = one.try_clone().unwrap();
+        let peer = |stream| Self { stream: TcpStream::from_std(stream).unwrap() };
+        (peer(one), peer(other))
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -211,7 +228,9 @@ impl Peer {
     /// Waits until the other end is gone, with whatever it still sends.
     pub async fn gone(&mut self) {
         let mut bytes = Vec::new();
-        let _ = timeout(PATIENCE, self.stream.read_to_end(&mut bytes)).await.expect("the connection was left open");
+        let _ = timeout(PATIENCE, self.stream.read_to_end(&mut bytes))
+            .await
+            .expect("the connection was left open");
     }
 
     /// Sends no more, and still reads.
