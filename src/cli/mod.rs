@@ -21,7 +21,7 @@ pub mod failure;
 pub mod fleet;
 pub mod outcome;
 pub mod plan;
-mod printable;
+pub mod printable;
 pub mod release;
 pub mod schema;
 #[cfg(feature = "manager")]
@@ -31,7 +31,7 @@ pub mod source;
 #[cfg(feature = "manager")]
 pub mod store;
 mod takes;
-mod terminal;
+pub mod terminal;
 #[cfg(feature = "manager")]
 pub mod tree;
 pub mod validate;

@@ -1,6 +1,6 @@
 //! `choirmaster serve`: the release manager itself.
 
-use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf};
+use std::{io::Write, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -202,7 +202,8 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
             max_children: config.limits.max_children,
             max_open_releases: config.limits.max_open_releases,
             max_adopted: config.limits.max_adopted,
-            ..Rules::default()
+            // Made of the tokens, when these are read.
+            proven: Arc::default(),
         },
         task: TaskSettings {
             audit_retention: config.audit.retention,

@@ -7,6 +7,7 @@ use tokio::{io::AsyncWriteExt, time::Instant};
 
 use crate::{
     answer::Own,
+    count::Unserved,
     drive::{self, Next},
     head::{Refusal, Request, ends_behind},
     patience::Patience,
@@ -44,6 +45,7 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
         match next_head(&mut stream, &mut inbox, &mut patience, &worker).await {
             Head::Ended => return,
             Head::Refused(refusal) => {
+                worker.counts().note_unserved(Unserved::Refused);
                 let own = Own::refusal(refusal).write(None, true);
                 let _ = patience.write_all(&mut stream, &own, worker.limits().body_idle).await;
                 return linger(&mut stream, &mut inbox, &mut patience).await;

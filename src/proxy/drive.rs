@@ -8,10 +8,11 @@ use traffic::{Choice, Failure, Retry, may_repeat};
 
 use crate::{
     Limits,
+    access_log::Line,
     answer::Own,
     call::Call,
     connection::Caller,
-    count::Tally,
+    count::{CallCount, Outcome, Unserved},
     exchange::{Detail, Ended, Rules},
     head::{Asked, Forwarded, Refusal, Request},
     live::{Place, Served},
@@ -45,7 +46,11 @@ struct Prepared {
     /// Where it goes if the chosen version fails it; none where that is the stable one already.
     stable: Option<Rc<Served>>,
     retry: Retry,
-    is_counted: bool,
+    /// A header asked for the chosen one.
+    by_header: bool,
+    /// Of the call's key, among all keys.
+    group: Option<u8>,
+    line: Option<Box<Line>>,
     /// `Set-Cookie` with its line end.
     cookie: Vec<u8>,
 }
@@ -60,19 +65,23 @@ pub(crate) async fn call<S: Stream>(
 ) -> Next {
     let began = Instant::now();
     match prepare(inbox, caller, worker) {
-        Ok(prepared) => {
+        Ok(mut prepared) => {
             inbox.advance(prepared.asked.head_len);
             let kept = (prepared.retry == Retry::Failed).then(|| worker.kept());
+            let counted = prepared.chosen.counted(prepared.by_header);
+            let count = worker.counts().begin(counted, prepared.group, began, prepared.line.take());
             let head = (prepared.asked, &*prepared.head);
             let mut call = Call::new((stream, inbox, patience), worker.limits(), head, kept);
-            drive(&mut call, &prepared, began, worker).await
+            drive(&mut call, &prepared, count, worker).await
         }
         Err((own, Some(asked))) => {
+            worker.counts().note_unserved(Unserved::NoService);
             inbox.advance(asked.head_len);
             let mut call = Call::new((stream, inbox, patience), worker.limits(), (asked, &[]), None);
             answer(&mut call, &own, worker).await
         }
         Err((own, None)) => {
+            worker.counts().note_unserved(Unserved::Refused);
             let written = patience.write_all(stream, &own.write(None, true), worker.limits().body_idle).await;
             if written.is_ok() { Next::Linger } else { Next::Close }
         }
@@ -83,33 +92,22 @@ pub(crate) async fn call<S: Stream>(
 async fn drive<S: Stream>(
     call: &mut Call<'_, S>,
     prepared: &Prepared,
-    began: Instant,
+    mut count: CallCount<'_>,
     worker: &Worker,
 ) -> Next {
     let chosen = &prepared.chosen;
-    let is_counted = prepared.is_counted;
-    {
-        let mut tally = chosen.tally.borrow_mut();
-        *(if is_counted { &mut tally.calls } else { &mut tally.by_header }) += 1;
-    }
     let mut served = chosen;
     if let Some(stable) = &prepared.stable
         && chosen.version.is_passed_over()
     {
-        if is_counted {
-            chosen.tally.borrow_mut().passed_over += 1;
-        }
+        count.pass_over();
         served = stable;
     }
     loop {
-        let is_chosen = Rc::ptr_eq(served, chosen);
-        let stable = prepared.stable.as_ref().filter(|_| is_chosen);
+        let stable = prepared.stable.as_ref().filter(|_| Rc::ptr_eq(served, chosen));
         let (ended, place) = try_version(call, served, prepared, stable.is_some(), worker).await;
         if stable.is_some() {
             note_recent(chosen, &ended);
-        }
-        if is_counted && is_chosen {
-            count(&mut chosen.tally.borrow_mut(), &ended, began);
         }
         return match ended {
             Ended::Failed(failure, detail) => {
@@ -119,46 +117,49 @@ async fn drive<S: Stream>(
                     && may_repeat(prepared.retry, failure)
                     && (untouched || call.can_be_sent_again())
                 {
-                    if is_counted {
-                        chosen.tally.borrow_mut().repeated += 1;
-                    }
+                    count.repeat(failure);
                     served = stable;
                     continue;
                 }
                 let is_base = served.variation.is_stable();
                 Worker::report_failure(served.version.shared(), is_base, failure, &detail.text);
-                answer(call, &failure_answer(served, failure, &detail), worker).await
+                let own = failure_answer(served, failure, &detail);
+                count.end(Outcome::Failed(failure), Some(own.status));
+                answer(call, &own, worker).await
             }
-            Ended::Answered { caller_again: true, .. } => Next::Call,
-            Ended::Answered { .. } => Next::Linger,
+            Ended::Answered { answered, again: _, caller_again, read } => {
+                let took = count.took(read.at, read.held);
+                count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
+                if caller_again { Next::Call } else { Next::Linger }
+            }
             Ended::Upgraded { stream, came } => {
+                count.end(Outcome::Upgraded, Some(101));
                 tunnel::run((call.caller, call.inbox), (stream, came), call.limits).await;
                 drop(place);
                 Next::Close
             }
-            Ended::BrokenOff | Ended::CallerGone => Next::Close,
+            Ended::BrokenOff => {
+                count.end(Outcome::BrokenOff, None);
+                Next::Close
+            }
+            Ended::CallerGone => {
+                count.end(Outcome::CallerGone, None);
+                Next::Close
+            }
             Ended::CallerSlow => {
                 drop(place);
                 let why = "the body of the call stood still for too long";
-                answer(call, &Own::refusal(Refusal { status: 408, why }), worker).await
+                let own = Own::refusal(Refusal { status: 408, why });
+                count.end(Outcome::CallerGone, Some(own.status));
+                answer(call, &own, worker).await
             }
             Ended::BadBody(fault) => {
                 drop(place);
-                answer(call, &Own::refusal(Refusal::bad(fault.0)), worker).await
+                let own = Own::refusal(Refusal::bad(fault.0));
+                count.end(Outcome::BadBody, Some(own.status));
+                answer(call, &own, worker).await
             }
         };
-    }
-}
-
-/// Counts how a call ended at the version that it was given to; each is counted once.
-fn count(tally: &mut Tally, ended: &Ended, began: Instant) {
-    match ended {
-        Ended::Failed(failure, _) => tally.note_failure(*failure),
-        Ended::Answered { answered, .. } => tally.note_answer(answered.status, began.elapsed()),
-        Ended::BrokenOff => tally.broken_off += 1,
-        Ended::Upgraded { .. } => tally.upgraded += 1,
-        Ended::CallerGone | Ended::CallerSlow => tally.caller_gone += 1,
-        Ended::BadBody(_) => tally.bad_body += 1,
     }
 }
 
@@ -187,7 +188,7 @@ async fn try_version<S: Stream>(
     let rules = Rules {
         status_fails: can_go_elsewhere && may_repeat(prepared.retry, Failure::Status),
         fields: [&served.field, &prepared.cookie],
-        close: worker.is_draining(),
+        close: worker.draining(),
     };
     let idle_less_than = if prepared.retry == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
@@ -202,9 +203,7 @@ async fn try_version<S: Stream>(
             if !(went_stale && call.can_be_sent_again()) {
                 return (ended, Some(place));
             }
-            if prepared.is_counted {
-                served.tally.borrow_mut().sent_again += 1;
-            }
+            worker.counts().note_sent_again(served.counted(prepared.by_header));
         }
         match pool::connect(&targets[at], limits).await {
             Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
@@ -281,6 +280,8 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     let chosen = Rc::clone(service.served(choice.variation));
     let stable =
         (!choice.variation.is_stable()).then(|| Rc::clone(service.served(traffic::Variation::STABLE)));
+    let number = (local.table().epoch(), local.table().generation());
+    let line = worker.log().map(|log| Box::new(log.line(request.field("traceparent"), number)));
     let mut head = Vec::new();
     let added = Forwarded {
         caller: caller.address,
@@ -295,7 +296,9 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         chosen,
         stable,
         retry: shared.retry(request.method),
-        is_counted: !choice.by_header,
+        by_header: choice.by_header,
+        group: choice.group,
+        line,
         cookie: cookie(shared.sticky(), &choice),
     })
 }

@@ -5,12 +5,15 @@
 //! kept of its body.
 
 use std::{
+    cell::Cell,
     future::poll_fn,
     io,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
+use tokio::time::Instant;
 use traffic::Failure;
 
 use crate::{
@@ -26,7 +29,7 @@ pub(crate) enum Ended {
     /// Nothing was passed on.
     Failed(Failure, Detail),
     /// The answer was passed on. The version's connection can be used again where it is given back.
-    Answered { answered: Answered, again: Option<ToVersion>, caller_again: bool },
+    Answered { answered: Answered, again: Option<ToVersion>, caller_again: bool, read: Read },
     /// The answer broke off, at the version's end; the caller's connection has to end as well.
     BrokenOff,
     /// The version and the caller go on in another protocol.
@@ -37,6 +40,15 @@ pub(crate) enum Ended {
     CallerSlow,
     /// The caller's body is none.
     BadBody(BodyFault),
+}
+
+/// When the answer was read from the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Read {
+    /// When its last byte was.
+    pub at: Instant,
+    /// For how long nothing could be read before, because the caller took nothing.
+    pub held: Duration,
 }
 
 /// What is said about a failed attempt.
@@ -81,8 +93,8 @@ pub(crate) struct Rules<'r> {
     pub status_fails: bool,
     /// Fields that the answer gets.
     pub fields: [&'r [u8]; 2],
-    /// The caller's connection ends with this answer.
-    pub close: bool,
+    /// Whether the caller's connection ends with the answer, as it stands once the head of that is there.
+    pub close: &'r Cell<bool>,
 }
 
 /// What the bytes that came from a version are.
@@ -186,7 +198,7 @@ impl<S: Stream> Call<'_, S> {
         };
         let answered = response.answered;
         // Nobody knows how much of a call's body a version will still take that answers before the end of it.
-        let close = rules.close
+        let close = rules.close.get()
             || answered.framing == Framing::UntilClose
             || !self.asked.keep_alive
             || !self.is_body_taken();

@@ -5,15 +5,17 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
+use tokio::time::Instant;
 use traffic::Failure;
 
 use crate::{
     body::Body,
     call::{Call, ROOM, Up},
-    exchange::{Ended, failed},
+    exchange::{Ended, Read, failed},
     head::{Answered, Framing},
     stream::{Stream, ToVersion, poll_fill},
 };
@@ -29,6 +31,11 @@ struct Down {
     /// How many bytes at the beginning of what came belong to the body and were not written.
     ready: usize,
     body: Body,
+    /// When the last byte of the answer was read.
+    read_at: Option<Instant>,
+    /// For how long nothing could be read, and since when it can't.
+    held: Duration,
+    held_since: Option<Instant>,
 }
 
 impl Down {
@@ -39,8 +46,18 @@ impl Down {
         (!bytes.is_empty()).then_some(bytes)
     }
 
+    /// The caller takes nothing, so that the rest of the answer can't be read.
+    fn hold(&mut self) {
+        if self.read_at.is_none() && self.held_since.is_none() {
+            self.held_since = Some(Instant::now());
+        }
+    }
+
     /// Notes that so much of it was written.
     fn note(&mut self, written: usize, came: &mut BytesMut) {
+        if let Some(since) = self.held_since.take() {
+            self.held += since.elapsed();
+        }
         if self.written < self.out.len() {
             self.written += written;
         } else {
@@ -75,7 +92,8 @@ impl<S: Stream> Call<'_, S> {
         out.extend_from_slice(&came[..small]);
         came.advance(small);
         ready -= small;
-        let mut down = Down { out, written: 0, ready, body };
+        let read_at = body.is_done().then(Instant::now);
+        let mut down = Down { out, written: 0, ready, body, read_at, held: Duration::ZERO, held_since: None };
         up.wait_when_sent = self.limits.body_idle;
         self.patience.begin(self.limits.body_idle);
         match poll_fn(|cx| self.poll_pass_on(&mut stream, &mut up, &mut came, &mut down, cx)).await {
@@ -86,6 +104,7 @@ impl<S: Stream> Call<'_, S> {
                     answered,
                     again: can_again.then_some(stream),
                     caller_again: !close && is_taken,
+                    read: Read { at: down.read_at.unwrap_or_else(Instant::now), held: down.held },
                 }
             }
             Passed::BrokenOff => {
@@ -135,6 +154,7 @@ impl<S: Stream> Call<'_, S> {
                     Poll::Ready(Ok(_)) => match down.body.take(came) {
                         Ok(ready) => {
                             down.ready = ready;
+                            down.read_at = down.body.is_done().then(Instant::now);
                             Poll::Ready(())
                         }
                         Err(_) => return Poll::Ready(Passed::BrokenOff),
@@ -149,11 +169,15 @@ impl<S: Stream> Call<'_, S> {
     }
 
     /// Nothing can be done for now: ready once nothing will be done any more, and who is to blame.
-    fn poll_stuck(&mut self, up: &Up, down: &Down, came: &[u8], cx: &mut Context<'_>) -> Poll<Passed> {
+    fn poll_stuck(&mut self, up: &Up, down: &mut Down, came: &[u8], cx: &mut Context<'_>) -> Poll<Passed> {
         if self.poll_gone(cx).is_ready() {
             return Poll::Ready(Passed::CallerGone);
         }
-        let is_callers = down.unwritten(came).is_some() || self.waits_for_caller(up);
+        let is_unwritten = down.unwritten(came).is_some();
+        if is_unwritten {
+            down.hold();
+        }
+        let is_callers = is_unwritten || self.waits_for_caller(up);
         self.patience.poll_over(cx).map(|()| if is_callers { Passed::CallerGone } else { Passed::BrokenOff })
     }
 }

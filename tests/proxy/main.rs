@@ -4,7 +4,9 @@
 
 mod bodies;
 mod calls;
+mod control;
 mod drains;
+mod handover;
 mod limits;
 mod repeats;
 mod smuggling;

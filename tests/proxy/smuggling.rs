@@ -137,7 +137,7 @@ async fn a_chunked_body_with_two_ends_is_refused_and_the_version_gets_no_second_
         assert!(!came.contains("smuggled"), "{what}: {came}");
         assert!(base.is_left_alone().await, "{what}");
     }
-    assert_eq!(running.counted("base").await.bad_body, CHUNKS.len() as u64);
+    assert_eq!(running.counted("base").await.bad_bodies, CHUNKS.len() as u64);
     running.settled().await;
 }
 

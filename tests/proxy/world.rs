@@ -53,24 +53,22 @@ impl Running {
         self.proxy.apply(&table(1, base.at, new.at, 10_000)).await.unwrap();
     }
 
-    /// What was counted of a variation since it was asked last, by all threads.
+    /// What was counted of a variation, of the calls that the split gave to it.
     pub async fn counted(&self, variation: &str) -> Tally {
+        self.counted_of(variation, false).await
+    }
+
+    /// The same, of the calls that a header asked it for.
+    pub async fn counted_by_header(&self, variation: &str) -> Tally {
+        self.counted_of(variation, true).await
+    }
+
+    async fn counted_of(&self, variation: &str, by_header: bool) -> Tally {
         let mut sum = Tally::default();
-        for gathered in self.proxy.gather().await.into_iter().filter(|of| &*of.variation == variation) {
-            let of_one = gathered.tally;
-            sum.calls += of_one.calls;
-            sum.by_header += of_one.by_header;
-            sum.errors += of_one.errors;
-            sum.failed.iter_mut().zip(of_one.failed).for_each(|(sum, of_one)| *sum += of_one);
-            sum.repeated += of_one.repeated;
-            sum.sent_again += of_one.sent_again;
-            sum.passed_over += of_one.passed_over;
-            sum.broken_off += of_one.broken_off;
-            sum.caller_gone += of_one.caller_gone;
-            sum.bad_body += of_one.bad_body;
-            sum.upgraded += of_one.upgraded;
-            sum.times.extend(of_one.times);
-        }
+        let rows = self.proxy.gather().await;
+        let of_it =
+            rows.iter().filter(|row| row.key.variation == variation && row.key.by_header == by_header);
+        of_it.for_each(|row| sum.merge(&row.tally));
         sum
     }
 

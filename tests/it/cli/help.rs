@@ -128,3 +128,11 @@ fn the_help_names_every_state_by_which_releases_are_listed() {
         assert!(text.split([' ', ',', '\n']).any(|word| word == state), "{state}:\n{text}");
     }
 }
+
+#[test]
+fn the_help_names_every_outcome_by_which_children_are_shown() {
+    let text = help(&["release", "show", "--help"]);
+    for outcome in model::Outcome::NAMES {
+        assert!(text.split([' ', ',', '\n']).any(|word| word == *outcome), "{outcome}:\n{text}");
+    }
+}
