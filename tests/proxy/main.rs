@@ -5,9 +5,13 @@
 mod bodies;
 mod calls;
 mod control;
+mod counts;
 mod drains;
 mod handover;
 mod limits;
+mod log;
+mod loss;
+mod metrics;
 mod repeats;
 mod smuggling;
 mod upgrades;

@@ -22,11 +22,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::{collect::Collector, times::Recorder};
+pub(crate) use self::collect::Collector;
 pub use self::{
     tally::{BOUNDS_US, Groups, Key, Seconds, Tally},
     timeline::{Moment, Timeline},
-    times::{EXACT_TIMES, Times, TimesFault},
+    times::{EXACT_TIMES, Recorder, Times, TimesFault},
 };
 
 /// How much is kept.
@@ -101,14 +101,16 @@ pub struct Ledger {
     life: u64,
     open: BTreeMap<u64, Open>,
     closed: VecDeque<Closed>,
-    /// Closed intervals that became one.
-    merged: Option<Open>,
-    merged_to: u64,
+    /// Closed intervals that became one: those that a reader was given already, and those after them, so that the reader who comes
+    /// back with its cursor gets the latter alone.
+    merged: VecDeque<Merged>,
     bytes: usize,
     /// All intervals before this one are closed.
     closed_to: u64,
     /// All intervals before this one were read.
     read_to: u64,
+    /// All intervals before this one were given to whoever has read most.
+    given_to: u64,
     gone: u64,
     totals: BTreeMap<(String, String), Total>,
 }
@@ -118,6 +120,12 @@ struct Open {
     from: u64,
     began_ms: i64,
     rows: BTreeMap<Arc<Key>, Tally>,
+}
+
+#[derive(Debug)]
+struct Merged {
+    open: Open,
+    to: u64,
 }
 
 #[derive(Debug)]
@@ -144,11 +152,11 @@ impl Ledger {
             life,
             open: BTreeMap::new(),
             closed: VecDeque::new(),
-            merged: None,
-            merged_to: 0,
+            merged: VecDeque::new(),
             bytes: 0,
             closed_to: 0,
             read_to: 0,
+            given_to: 0,
             gone: 0,
             totals: BTreeMap::new(),
         }
@@ -188,13 +196,16 @@ impl Ledger {
     pub fn since(&mut self, cursor: Cursor) -> Reading {
         let from = if cursor.life == self.life { cursor.interval.min(self.closed_to) } else { 0 };
         self.read_to = self.read_to.max(from);
-        let merged = self.merged.as_ref().filter(|_| self.merged_to > from);
-        let merged = merged.map(|merged| Arc::new(merged.clone().finish(self.merged_to, &self.timeline)));
+        if from == self.read_to {
+            self.given_to = self.closed_to;
+        }
+        let merged = self.merged.iter().filter(|merged| merged.to > from);
+        let merged = merged.map(|Merged { open, to }| Arc::new(open.clone().finish(*to, &self.timeline)));
         let closed = self.closed.iter().filter(|closed| closed.interval.to > from);
         let closed = closed.map(|closed| Arc::clone(&closed.interval));
         let open = self.open.iter().map(|(interval, open)| open.clone().finish(interval + 1, &self.timeline));
         Reading {
-            closed: merged.into_iter().chain(closed).collect(),
+            closed: merged.chain(closed).collect(),
             open: open.collect(),
             next: Cursor { life: self.life, interval: self.closed_to },
             gone: self.gone,
@@ -205,8 +216,8 @@ impl Ledger {
     #[must_use]
     pub fn sum(&self) -> Vec<Row> {
         let mut all = Open { from: 0, began_ms: 0, rows: BTreeMap::new() };
-        for merged in self.merged.iter().chain(self.open.values()) {
-            merged.rows.iter().for_each(|(key, tally)| all.add(key, tally));
+        for part in self.merged.iter().map(|merged| &merged.open).chain(self.open.values()) {
+            part.rows.iter().for_each(|(key, tally)| all.add(key, tally));
         }
         for row in self.closed.iter().flat_map(|closed| &closed.interval.rows) {
             all.add(&row.key, &row.tally);
@@ -239,9 +250,7 @@ impl Ledger {
 
     /// The oldest intervals become one; those that were read are let go.
     fn make_room(&mut self) {
-        if self.merged_to <= self.read_to {
-            self.merged = None;
-        }
+        self.merged.retain(|merged| merged.to > self.read_to);
         let oldest = self.oldest_kept();
         while let Some(closed) = self.closed.front() {
             if closed.interval.from >= oldest && self.bytes <= self.room.bytes {
@@ -256,16 +265,39 @@ impl Ledger {
     }
 
     fn merge(&mut self, interval: &Interval) {
-        self.merged_to = interval.to;
-        let (from, began_ms) = (interval.from, interval.began_ms);
-        let merged = self.merged.get_or_insert_with(|| Open { from, began_ms, rows: BTreeMap::new() });
+        if self.merged.back().is_none_or(|last| last.to <= self.given_to && interval.from >= self.given_to) {
+            self.merge_first_two();
+            let open = Open { from: interval.from, began_ms: interval.began_ms, rows: BTreeMap::new() };
+            self.merged.push_back(Merged { open, to: interval.to });
+        }
+        let mut left = self.room.merged_rows.saturating_sub(self.merged_rows());
+        let Some(last) = self.merged.back_mut() else { return };
+        last.to = interval.to;
         for row in &interval.rows {
-            if merged.rows.len() < self.room.merged_rows || merged.rows.contains_key(&row.key) {
-                merged.add(&row.key, &row.tally);
+            let is_known = last.open.rows.contains_key(&row.key);
+            if is_known || left > 0 {
+                left -= usize::from(!is_known);
+                last.open.add(&row.key, &row.tally);
             } else {
                 self.gone += row.tally.calls;
             }
         }
+    }
+
+    /// Two are enough: both were given together, to a reader who didn't come back.
+    fn merge_first_two(&mut self) {
+        if self.merged.len() < 2 {
+            return;
+        }
+        let (Some(mut first), Some(second)) = (self.merged.pop_front(), self.merged.pop_front()) else {
+            return;
+        };
+        second.open.rows.iter().for_each(|(key, tally)| first.open.add(key, tally));
+        self.merged.push_front(Merged { open: first.open, to: second.to });
+    }
+
+    fn merged_rows(&self) -> usize {
+        self.merged.iter().map(|merged| merged.open.rows.len()).sum()
     }
 }
 

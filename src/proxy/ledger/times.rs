@@ -185,7 +185,7 @@ fn summed(mut buckets: Vec<(i16, u64)>) -> Vec<(i16, u64)> {
 
 /// Times as a thread records them. Its room is kept from one reading to the next, so that recording needs none.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     exact: Vec<u32>,
     zeros: u64,
     /// Counts from bucket [`FIRST`] on, once there are more than [`EXACT_TIMES`].
@@ -196,7 +196,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn record(&mut self, us: u32) {
+    /// Counts a time.
+    pub fn record(&mut self, us: u32) {
         self.sum_us += u64::from(us);
         if self.exact.len() < EXACT_TIMES {
             self.exact.push(us);
@@ -214,7 +215,7 @@ impl Recorder {
     }
 
     /// What was recorded since this was asked last.
-    pub(crate) fn take(&mut self) -> Times {
+    pub fn take(&mut self) -> Times {
         let mut exact = self.exact.clone();
         self.exact.clear();
         let sum_us = std::mem::take(&mut self.sum_us);
