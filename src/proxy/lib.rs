@@ -17,6 +17,7 @@
 pub mod access_log;
 mod answer;
 mod body;
+mod call;
 mod connection;
 pub mod control;
 mod count;
@@ -31,6 +32,7 @@ pub mod ledger;
 mod limits;
 pub mod live;
 mod metrics;
+mod passing;
 mod patience;
 mod pool;
 pub mod run;
@@ -234,6 +236,12 @@ impl Proxy {
         self.collector.collect().await;
         self.flush_log().await;
         self.connections()
+    }
+
+    /// Bytes of the task that serves a connection, without its buffers, of which it holds none while it is idle.
+    #[must_use]
+    pub fn connection_bytes() -> usize {
+        connection::task_bytes::<tokio::net::TcpStream>()
     }
 
     /// How many threads serve.
