@@ -89,6 +89,18 @@ pub enum HandoverError {
     Io(#[from] io::Error),
 }
 
+impl HandoverError {
+    /// Whether it says that the other process has ended.
+    pub(crate) fn is_end(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+        match self {
+            Self::Ended => true,
+            Self::Io(error) => matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected),
+            Self::Forms { .. } | Self::Unexpected(_) | Self::Refused(_) | Self::Late => false,
+        }
+    }
+}
+
 /// A listening socket, as words name it; descriptors follow in the same order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -238,6 +250,22 @@ pub(crate) struct Listening {
 #[derive(Debug)]
 pub(crate) struct Speaking {
     stream: Arc<UnixStream>,
+}
+
+/// Says a word and gives the answer; none if the other process has ended.
+pub(crate) async fn ask(
+    (listening, speaking): (&mut Listening, &Speaking),
+    word: &Word,
+) -> Result<Option<(Word, Vec<OwnedFd>)>, HandoverError> {
+    let answer = match speaking.say(word, &[]).await {
+        Ok(()) => listening.answer().await,
+        Err(error) => Err(error.into()),
+    };
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is_end() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 pub(crate) fn ends(stream: UnixStream) -> (Listening, Speaking) {

@@ -403,9 +403,9 @@ struct Taken {
 impl Taken {
     async fn from(&mut self, neighbour: &Neighbour) -> Result<(), HandoverError> {
         let Some((mut listening, speaking)) = neighbour.connect().await? else { return Ok(()) };
-        speaking.say(&Word::Take { forms: Forms::OURS }, &[]).await?;
-        match listening.answer().await {
-            Ok((Word::Taken { forms, serves, sockets, .. }, descriptors)) => {
+        let take = Word::Take { forms: Forms::OURS };
+        match handover::ask((&mut listening, &speaking), &take).await? {
+            Some((Word::Taken { forms, serves, sockets, .. }, descriptors)) => {
                 Forms::OURS.agree(forms)?;
                 if serves {
                     self.sockets = Some(Sockets::from_named(sockets, descriptors)?);
@@ -413,9 +413,8 @@ impl Taken {
                 self.links.push((serves, listening, speaking));
                 Ok(())
             }
-            Ok((word, _)) => Err(word.unexpected()),
-            Err(HandoverError::Ended) => Ok(()),
-            Err(error) => Err(error),
+            Some((word, _)) => Err(word.unexpected()),
+            None => Ok(()),
         }
     }
 }

@@ -140,22 +140,15 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
     for neighbour in Neighbour::all(control)? {
         let before = |source| RunError::Before { pid: neighbour.pid, source };
         let Some((mut listening, speaking)) = neighbour.connect().await.map_err(before)? else { continue };
-        let asked = speaking.say(&Word::Freeze { forms: Forms::OURS }, &[]).await;
-        let answer = match asked {
-            Ok(()) => listening.answer().await,
-            Err(error) => Err(error.into()),
-        };
-        match answer {
-            Ok((Word::Frozen { forms, table }, _)) => {
+        let asked = Word::Freeze { forms: Forms::OURS };
+        match handover::ask((&mut listening, &speaking), &asked).await.map_err(before)? {
+            Some((Word::Frozen { forms, table }, _)) => {
                 Forms::OURS.agree(forms).map_err(before)?;
                 frozen.push(Frozen { neighbour, listening, speaking, table });
             }
-            Ok((Word::Finishing { .. }, _)) => finishing.push(neighbour),
-            // It died between the connection and the answer.
-            Err(HandoverError::Ended) => {}
-            Err(HandoverError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            Ok((word, _)) => return Err(before(word.unexpected())),
-            Err(error) => return Err(before(error)),
+            Some((Word::Finishing { .. }, _)) => finishing.push(neighbour),
+            Some((word, _)) => return Err(before(word.unexpected())),
+            None => {}
         }
     }
     // Should there be several, the one with the newest table is followed.
@@ -165,13 +158,10 @@ async fn freeze_before(control: &Path) -> Result<(Vec<Frozen>, Vec<Neighbour>), 
 
 impl Frozen {
     async fn let_finish(mut self) -> Result<Neighbour, RunError> {
-        let pid = self.neighbour.pid;
-        let before = |source| RunError::Before { pid, source };
-        self.speaking.say(&Word::Finish, &[]).await.map_err(|error| before(error.into()))?;
-        match self.listening.answer().await {
-            Ok((Word::Done, _)) | Err(HandoverError::Ended) => Ok(self.neighbour),
-            Ok((word, _)) => Err(before(word.unexpected())),
-            Err(error) => Err(before(error)),
+        let before = |source| RunError::Before { pid: self.neighbour.pid, source };
+        match handover::ask((&mut self.listening, &self.speaking), &Word::Finish).await.map_err(before)? {
+            Some((Word::Done, _)) | None => Ok(self.neighbour),
+            Some((word, _)) => Err(before(word.unexpected())),
         }
     }
 }

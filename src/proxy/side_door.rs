@@ -48,7 +48,15 @@ impl Neighbour {
     /// A connection to it; none if it is gone, of which then nothing is left.
     pub(crate) async fn connect(&self) -> Result<Option<(Listening, Speaking)>, HandoverError> {
         match timeout(PATIENCE, UnixStream::connect(&self.path)).await {
-            Ok(Ok(stream)) => Ok(Some(handover::ends(stream))),
+            Ok(Ok(stream)) if is_ours(&stream)? => Ok(Some(handover::ends(stream))),
+            Ok(Ok(_)) => {
+                tracing::error!(
+                    "{} belongs to another user and is passed over; the folder of the control socket should be this \
+                     user's alone",
+                    self.path.display()
+                );
+                Ok(None)
+            }
             Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = fs::remove_file(&self.path);
@@ -62,13 +70,14 @@ impl Neighbour {
     /// Its answer to a word; none if it is gone.
     pub(crate) async fn ask(&self, word: &Word) -> Result<Option<Word>, HandoverError> {
         let Some((mut listening, speaking)) = self.connect().await? else { return Ok(None) };
-        speaking.say(word, &[]).await?;
-        match listening.answer().await {
-            Ok((answer, _)) => Ok(Some(answer)),
-            Err(HandoverError::Ended) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(handover::ask((&mut listening, &speaking), word).await?.map(|(answer, _)| answer))
     }
+}
+
+/// Whether the other end is a process of the same user, or of root. In a folder of many anybody could have put a socket there.
+fn is_ours(stream: &UnixStream) -> io::Result<bool> {
+    let user = stream.peer_cred()?.uid();
+    Ok(user == 0 || user == rustix::process::geteuid().as_raw())
 }
 
 /// The door of this process, which is gone when dropped.

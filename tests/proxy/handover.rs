@@ -67,6 +67,42 @@ async fn a_serving_process_that_is_killed_loses_only_what_was_in_flight_and_serv
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_killed_in_the_middle_of_an_upgrade_somebody_serves_by_the_same_table() {
+    const CALLERS: u64 = 4;
+    const UPGRADES: u64 = 16;
+    let held = Held::start().await;
+    let version = Counting::start().await;
+    held.put(9, version.at).await;
+    let callers = Callers::start(held.at, CALLERS);
+    for upgrade in 0..UPGRADES {
+        let before = held.status().await.pid;
+        held.client.post::<choirmaster_proxy::control::form::Upgrading>("/upgrade").await.unwrap();
+        // At another moment of the upgrade each time: the old one, or the new one as soon as it has a door.
+        if upgrade % 2 == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(2 * upgrade)).await;
+            kill(before);
+        } else {
+            wait_until(async || held.doors().iter().any(|&pid| pid > before)).await;
+            held.doors().into_iter().filter(|&pid| pid > before).for_each(kill);
+        }
+        wait_until(async || {
+            held.client
+                .get::<Status>("/status")
+                .await
+                .is_ok_and(|status| upgrade % 2 == 1 || status.pid != before)
+        })
+        .await;
+        callers.make(20).await;
+        assert_eq!(held.status().await.table.generation, 9);
+    }
+    let made = callers.end().await;
+    assert_eq!(made.refused, 0, "{made:?}");
+    assert!(made.lost <= CALLERS * UPGRADES, "{made:?}");
+    held.put(10, version.at).await;
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_is_killed_loses_nothing_and_the_next_one_takes_the_sockets_from_the_proxy() {
     let mut held = Held::start().await;
     let version = Counting::start().await;
@@ -216,4 +252,28 @@ async fn a_second_holder_on_the_same_control_socket_is_refused() {
     let second = held.second_holder().await;
     assert!(second.contains("is there already"), "{second}");
     held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_of_a_service_manager_are_taken_and_it_is_told_how_the_service_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tokio::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    let hear = async || {
+        let mut text = [0; 100];
+        let length = told.recv(&mut text).await.unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    // A connection that comes before the proxy is there waits for it.
+    let mut early = TcpStream::connect(at).await.unwrap();
+    let held = Held::start_with(processes::Given { socket, notify: folder.path().join("notify") }).await;
+    assert_eq!(hear().await, "READY=1");
+    assert_eq!(held.status().await.listen, [at.to_string()]);
+    let version = Counting::start().await;
+    held.put(1, version.at).await;
+    load::call(&mut early, "GET").await.unwrap();
+    drop(early);
+    held.stop().await;
+    assert_eq!(hear().await, "STOPPING=1");
 }

@@ -8,4 +8,5 @@ mod counts;
 mod handover;
 mod log;
 mod metrics;
+mod loss;
 mod world;

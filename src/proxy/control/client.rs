@@ -7,12 +7,18 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::{net::UnixStream, time::timeout};
+use tokio::{
+    net::UnixStream,
+    time::{sleep, timeout},
+};
 
 use super::{MAX_ANSWER, form::Refusal};
 
 /// How long an answer may take, beside what was asked to be waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long it is waited before it is asked again.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The control socket of a proxy.
 #[derive(Debug, Clone)]
@@ -63,9 +69,17 @@ impl Client {
         body: Bytes,
         patience: Duration,
     ) -> Result<A, ClientError> {
-        let (status, body) = timeout(patience, self.exchange(method, target, body))
-            .await
-            .map_err(|_| ClientError::Late(patience))??;
+        let asked = async {
+            loop {
+                let (status, body) = self.exchange(method.clone(), target, body.clone()).await?;
+                // Another process takes over, and answers next.
+                if status != StatusCode::SERVICE_UNAVAILABLE {
+                    return Ok((status, body));
+                }
+                sleep(AGAIN).await;
+            }
+        };
+        let (status, body) = timeout(patience, asked).await.map_err(|_| ClientError::Late(patience))??;
         let no_form =
             |error: serde_json::Error| ClientError::Broken(format!("{status} with another body: {error}"));
         if status.is_success() {

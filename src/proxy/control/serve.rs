@@ -7,7 +7,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Semaphore, watch},
+    sync::Semaphore,
     time::{Instant, sleep, timeout},
 };
 
@@ -47,7 +47,7 @@ pub async fn serve(listener: UnixListener, desk: Arc<Desk>) {
         };
         match accepted {
             Ok((stream, _)) => {
-                let connection = converse(stream, Arc::clone(&desk), desk.is_open());
+                let connection = converse(stream, Arc::clone(&desk));
                 tokio::spawn(async move {
                     connection.await;
                     drop(place);
@@ -61,20 +61,16 @@ pub async fn serve(listener: UnixListener, desk: Arc<Desk>) {
     }
 }
 
-/// Answers one connection, which ends with the next answer once the desk is closed.
-async fn converse(stream: UnixStream, desk: Arc<Desk>, mut open: watch::Receiver<bool>) {
+/// Answers one question. A further one on the same connection would have to be turned away once another process takes over.
+async fn converse(stream: UnixStream, desk: Arc<Desk>) {
     let service = service_fn(|request| {
         let desk = Arc::clone(&desk);
         async move { Ok::<_, Infallible>(answer(request, desk).await) }
     });
     let mut server = hyper::server::conn::http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    let mut connection = std::pin::pin!(server.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
-        _ = &mut connection => return,
-        _ = open.wait_for(|is_open| !*is_open) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
+    server.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    // A caller that leaves is none of ours.
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
 async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Answer {

@@ -10,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::OFlags;
+
 use super::{HoldError, Plan, Taken};
 use crate::{
     handover::{MAX_SOCKETS, Sockets},
@@ -35,9 +37,10 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
     side_door::make_folder_of(path).map_err(control)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
-    let file =
-        OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(PathBuf::from(beside));
-    let file = file.map_err(control)?;
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false).mode(0o600).custom_flags(no_link);
+    let file = options.open(PathBuf::from(beside)).map_err(control)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(HoldError::Running(path.clone())),

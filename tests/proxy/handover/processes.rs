@@ -3,7 +3,10 @@
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
-    os::{fd::AsFd, unix::net::UnixStream as StdUnixStream},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -48,9 +51,11 @@ fn part(part: &str, folder: &Path) -> Command {
 }
 
 async fn hold(folder: PathBuf) -> i32 {
+    let inherited = holder::inherited().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let plan = Plan {
-        listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        inherited: holder::inherited().unwrap(),
+        listen: if inherited.is_empty() { vec![free] } else { Vec::new() },
+        inherited,
         control: folder.join("control.sock"),
         command: Box::new(move || {
             let mut command = part("serving", &folder);
@@ -96,6 +101,12 @@ async fn serve(folder: PathBuf) -> i32 {
     }
 }
 
+/// What a service manager gives.
+pub struct Given {
+    pub socket: std::net::TcpListener,
+    pub notify: PathBuf,
+}
+
 /// A proxy that a holder holds.
 pub struct Held {
     folder: TempDir,
@@ -107,7 +118,25 @@ pub struct Held {
 impl Held {
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (holder, line) = start_holder(folder.path()).await;
+        let holder = part("holder", folder.path());
+        Self::of(folder, holder).await
+    }
+
+    /// Started as a service manager starts one that is to take its sockets.
+    pub async fn start_with(given: Given) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = part("holder", folder.path());
+        let mut holder = Command::new("sh");
+        // The pid stays, and the socket becomes descriptor 3.
+        holder.args(["-c", "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh"]);
+        holder.arg(program.get_program()).args(program.get_args()).stdin(OwnedFd::from(given.socket));
+        let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        holder.envs(variables).env("NOTIFY_SOCKET", given.notify);
+        Self::of(folder, holder).await
+    }
+
+    async fn of(folder: TempDir, mut holder: Command) -> Self {
+        let (holder, line) = started(&mut holder).await;
         let at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         let client = Client::new(folder.path().join("control.sock"));
         Self { folder, holder, at, client }
@@ -153,6 +182,15 @@ impl Held {
         self.status().await.pid
     }
 
+    /// The pids of serving processes that can be spoken to.
+    pub fn doors(&self) -> Vec<u32> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let pid = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.unwrap().file_name().to_str()?.strip_prefix("control.sock.")?.parse().ok()
+        };
+        entries.filter_map(pid).collect()
+    }
+
     /// From now on a serving process ends at its start, with code 3.
     pub fn break_program(&self, is_broken: bool) {
         let mark = self.folder.path().join("broken");
@@ -194,9 +232,13 @@ impl Held {
     }
 }
 
-/// Starts a holder and gives its first line.
 async fn start_holder(folder: &Path) -> (Child, String) {
-    let mut holder = part("holder", folder).stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    started(part("holder", folder).stdin(Stdio::null())).await
+}
+
+/// Starts a holder and gives its first line.
+async fn started(holder: &mut Command) -> (Child, String) {
+    let mut holder = holder.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(holder.stdout.take().unwrap());
     tokio::task::spawn_blocking(move || {
         let mut line = String::new();
@@ -213,7 +255,8 @@ async fn start_holder(folder: &Path) -> (Child, String) {
 }
 
 pub fn kill(pid: u32) {
-    kill_process(of(pid), Signal::KILL).unwrap();
+    let killed = kill_process(of(pid), Signal::KILL);
+    assert!(matches!(killed, Ok(()) | Err(rustix::io::Errno::SRCH)), "{killed:?}");
 }
 
 pub fn terminate(pid: u32) {
