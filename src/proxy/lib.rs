@@ -122,7 +122,7 @@ impl Proxy {
             let thread = std::thread::Builder::new().name(format!("proxy-{index}"));
             running.push(thread.spawn(move || runtime.block_on(Worker::run(crew, index, orders)))?);
         }
-        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..));
+        let ledger = Ledger::new(*timeline, measuring.room, fastrand::u64(1..1 << 53));
         let collector = Collector::new(Arc::clone(&crew), timeline, ledger);
         let (collecting, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
