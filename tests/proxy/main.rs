@@ -7,6 +7,6 @@ mod control;
 mod counts;
 mod handover;
 mod log;
-mod metrics;
 mod loss;
+mod metrics;
 mod world;
