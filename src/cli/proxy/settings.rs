@@ -178,6 +178,7 @@ impl Settings {
             queue,
             queue_time,
             kept_body,
+            kept_bodies,
             pooled,
             pool,
         } = &mut self.limits;
@@ -201,6 +202,7 @@ impl Settings {
             ("limits.queue", Slot::Places(queue, (0, 1_000_000))),
             ("limits.queue_time", Slot::Time(queue_time, TIMES)),
             ("limits.kept_body", Slot::Size(kept_body, (0, 1 << 30))),
+            ("limits.kept_bodies", Slot::Size(kept_bodies, (0, 1 << 40))),
             ("limits.pool", Slot::Count(pool, (0, 100_000))),
             ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
             ("log.level", Slot::Text(&mut self.log_level)),
