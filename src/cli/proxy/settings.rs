@@ -180,6 +180,7 @@ impl Settings {
             queue,
             queue_time,
             kept_body,
+            kept_bodies,
             pooled,
             pool,
         } = &mut self.limits;
@@ -203,6 +204,7 @@ impl Settings {
             ("limits.queue", Slot::Places(queue, (0, 1_000_000))),
             ("limits.queue_time", Slot::Time(queue_time, TIMES)),
             ("limits.kept_body", Slot::Size(kept_body, (0, 1 << 30))),
+            ("limits.kept_bodies", Slot::Size(kept_bodies, (0, 1 << 40))),
             ("limits.pool", Slot::Count(pool, (0, 100_000))),
             ("limits.pooled", Slot::Time(pooled, (Duration::ZERO, DAY))),
             ("counts.interval_seconds", Slot::Places(&mut self.measuring.interval_seconds, (1, 3_600))),
