@@ -145,7 +145,7 @@ impl Settings {
                 }
             }
             None => {
-                faults.push(format!("{place}: there is no key {key:?}; {DEFAULT_FILE} lists all of them"))
+                faults.push(format!("{place}: there is no key {key:?}; {DEFAULT_FILE} lists all of them"));
             }
         }
     }

@@ -38,7 +38,7 @@ impl Slot<'_> {
                     .map(parse)
                     .collect::<Result<_, _>>()?;
             }
-            Self::Path(_) if text.is_empty() => return Err("the path is empty".to_owned()),
+            Self::Path(_) | Self::LogTarget(_) if text.is_empty() => return Err("the path is empty".to_owned()),
             Self::Path(slot) => *slot = PathBuf::from(text),
             Self::Text(slot) => text.clone_into(slot),
             Self::Json(slot) => {
@@ -51,7 +51,6 @@ impl Slot<'_> {
             Self::Logged(slot) => {
                 *slot = text.parse().map_err(|error: proxy::access_log::LoggedError| error.to_string())?;
             }
-            Self::LogTarget(_) if text.is_empty() => return Err("the path is empty".to_owned()),
             Self::LogTarget(slot) => {
                 *slot = if text == "stdout" { LogTarget::Stdout } else { LogTarget::File(text.into()) }
             }
