@@ -38,7 +38,9 @@ impl Slot<'_> {
                     .map(parse)
                     .collect::<Result<_, _>>()?;
             }
-            Self::Path(_) | Self::LogTarget(_) if text.is_empty() => return Err("the path is empty".to_owned()),
+            Self::Path(_) | Self::LogTarget(_) if text.is_empty() => {
+                return Err("the path is empty".to_owned());
+            }
             Self::Path(slot) => *slot = PathBuf::from(text),
             Self::Text(slot) => text.clone_into(slot),
             Self::Json(slot) => {
