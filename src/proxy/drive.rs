@@ -4,12 +4,13 @@ use std::{net::IpAddr, rc::Rc};
 
 use bytes::{Buf, BytesMut};
 use tokio::{io::AsyncWriteExt, time::Instant};
-use traffic::{Choice, Failure, Retry, may_repeat};
+use traffic::{Failure, Retry};
 
 use crate::{
     Limits,
     answer::Own,
     connection::Caller,
+    decide::{self, Decided},
     exchange::{Call, Detail, Ended, Rules},
     head::{Asked, Forwarded, Framing, Refusal, Request},
     live::{Place, Served},
@@ -35,13 +36,7 @@ struct Prepared {
     asked: Asked,
     /// The head as the versions get it.
     head: Vec<u8>,
-    chosen: Rc<Served>,
-    /// Where it goes if the chosen version fails it; none where that is the stable one already.
-    stable: Option<Rc<Served>>,
-    retry: Retry,
-    is_counted: bool,
-    /// `Set-Cookie` with its line end.
-    cookie: Vec<u8>,
+    decided: Decided,
 }
 
 /// Carries a call out.
@@ -67,7 +62,7 @@ pub(crate) async fn call<S: Stream>(
         }
     };
     inbox.advance(prepared.asked.head_len);
-    let may_be_repeated = prepared.retry == Retry::Failed;
+    let may_be_repeated = prepared.decided.retry() == Retry::Failed;
     let with = (stream, inbox, patience);
     let mut call = Call::new(with, worker.limits(), (prepared.asked, &prepared.head), may_be_repeated);
     drive(&mut call, &prepared, began, worker).await
@@ -80,39 +75,16 @@ async fn drive<S: Stream>(
     began: Instant,
     worker: &Worker,
 ) -> Next {
-    let chosen = &prepared.chosen;
-    let is_counted = prepared.is_counted;
-    {
-        let mut tally = chosen.tally.borrow_mut();
-        *(if is_counted { &mut tally.calls } else { &mut tally.by_header }) += 1;
-    }
-    let mut served = chosen;
-    if let Some(stable) = &prepared.stable
-        && chosen.version.is_passed_over()
-    {
-        chosen.tally.borrow_mut().passed_over += 1;
-        served = stable;
-    }
+    let decided = &prepared.decided;
+    let mut served = decided.begin();
     loop {
-        let stable = prepared.stable.as_ref().filter(|_| Rc::ptr_eq(served, chosen));
-        let (ended, place) = try_version(call, served, prepared, stable.is_some(), worker).await;
-        let failed = matches!(ended, Ended::Failed(..));
-        if stable.is_some() {
-            chosen.version.note(failed);
-        }
+        let (ended, place) = try_version(call, served, decided, worker).await;
+        decided.note_attempt(served, matches!(ended, Ended::Failed(..)));
         match ended {
             Ended::Failed(failure, detail) => {
-                if is_counted && Rc::ptr_eq(served, chosen) {
-                    chosen.tally.borrow_mut().note_failure(failure);
-                }
                 let untouched = failure == Failure::Refused && !call.has_begun();
-                if let Some(stable) = stable
-                    && may_repeat(prepared.retry, failure)
-                    && (untouched || call.can_be_sent_again())
-                {
-                    if is_counted {
-                        chosen.tally.borrow_mut().repeated += 1;
-                    }
+                let can_be_sent = untouched || call.can_be_sent_again();
+                if let Some(stable) = decided.repeat_on(served, failure, can_be_sent) {
                     served = stable;
                     continue;
                 }
@@ -121,9 +93,7 @@ async fn drive<S: Stream>(
                 return answer_failure(call, served, failure, &detail, worker).await;
             }
             Ended::Answered { answered, again: _, caller_again } => {
-                if is_counted && Rc::ptr_eq(served, chosen) {
-                    chosen.tally.borrow_mut().note_answer(answered.status, began.elapsed());
-                }
+                decided.note_answer(served, answered.status, began.elapsed());
                 return if caller_again {
                     Next::Call
                 } else if call.is_body_taken() {
@@ -133,9 +103,7 @@ async fn drive<S: Stream>(
                 };
             }
             Ended::BrokenOff => {
-                if is_counted && Rc::ptr_eq(served, chosen) {
-                    chosen.tally.borrow_mut().broken_off += 1;
-                }
+                decided.note_broken_off(served);
                 return Next::Close;
             }
             Ended::Upgraded { stream, came } => {
@@ -157,8 +125,7 @@ async fn drive<S: Stream>(
 async fn try_version<S: Stream>(
     call: &mut Call<'_, S>,
     served: &Rc<Served>,
-    prepared: &Prepared,
-    can_go_elsewhere: bool,
+    decided: &Decided,
     worker: &Worker,
 ) -> (Ended, Option<Place>) {
     let limits = worker.limits();
@@ -166,17 +133,16 @@ async fn try_version<S: Stream>(
     let Some(place) = Place::take(version, limits).await else {
         return (refused("all its places are taken", true), None);
     };
-    let fields = [&*served.field, &prepared.cookie].concat();
-    let rules = Rules {
-        status_fails: can_go_elsewhere && may_repeat(prepared.retry, Failure::Status),
-        fields: &fields,
-        close: worker.is_draining(),
-    };
-    let idle_less_than = if prepared.retry == Retry::Failed { limits.pooled } else { FRESH };
+    let mut fields = served.field.to_vec();
+    if let Some(cookie) = &decided.cookie {
+        fields.extend([b"Set-Cookie: ", cookie.as_bytes(), b"\r\n"].into_iter().flatten());
+    }
+    let rules =
+        Rules { status_fails: decided.status_fails(served), fields: &fields, close: worker.is_draining() };
+    let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
-    let first = version.next_target();
     let mut last_error = None;
-    for at in (0..targets.len()).map(|next| (first + next) % targets.len()) {
+    for at in version.targets_in_turn() {
         let pooled = version.pool(at).borrow_mut().take(idle_less_than);
         if let Some(stream) = pooled {
             let ended = keep(call.attempt(stream, &rules).await, served, at, limits);
@@ -214,22 +180,7 @@ async fn answer_failure<S: Stream>(
     detail: &Detail,
     worker: &Worker,
 ) -> Next {
-    let is_full = failure == Failure::Refused && detail.is_full;
-    let status = match failure {
-        Failure::Refused if is_full => 503,
-        Failure::TimedOut => 504,
-        Failure::Refused | Failure::Died | Failure::Nonsense | Failure::Status => 502,
-    };
-    let own = Own {
-        status,
-        error: failure.name(),
-        text: format!(
-            "version {:?} did not answer this call: {}",
-            served.version.shared().name(),
-            detail.text
-        ),
-        retry_after: is_full.then_some(1),
-    };
+    let own = decide::told_of(served, failure, detail.is_full, &detail.text);
     let stays = call.is_body_taken() && call.asked.keep_alive && !worker.is_draining();
     match (call.caller.write_all(&own.write(Some(&call.asked), !stays)).await, stays) {
         (Ok(()), true) => Next::Call,
@@ -252,12 +203,8 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         let text = format!("no service is at {}", request.target);
         return Err((Own { status: 404, error: "no_service", text, retry_after: None }, Some(asked)));
     };
-    let service = local.service(route.index);
-    let shared = service.shared();
-    let choice = shared.choose(&Seen { request: &request, address: caller.address }, || fastrand::u64(..));
-    let chosen = Rc::clone(service.served(choice.variation));
-    let stable =
-        (!choice.variation.is_stable()).then(|| Rc::clone(service.served(traffic::Variation::STABLE)));
+    let seen = Seen { request: &request, address: caller.address };
+    let decided = Decided::new(&local, route.index, &seen, request.method);
     let mut head = Vec::new();
     let added = Forwarded {
         caller: caller.address,
@@ -266,25 +213,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         prefix: route.prefix,
     };
     request.write(added, &mut head);
-    Ok(Prepared {
-        asked,
-        head,
-        chosen,
-        stable,
-        retry: shared.retry(request.method),
-        is_counted: !choice.by_header,
-        cookie: cookie(shared.sticky(), &choice),
-    })
-}
-
-/// The field that gives a caller the key with which the choice stays.
-fn cookie(sticky: Option<&traffic::Sticky>, choice: &Choice) -> Vec<u8> {
-    match (sticky, choice.new_cookie()) {
-        (Some(traffic::Sticky::Cookie(name)), Some(key)) => {
-            format!("Set-Cookie: {name}={key}; Path=/; HttpOnly; SameSite=Lax\r\n").into_bytes()
-        }
-        _ => Vec::new(),
-    }
+    Ok(Prepared { asked, head, decided })
 }
 
 /// A request as the choice of a variation sees it.

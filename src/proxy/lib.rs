@@ -18,6 +18,7 @@ mod answer;
 mod body;
 mod connection;
 mod count;
+mod decide;
 mod drive;
 mod exchange;
 pub mod form;

@@ -119,11 +119,11 @@ impl LocalVersion {
         &self.pools[target]
     }
 
-    /// The target whose turn it is.
-    pub(crate) fn next_target(&self) -> usize {
-        let next = self.next_target.get();
-        self.next_target.set((next + 1) % self.pools.len());
-        next
+    /// All targets, beginning with the one whose turn it is.
+    pub(crate) fn targets_in_turn(&self) -> impl Iterator<Item = usize> + use<> {
+        let (first, count) = (self.next_target.get(), self.pools.len());
+        self.next_target.set((first + 1) % count);
+        (0..count).map(move |next| (first + next) % count)
     }
 
     /// Whether the next call is to go past it; see [`Recent`].

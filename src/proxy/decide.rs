@@ -1,0 +1,131 @@
+//! What is decided about a call, and counted of it, whatever protocol its caller and its versions speak.
+
+use std::{rc::Rc, time::Duration};
+
+use traffic::{Choice, Failure, Retry, Sticky, Variation, may_repeat};
+
+use crate::{
+    answer::Own,
+    live::{Local, Served},
+};
+
+/// Which versions a call may go to, and when it goes to the second.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    chosen: Rc<Served>,
+    /// Where it goes if the chosen version fails it; none where that is the stable one already.
+    stable: Option<Rc<Served>>,
+    retry: Retry,
+    is_counted: bool,
+    /// The value of the `Set-Cookie` field that gives the caller the key with which the choice stays.
+    pub cookie: Option<String>,
+}
+
+impl Decided {
+    /// Chooses the version of a call to a service.
+    pub(crate) fn new(local: &Local, service: usize, call: &impl traffic::Call, method: &str) -> Self {
+        let service = local.service(service);
+        let shared = service.shared();
+        let choice = shared.choose(call, || fastrand::u64(..));
+        let served = |variation: Variation| Rc::clone(service.served(variation));
+        Self {
+            chosen: served(choice.variation),
+            stable: (!choice.variation.is_stable()).then(|| served(Variation::STABLE)),
+            retry: shared.retry(method),
+            is_counted: !choice.by_header,
+            cookie: cookie(shared.sticky(), &choice),
+        }
+    }
+
+    pub(crate) fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    /// Counts the call, and gives the version that it goes to first.
+    pub(crate) fn begin(&self) -> &Rc<Served> {
+        let mut tally = self.chosen.tally.borrow_mut();
+        *(if self.is_counted { &mut tally.calls } else { &mut tally.by_header }) += 1;
+        match &self.stable {
+            Some(stable) if self.chosen.version.is_passed_over() => {
+                tally.passed_over += 1;
+                stable
+            }
+            _ => &self.chosen,
+        }
+    }
+
+    /// Where the call goes if this version fails it.
+    pub(crate) fn after(&self, served: &Rc<Served>) -> Option<&Rc<Served>> {
+        self.stable.as_ref().filter(|_| self.is_chosen(served))
+    }
+
+    /// Whether a status from 500 to 599 is kept from the caller.
+    pub(crate) fn status_fails(&self, served: &Rc<Served>) -> bool {
+        self.after(served).is_some() && may_repeat(self.retry, Failure::Status)
+    }
+
+    /// Notes how an attempt went, for whether the next calls pass the version over.
+    pub(crate) fn note_attempt(&self, served: &Rc<Served>, failed: bool) {
+        if self.after(served).is_some() {
+            self.chosen.version.note(failed);
+        }
+    }
+
+    /// Counts a failed attempt, and gives the version on which the call is repeated, if it is.
+    pub(crate) fn repeat_on(
+        &self,
+        served: &Rc<Served>,
+        failure: Failure,
+        can_be_sent: bool,
+    ) -> Option<&Rc<Served>> {
+        self.count(served, |tally| tally.note_failure(failure));
+        let stable = self.after(served).filter(|_| may_repeat(self.retry, failure) && can_be_sent)?;
+        self.count(served, |tally| tally.repeated += 1);
+        Some(stable)
+    }
+
+    /// Counts an answer that was passed on whole.
+    pub(crate) fn note_answer(&self, served: &Rc<Served>, status: u16, took: Duration) {
+        self.count(served, |tally| tally.note_answer(status, took));
+    }
+
+    /// Counts an answer that broke off behind its head.
+    pub(crate) fn note_broken_off(&self, served: &Rc<Served>) {
+        self.count(served, |tally| tally.broken_off += 1);
+    }
+
+    fn count(&self, served: &Rc<Served>, count: impl FnOnce(&mut crate::Tally)) {
+        if self.is_counted && self.is_chosen(served) {
+            count(&mut self.chosen.tally.borrow_mut());
+        }
+    }
+
+    fn is_chosen(&self, served: &Rc<Served>) -> bool {
+        Rc::ptr_eq(served, &self.chosen)
+    }
+}
+
+/// What the caller is told when nothing came of a call.
+pub(crate) fn told_of(served: &Served, failure: Failure, is_full: bool, why: &str) -> Own {
+    let is_full = failure == Failure::Refused && is_full;
+    let status = match failure {
+        Failure::Refused if is_full => 503,
+        Failure::TimedOut => 504,
+        Failure::Refused | Failure::Died | Failure::Nonsense | Failure::Status => 502,
+    };
+    Own {
+        status,
+        error: failure.name(),
+        text: format!("version {:?} did not answer this call: {why}", served.version.shared().name()),
+        retry_after: is_full.then_some(1),
+    }
+}
+
+fn cookie(sticky: Option<&Sticky>, choice: &Choice) -> Option<String> {
+    match (sticky, choice.new_cookie()) {
+        (Some(Sticky::Cookie(name)), Some(key)) => {
+            Some(format!("{name}={key}; Path=/; HttpOnly; SameSite=Lax"))
+        }
+        (Some(_) | None, _) => None,
+    }
+}
