@@ -21,6 +21,11 @@ impl Own {
         Self { status: refusal.status, error: "refused", text: refusal.why.to_owned(), retry_after: None }
     }
 
+    pub(crate) fn no_service(target: &str) -> Self {
+        let text = format!("no service is at {target}");
+        Self { status: 404, error: "no_service", text, retry_after: None }
+    }
+
     /// Writes it whole, head and body.
     pub(crate) fn write(&self, asked: Option<&Asked>, close: bool) -> Vec<u8> {
         let reason = reason(self.status);

@@ -6,7 +6,7 @@ use traffic::{Choice, Failure, Retry, Sticky, Variation, may_repeat};
 
 use crate::{
     answer::Own,
-    live::{Local, Served},
+    live::{Local, Protocol, Served},
 };
 
 /// Which versions a call may go to, and when it goes to the second.
@@ -39,6 +39,19 @@ impl Decided {
 
     pub(crate) fn retry(&self) -> Retry {
         self.retry
+    }
+
+    /// Whether any of the versions that it may go to speaks HTTP/2.
+    pub(crate) fn may_need_http2(&self) -> bool {
+        std::iter::once(&self.chosen)
+            .chain(&self.stable)
+            .any(|served| served.version.shared().protocol() == Protocol::H2c)
+    }
+
+    /// Whether the call may have to be sent from its beginning after something of it was sent. A version that speaks HTTP/2 can
+    /// refuse a call that it was sent, whatever the method.
+    pub(crate) fn may_be_sent_again(&self) -> bool {
+        self.retry == Retry::Failed || self.may_need_http2()
     }
 
     /// Counts the call, and gives the version that it goes to first.

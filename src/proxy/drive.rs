@@ -13,6 +13,7 @@ use crate::{
     decide::{self, Decided},
     exchange::{Call, Detail, Ended, Rules},
     head::{Asked, Forwarded, Framing, Refusal, Request},
+    http2,
     live::{Place, Served},
     patience::Patience,
     pool::{self, FRESH},
@@ -62,6 +63,10 @@ pub(crate) async fn call<S: Stream>(
         }
     };
     inbox.advance(prepared.asked.head_len);
+    if prepared.decided.may_need_http2() {
+        let head = (prepared.asked, &*prepared.head);
+        return Box::pin(http2::bridge((stream, inbox), head, &prepared.decided, began, worker)).await;
+    }
     let may_be_repeated = prepared.decided.retry() == Retry::Failed;
     let with = (stream, inbox, patience);
     let mut call = Call::new(with, worker.limits(), (prepared.asked, &prepared.head), may_be_repeated);
@@ -200,8 +205,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     let asked = request.asked;
     let local = worker.local();
     let Some(route) = local.table().route(request.host, request.target) else {
-        let text = format!("no service is at {}", request.target);
-        return Err((Own { status: 404, error: "no_service", text, retry_after: None }, Some(asked)));
+        return Err((Own::no_service(request.target), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };
     let decided = Decided::new(&local, route.index, &seen, request.method);

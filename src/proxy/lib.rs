@@ -23,11 +23,13 @@ mod drive;
 mod exchange;
 pub mod form;
 mod head;
+mod http2;
 mod limits;
 pub mod live;
 mod patience;
 mod pool;
 mod stream;
+mod tls;
 mod tunnel;
 mod worker;
 
@@ -41,7 +43,12 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::{count::Tally, limits::Limits, worker::Gathered};
+pub use self::{
+    count::Tally,
+    limits::Limits,
+    tls::{Tls, TlsFault, TlsFiles},
+    worker::Gathered,
+};
 use self::{
     form::TableForm,
     live::{LiveTable, TableFault, Version},
@@ -78,9 +85,18 @@ impl Proxy {
 
     /// Takes calls from a socket that listens already.
     pub fn listen(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        self.take_calls(socket, None)
+    }
+
+    /// The same, for callers who speak TLS.
+    pub fn listen_tls(&self, socket: &TcpListener, tls: &Arc<Tls>) -> io::Result<SocketAddr> {
+        self.take_calls(socket, Some(tls))
+    }
+
+    fn take_calls(&self, socket: &TcpListener, tls: Option<&Arc<Tls>>) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         for orders in &self.crew.orders {
-            let _ = orders.send(Order::Listen(socket.try_clone()?));
+            let _ = orders.send(Order::Listen(socket.try_clone()?, tls.cloned()));
         }
         socket.local_addr()
     }

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
 mod calls;
+mod http2;
+mod http2_world;
 mod world;

@@ -12,7 +12,7 @@ mod request;
 mod response;
 
 pub(crate) use self::{
-    framing::Framing,
+    framing::{Framing, Lengths},
     request::{Asked, Forwarded, Request},
     response::{Added, Answered, Response},
 };

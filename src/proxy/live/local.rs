@@ -7,7 +7,7 @@ use std::{
 use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
-use crate::{count::Tally, pool::Pool};
+use crate::{count::Tally, http2::Links, pool::Pool};
 
 /// A thread's view of the table in force.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Served {
 pub(crate) struct LocalVersion {
     shared: Arc<Version>,
     pools: Box<[RefCell<Pool>]>,
+    /// Connections of HTTP/2, a target each.
+    links: Box<[Links]>,
     next_target: Cell<usize>,
     recent: Cell<Recent>,
 }
@@ -65,8 +67,10 @@ impl Local {
 
     /// Closes connections to versions that were idle for too long.
     pub(crate) fn sweep(&self) {
-        let pools = self.served().flat_map(|(_, served)| &served.version.pools);
-        pools.for_each(|pool| pool.borrow_mut().sweep());
+        for (_, served) in self.served() {
+            served.version.pools.iter().for_each(|pool| pool.borrow_mut().sweep());
+            served.version.links.iter().for_each(Links::sweep);
+        }
     }
 
     /// What was counted under this table, for whoever gathers it.
@@ -108,7 +112,9 @@ impl LocalService {
 impl LocalVersion {
     fn new(shared: &Arc<Version>) -> Self {
         let pools = shared.targets().iter().map(|_| RefCell::default()).collect();
-        Self { shared: Arc::clone(shared), pools, next_target: Cell::new(0), recent: Cell::default() }
+        let links = shared.targets().iter().map(|_| Links::default()).collect();
+        let shared = Arc::clone(shared);
+        Self { shared, pools, links, next_target: Cell::new(0), recent: Cell::default() }
     }
 
     pub(crate) fn shared(&self) -> &Version {
@@ -117,6 +123,10 @@ impl LocalVersion {
 
     pub(crate) fn pool(&self, target: usize) -> &RefCell<Pool> {
         &self.pools[target]
+    }
+
+    pub(crate) fn links(&self, target: usize) -> &Links {
+        &self.links[target]
     }
 
     /// All targets, beginning with the one whose turn it is.

@@ -1,0 +1,485 @@
+//! One attempt to have a call carried out by a version, over a connection of either protocol.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+};
+
+use bytes::BytesMut;
+use h2::{Reason, client::ResponseFuture};
+use http_types::{HeaderName, HeaderValue};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use traffic::Failure;
+
+use super::{
+    Piece,
+    answer::AnswerTo,
+    grpc,
+    head::{self, Answer, Asking},
+    link::Ride,
+    read::{ReadFault, Reader},
+    upload::{Progress, Sent, Upload},
+    write::Writer,
+};
+use crate::{
+    Limits,
+    head::{Answered, Asked, Framing, Request, Response},
+    patience::Patience,
+    stream::{ToVersion, poll_fill},
+};
+
+/// How much is read at once of a head.
+const ROOM: usize = 16 * 1024;
+
+/// A call on its way.
+pub(crate) struct Carried<'c, R, W> {
+    pub asking: Asking,
+    pub upload: Upload<R>,
+    pub to: AnswerTo<W>,
+    pub patience: Patience,
+    pub limits: &'c Limits,
+}
+
+/// A connection to a version.
+pub(crate) enum Line {
+    Plain(ToVersion),
+    Ride(Ride),
+}
+
+/// How an attempt is to treat what comes back.
+pub(crate) struct Rules {
+    /// A status that speaks of the version is a failure, and not passed on.
+    pub status_fails: bool,
+    /// The caller's connection ends with this answer.
+    pub close: bool,
+    /// Fields that the answer gets.
+    pub added: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// How an attempt ended.
+pub(crate) enum Ended {
+    /// Nothing was passed on.
+    Failed(Missed),
+    /// The answer was passed on. `status` is its status, or 500 where a call of gRPC failed with 200.
+    Answered {
+        status: u16,
+        caller_again: bool,
+        /// The version's connection, if it can be used again, and for how many seconds the version keeps it.
+        again: Option<(ToVersion, Option<u32>)>,
+    },
+    /// The answer broke off, at the version's end.
+    BrokenOff,
+    /// The caller left, or was too slow.
+    CallerGone,
+    /// The caller's body is none.
+    BadBody(&'static str),
+}
+
+/// What is said about a failed attempt.
+pub(crate) struct Missed {
+    pub failure: Failure,
+    pub text: String,
+    /// The connection is the trouble, and another may do.
+    pub is_of_connection: bool,
+    /// There was no place for it.
+    pub is_full: bool,
+}
+
+/// The head of an answer, as it comes.
+enum Coming {
+    Plain { io: Option<ReadHalf<ToVersion>>, came: BytesMut, asked: Asked },
+    Ride(ResponseFuture),
+}
+
+/// A head that came.
+enum Came {
+    Interim(Answer),
+    Answer(Answer, Reader<ReadHalf<ToVersion>>, Option<Answered>),
+}
+
+/// What came first, while the head of an answer was awaited.
+enum First {
+    Came(Result<Came, Missed>),
+    Broken(ReadFault),
+    CallerGone,
+    Late,
+}
+
+/// How passing an answer on ended.
+enum Passed {
+    Whole { failed: bool },
+    BrokenOff(Reason),
+    CallerGone,
+}
+
+impl Missed {
+    pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Self { failure, text: text.into(), is_of_connection: false, is_full: false }
+    }
+
+    fn of_connection(failure: Failure, text: impl Into<String>) -> Self {
+        Self { is_of_connection: true, ..Self::new(failure, text) }
+    }
+}
+
+/// Sends a call over a connection and passes the answer on.
+pub(crate) async fn attempt<R, W>(call: &mut Carried<'_, R, W>, line: Line, rules: &Rules) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let has_body = !call.upload.is_empty();
+    call.patience.begin(call.limits.first_byte);
+    let (ride, opened) = match line {
+        Line::Plain(stream) => (None, open_plain(&call.asking, stream, has_body, call.limits).await),
+        Line::Ride(ride) => {
+            let opened = open_stream(&call.asking, &ride, has_body);
+            (Some(ride), opened)
+        }
+    };
+    let (mut writer, coming) = match opened {
+        Ok(opened) => opened,
+        Err(missed) => return Ended::Failed(missed),
+    };
+    let (mut ended, back) = exchange(call, &mut writer, coming, rules).await;
+    if let (Ended::Failed(Missed { failure: Failure::TimedOut, .. }), Some(ride)) = (&ended, &ride) {
+        // Whether it is the call or the connection that is stuck can't be told.
+        ride.retire();
+    }
+    if let Ended::Answered { again, .. } = &mut ended
+        && let Some((Reader::Plain(plain), answered)) = back
+        && let Some(half) = writer.into_io()
+        && answered.keep_alive
+        && plain.inbox.is_empty()
+    {
+        *again = Some((plain.io.unsplit(half), answered.keeps_idle));
+    }
+    ended
+}
+
+/// What a call is written to, and what its answer comes from.
+type Opened = (Writer<WriteHalf<ToVersion>>, Coming);
+
+async fn open_plain(
+    asking: &Asking,
+    stream: ToVersion,
+    has_body: bool,
+    limits: &Limits,
+) -> Result<Opened, Missed> {
+    let (head, framing) = asking.to_plain(has_body);
+    let (io, mut half) = tokio::io::split(stream);
+    match tokio::time::timeout(limits.first_byte, half.write_all(&head)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            return Err(Missed::of_connection(Failure::Died, format!("the connection ended: {error}")));
+        }
+        Err(_) => return Err(late(limits)),
+    }
+    let writer = match framing {
+        Framing::None => Writer::Ended(Some(half)),
+        Framing::Chunked => Writer::Plain { io: half, chunked: true },
+        Framing::Length(_) | Framing::UntilClose => Writer::Plain { io: half, chunked: false },
+    };
+    let asked = head::asked(asking.is_head());
+    Ok((writer, Coming::Plain { io: Some(io), came: BytesMut::new(), asked }))
+}
+
+fn open_stream(asking: &Asking, ride: &Ride, has_body: bool) -> Result<Opened, Missed> {
+    let Some(request) = asking.to_stream() else {
+        return Err(Missed::new(Failure::Nonsense, "the call can't be said in HTTP/2"));
+    };
+    match ride.send().send_request(request, !has_body) {
+        Ok((coming, stream)) => {
+            let writer = if has_body { Writer::Stream(stream) } else { Writer::Ended(None) };
+            Ok((writer, Coming::Ride(coming)))
+        }
+        // The version never saw it: the connection had ended, or was ending.
+        Err(error) if error.is_io() || error.is_go_away() => {
+            ride.retire();
+            Err(Missed::of_connection(Failure::Refused, format!("the connection ended: {error}")))
+        }
+        Err(error) => {
+            let why = format!("the call can't be said in HTTP/2: {error}");
+            Err(Missed::new(Failure::Nonsense, why))
+        }
+    }
+}
+
+/// What a version's connection leaves behind: the body's reader, and what its head said.
+type Back = Option<(Reader<ReadHalf<ToVersion>>, Answered)>;
+
+/// Awaits the answer while the body is sent, and passes it on.
+async fn exchange<R, W>(
+    call: &mut Carried<'_, R, W>,
+    writer: &mut Writer<WriteHalf<ToVersion>>,
+    mut coming: Coming,
+    rules: &Rules,
+) -> (Ended, Back)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let Carried { upload, to, patience, limits, .. } = call;
+    let progress = upload.progress();
+    let speaks_http2 = matches!(coming, Coming::Ride(_));
+    let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
+    let (answer, mut reader, answered) = loop {
+        let first = poll_fn(|cx| {
+            if let Some(fault) = up.poll(cx) {
+                return Poll::Ready(First::Broken(fault));
+            }
+            if progress.moved.take() {
+                patience.begin(limits.first_byte);
+            }
+            if let Poll::Ready(came) = coming.poll_head(cx) {
+                return Poll::Ready(First::Came(came));
+            }
+            if to.poll_gone(cx).is_ready() {
+                return Poll::Ready(First::CallerGone);
+            }
+            patience.poll_over(cx).map(|()| First::Late)
+        });
+        match first.await {
+            First::Came(Ok(Came::Answer(answer, reader, answered))) => break (answer, reader, answered),
+            First::Came(Ok(Came::Interim(answer))) => {
+                if to.interim(answer).await.is_err() {
+                    return (Ended::CallerGone, None);
+                }
+            }
+            First::Came(Err(missed)) => return (Ended::Failed(missed), None),
+            First::Late => return (Ended::Failed(late(limits)), None),
+            First::Broken(ReadFault::Malformed(why)) => return (Ended::BadBody(why), None),
+            First::CallerGone | First::Broken(ReadFault::Ended(_) | ReadFault::Reset(_)) => {
+                return (Ended::CallerGone, None);
+            }
+        }
+    };
+    let ended = reader.is_ended();
+    let status = answer.status.as_u16();
+    let failed = speaks_http2 && grpc::is_failure(&answer.fields);
+    if rules.status_fails && progress.can_be_sent.get() && (status >= 500 || (failed && ended)) {
+        let text = if status >= 500 {
+            format!("it answered {status}")
+        } else {
+            "it answered a call of gRPC with an error of its own".to_owned()
+        };
+        return (Ended::Failed(Missed::new(Failure::Status, text)), None);
+    }
+    progress.is_decided.set(true);
+    let answer = with_fields(answer, &rules.added);
+    let Ok((mut down, closes)) = to.head(answer, ended, rules.close).await else {
+        return (Ended::CallerGone, None);
+    };
+    patience.begin(limits.body_idle);
+    let passed = {
+        let mut passing = pin!(pass_on(&mut reader, &mut down, &progress, ended));
+        poll_fn(|cx| {
+            // The rest of the call is sent as long as it can be; that it can't does not end the answer.
+            let _ = up.poll(cx);
+            let passed = passing.as_mut().poll(cx);
+            if progress.moved.take() {
+                patience.begin(limits.body_idle);
+            }
+            match passed {
+                Poll::Ready(passed) => Poll::Ready(passed),
+                Poll::Pending => patience.poll_over(cx).map(|()| Passed::BrokenOff(Reason::CANCEL)),
+            }
+        })
+        .await
+    };
+    match passed {
+        Passed::Whole { failed: failed_behind } => {
+            let status = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
+            let back = answered.filter(|_| up.is_whole).map(|answered| (reader, answered));
+            (Ended::Answered { status, caller_again: !closes && up.is_whole, again: None }, back)
+        }
+        Passed::BrokenOff(reason) => {
+            down.break_off(reason);
+            (Ended::BrokenOff, None)
+        }
+        Passed::CallerGone => (Ended::CallerGone, None),
+    }
+}
+
+fn with_fields(mut answer: Answer, added: &[(HeaderName, HeaderValue)]) -> Answer {
+    for (name, value) in added {
+        answer.fields.append(name, value.clone());
+    }
+    answer
+}
+
+/// The way up, while it lasts.
+struct Up<'f, F> {
+    sending: Option<Pin<&'f mut F>>,
+    is_whole: bool,
+}
+
+impl<F: Future<Output = Sent>> Up<'_, F> {
+    /// Sends what can be sent; gives what is wrong with the caller's side.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<ReadFault> {
+        let Poll::Ready(sent) = self.sending.as_mut()?.as_mut().poll(cx) else {
+            return None;
+        };
+        self.sending = None;
+        match sent {
+            Sent::Whole => {
+                self.is_whole = true;
+                None
+            }
+            Sent::VersionClosed => None,
+            Sent::Broken(fault) => Some(fault),
+        }
+    }
+}
+
+/// Passes the body of an answer on, with its trailers.
+async fn pass_on<W: AsyncWrite + Unpin>(
+    reader: &mut Reader<ReadHalf<ToVersion>>,
+    down: &mut Writer<W>,
+    progress: &Progress,
+    ended: bool,
+) -> Passed {
+    let mut failed = false;
+    let mut is_over = ended;
+    while !is_over {
+        let piece = poll_fn(|cx| {
+            if let Poll::Ready(piece) = reader.poll_piece(cx) {
+                return Poll::Ready(Ok(piece));
+            }
+            down.poll_gone(cx).map(Err)
+        });
+        let piece = match piece.await {
+            Ok(Some(Ok(piece))) => piece,
+            Ok(Some(Err(fault))) => {
+                tracing::debug!(?fault, "an answer broke off");
+                return Passed::BrokenOff(match fault {
+                    ReadFault::Reset(reason) => reason,
+                    ReadFault::Ended(_) | ReadFault::Malformed(_) => Reason::INTERNAL_ERROR,
+                });
+            }
+            Ok(None) => break,
+            Err(()) => return Passed::CallerGone,
+        };
+        progress.moved.set(true);
+        is_over = match &piece {
+            Piece::Trailers(fields) => {
+                failed = grpc::is_failure(fields);
+                true
+            }
+            Piece::Data(_) => reader.is_ended(),
+        };
+        if down.write(piece, is_over).await.is_err() {
+            return Passed::CallerGone;
+        }
+        progress.moved.set(true);
+    }
+    if !is_over && down.end().await.is_err() {
+        return Passed::CallerGone;
+    }
+    Passed::Whole { failed }
+}
+
+impl Coming {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Came, Missed>> {
+        match self {
+            Self::Plain { io, came, asked } => poll_plain(io, came, asked, cx),
+            Self::Ride(coming) => poll_stream(coming, cx),
+        }
+    }
+}
+
+fn poll_plain(
+    io: &mut Option<ReadHalf<ToVersion>>,
+    came: &mut BytesMut,
+    asked: &Asked,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Came, Missed>> {
+    loop {
+        let mut room = Request::room();
+        let response = if came.is_empty() { Ok(None) } else { Response::read(came, &mut room, asked) };
+        match response {
+            Err(fault) => return Poll::Ready(Err(Missed::new(Failure::Nonsense, fault.0))),
+            Ok(Some(response)) => {
+                let answered = response.answered;
+                let Some(answer) = Answer::of_plain(&response) else {
+                    return Poll::Ready(Err(Missed::new(Failure::Nonsense, "fields that aren't any")));
+                };
+                let _head = came.split_to(answered.head_len);
+                return Poll::Ready(match answered.status {
+                    101 => {
+                        let why = "it changed the protocol without being asked";
+                        Err(Missed::new(Failure::Nonsense, why))
+                    }
+                    100..200 => Ok(Came::Interim(answer)),
+                    _ => match io.take() {
+                        Some(io) => {
+                            let reader = Reader::plain(io, std::mem::take(came), answered.framing);
+                            Ok(Came::Answer(answer, reader, Some(answered)))
+                        }
+                        None => Err(Missed::new(Failure::Nonsense, "a second answer")),
+                    },
+                });
+            }
+            Ok(None) => {}
+        }
+        let Some(io) = io else {
+            return Poll::Ready(Err(Missed::new(Failure::Nonsense, "a second answer")));
+        };
+        let nothing_came = came.is_empty();
+        let why = match ready!(poll_fill(io, came, ROOM, cx)) {
+            Ok(1..) => continue,
+            Ok(0) => "it closed the connection before its answer was there".to_owned(),
+            Err(error) => format!("the connection ended: {error}"),
+        };
+        let missed = Missed::new(Failure::Died, why);
+        return Poll::Ready(Err(Missed { is_of_connection: nothing_came, ..missed }));
+    }
+}
+
+fn poll_stream(coming: &mut ResponseFuture, cx: &mut Context<'_>) -> Poll<Result<Came, Missed>> {
+    match coming.poll_informational(cx) {
+        Poll::Ready(Some(Ok(interim))) => {
+            let (head, ()) = interim.into_parts();
+            let interim = Answer { status: head.status, fields: head.headers };
+            return Poll::Ready(Ok(Came::Interim(interim)));
+        }
+        Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(missed_by(&error))),
+        Poll::Ready(None) | Poll::Pending => {}
+    }
+    let response = match ready!(Pin::new(coming).poll(cx)) {
+        Ok(response) => response,
+        Err(error) => return Poll::Ready(Err(missed_by(&error))),
+    };
+    let (head, body) = response.into_parts();
+    Poll::Ready(match Answer::of_stream(head) {
+        Ok(answer) => Ok(Came::Answer(answer, Reader::stream(body), None)),
+        Err(why) => Err(Missed::new(Failure::Nonsense, why)),
+    })
+}
+
+/// What an error of HTTP/2 means for a call whose answer had not begun. A version that goes away names the last call that it may
+/// have carried out: only calls behind that one end with its farewell.
+fn missed_by(error: &h2::Error) -> Missed {
+    match error.reason() {
+        _ if error.is_io() => Missed::of_connection(Failure::Died, format!("the connection ended: {error}")),
+        Some(_) if error.is_go_away() && error.is_remote() => {
+            Missed::of_connection(Failure::Refused, "it was going away")
+        }
+        Some(Reason::REFUSED_STREAM) if error.is_remote() => {
+            Missed::new(Failure::Refused, "it refused the call")
+        }
+        Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => {
+            Missed::new(Failure::Nonsense, "it wants HTTP/1.1")
+        }
+        Some(reason) if error.is_remote() => {
+            Missed::new(Failure::Died, format!("it broke the call off: {reason}"))
+        }
+        Some(_) | None => Missed::new(Failure::Nonsense, format!("what it sent isn't HTTP/2: {error}")),
+    }
+}
+
+fn late(limits: &Limits) -> Missed {
+    let waited = limits.first_byte.as_secs();
+    Missed::new(Failure::TimedOut, format!("there was no answer for {waited} seconds"))
+}
