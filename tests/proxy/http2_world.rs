@@ -105,7 +105,9 @@ pub async fn connect(at: SocketAddr) -> SendRequest<Bytes> {
 }
 
 pub async fn over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) -> SendRequest<Bytes> {
-    let (send, connection) = h2::client::handshake(stream).await.unwrap();
+    // Many small messages may come before any is read.
+    let mut builder = h2::client::Builder::new();
+    let (send, connection) = builder.data_frame_budget(64 * 1024 * 1024).handshake(stream).await.unwrap();
     tokio::spawn(connection);
     send
 }

@@ -19,6 +19,9 @@ const LINKS: usize = 16;
 /// How much a version may send of a body before its caller took any of it, and of all bodies of a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const LINK_WINDOW: u32 = 4 * 1024 * 1024;
+/// How much memory small frames of a connection may take beside what is in them, while their callers are slow: at this limit all calls
+/// of the connection end, so it is one that no stream of small messages comes to.
+const FRAMES: usize = 64 * 1024 * 1024;
 /// How much is held of a call's body that the version has room for and the connection hasn't taken yet.
 const SEND_BUFFER: usize = 256 * 1024;
 /// The most bytes of an answer's head.
@@ -92,6 +95,7 @@ impl Link {
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(LINK_WINDOW)
             .max_send_buffer_size(SEND_BUFFER)
+            .data_frame_budget(FRAMES)
             .max_header_list_size(HEAD_BYTES);
         let handshake = tokio::time::timeout(limits.connect, builder.handshake(stream)).await;
         let (send, connection) = handshake.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?;

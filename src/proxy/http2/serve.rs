@@ -18,6 +18,8 @@ use crate::{Limits, connection::Caller, stream::Stream, worker::Worker};
 /// How much a caller may send of a body before its version took any of it, and of all bodies of a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// How much memory small frames of a connection may take beside what is in them, while the versions are slow. Above: it is ended.
+const FRAMES: usize = 4 * 1024 * 1024;
 /// How much is held of an answer's body that the caller has room for and the connection hasn't taken yet.
 const SEND_BUFFER: usize = 256 * 1024;
 
@@ -101,6 +103,7 @@ fn builder(limits: &Limits) -> server::Builder {
         .max_pending_accept_reset_streams(limits.streams as usize)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .data_frame_budget(FRAMES)
         .max_send_buffer_size(SEND_BUFFER);
     builder
 }
