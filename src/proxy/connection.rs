@@ -145,7 +145,12 @@ fn ends_behind(came: &[u8], looked: usize) -> bool {
 
 /// Closes a connection whose caller may still be sending: first the end is said, then what comes is read for a while, since a
 /// connection that is closed with unread bytes takes the answer with it.
-async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience, worker: &Worker) {
+pub(crate) async fn linger<S: Stream>(
+    stream: &mut S,
+    inbox: &mut BytesMut,
+    patience: &mut Patience,
+    worker: &Worker,
+) {
     let _: io::Result<()> = stream.shutdown().await;
     patience.begin(worker.limits().connect);
     let mut left = LINGER_BYTES;

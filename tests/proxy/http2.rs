@@ -415,7 +415,8 @@ async fn a_caller_that_takes_back_call_after_call_loses_its_connection_and_nobod
         drop(answer);
     }
     let error = connection.await.unwrap().unwrap_err();
-    assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM), "{error}");
+    // Who goes on sending may not get to read why.
+    assert!(error.is_io() || error.reason() == Some(Reason::ENHANCE_YOUR_CALM), "{error}");
     assert_eq!(call(&others, request("GET", "/b"), "").await.unwrap().text(), "base");
     let table = running.proxy.table();
     let idle = async || table.services()[0].versions()[0].in_flight() == 0;
@@ -477,6 +478,8 @@ async fn heads_that_are_too_large_are_refused_and_the_connection_goes_on() {
     let refused = call(&caller, many, "").await.unwrap();
     assert_eq!((refused.status, refused.field("x-choirmaster-error")), (431, Some("refused")));
     assert_eq!(call(&caller, request("GET", "/none"), "").await.unwrap().status, 404);
+    let without_body = call(&caller, request("HEAD", "/none"), "").await.unwrap();
+    assert_eq!((without_body.status, without_body.text()), (404, ""));
     assert_eq!(call(&caller, request("GET", "/a"), "").await.unwrap().text(), "base");
 }
 
@@ -498,7 +501,7 @@ async fn two_lengths_never_reach_a_version() {
 
 #[tokio::test]
 async fn a_caller_that_takes_nothing_of_its_answer_keeps_no_place() {
-    let running = start(Limits { body_idle: Duration::from_millis(200), ..Limits::default() });
+    let running = start(Limits { body_idle: Duration::from_millis(600), ..Limits::default() });
     let base = h2_version(async |_, mut respond: SendResponse<Bytes>| {
         if let Ok(mut stream) = respond.send_response(Response::new(()), false) {
             let _ = give(&mut stream, Bytes::from(vec![7; 2_000_000]), true).await;
@@ -528,7 +531,7 @@ async fn read_unreleased(mut body: RecvStream) -> Result<(), h2::Error> {
 
 #[tokio::test]
 async fn a_connection_on_which_nothing_is_called_ends_in_order_after_the_idle_time() {
-    let running = start(Limits { idle: Duration::from_millis(200), ..Limits::default() });
+    let running = start(Limits { idle: Duration::from_millis(600), ..Limits::default() });
     let base = version(BASE).await;
     running.proxy.apply(&table(1, base, base, 0)).await.unwrap();
     let stream = TcpStream::connect(running.at).await.unwrap();

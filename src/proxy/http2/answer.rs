@@ -5,7 +5,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{Reason, server::SendResponse};
-use http_types::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_types::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::{
@@ -17,10 +17,13 @@ use crate::{
     head::{Asked, Framing},
 };
 
+/// Names the version that an answer is of.
+const VERSION_FIELD: HeaderName = HeaderName::from_static("x-choirmaster-version");
+
 /// Where the answer to a call goes.
 pub(crate) enum AnswerTo<W> {
     Plain { io: W, asked: Asked },
-    Stream(SendResponse<Bytes>),
+    Stream { respond: SendResponse<Bytes>, is_head: bool },
 }
 
 impl<W: AsyncWrite + Unpin> AnswerTo<W> {
@@ -28,7 +31,7 @@ impl<W: AsyncWrite + Unpin> AnswerTo<W> {
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Plain { .. } => Poll::Pending,
-            Self::Stream(respond) => respond.poll_reset(cx).map(drop),
+            Self::Stream { respond, .. } => respond.poll_reset(cx).map(drop),
         }
     }
 
@@ -36,7 +39,7 @@ impl<W: AsyncWrite + Unpin> AnswerTo<W> {
     pub(crate) fn stays(&self) -> bool {
         match self {
             Self::Plain { asked, .. } => asked.keep_alive,
-            Self::Stream(_) => true,
+            Self::Stream { .. } => true,
         }
     }
 
@@ -49,7 +52,9 @@ impl<W: AsyncWrite + Unpin> AnswerTo<W> {
                 io.write_all(&head).await?;
                 io.flush().await
             }
-            Self::Stream(respond) => respond.send_informational(response(answer)).map_err(io::Error::other),
+            Self::Stream { respond, .. } => {
+                respond.send_informational(response(answer)).map_err(io::Error::other)
+            }
         }
     }
 
@@ -73,7 +78,7 @@ impl<W: AsyncWrite + Unpin> AnswerTo<W> {
                 };
                 Ok((writer, close || framing == Framing::UntilClose))
             }
-            Self::Stream(respond) => {
+            Self::Stream { respond, .. } => {
                 let stream = respond.send_response(response(answer), ended).map_err(io::Error::other)?;
                 Ok((if ended { Writer::Ended(None) } else { Writer::Stream(stream) }, false))
             }
@@ -87,22 +92,13 @@ impl<W: AsyncWrite + Unpin> AnswerTo<W> {
                 io.write_all(&own.write(Some(asked), close)).await?;
                 io.flush().await
             }
-            Self::Stream(respond) => {
-                let text = format!("{}\n", own.text);
-                let mut fields = HeaderMap::new();
-                fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-                fields.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
-                fields.insert(
-                    header::HeaderName::from_bytes(ERROR_FIELD.as_bytes()).map_err(io::Error::other)?,
-                    HeaderValue::from_static(own.error),
-                );
-                if let Some(seconds) = own.retry_after {
-                    fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            Self::Stream { respond, is_head } => {
+                let (head, text) = said(own)?;
+                let mut stream = respond.send_response(head, *is_head).map_err(io::Error::other)?;
+                if *is_head {
+                    return Ok(());
                 }
-                let status = StatusCode::from_u16(own.status).map_err(io::Error::other)?;
-                let head = response(Answer { status, fields });
-                let mut stream = respond.send_response(head, false).map_err(io::Error::other)?;
-                stream.send_data(text.into(), true).map_err(io::Error::other)
+                stream.send_data(text, true).map_err(io::Error::other)
             }
         }
     }
@@ -111,9 +107,24 @@ impl<W: AsyncWrite + Unpin> AnswerTo<W> {
     pub(crate) fn break_off(&mut self, reason: Reason) {
         match self {
             Self::Plain { .. } => {}
-            Self::Stream(respond) => respond.send_reset(reason),
+            Self::Stream { respond, .. } => respond.send_reset(reason),
         }
     }
+}
+
+/// What the proxy says itself: the head and the body.
+fn said(own: &Own) -> io::Result<(Response<()>, Bytes)> {
+    let text = own.body();
+    let mut fields = HeaderMap::new();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(Own::CONTENT_TYPE));
+    fields.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+    let name = HeaderName::from_bytes(ERROR_FIELD.as_bytes()).map_err(io::Error::other)?;
+    fields.insert(name, HeaderValue::from_static(own.error));
+    if let Some(seconds) = own.retry_after {
+        fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    let status = StatusCode::from_u16(own.status).map_err(io::Error::other)?;
+    Ok((response(Answer { status, fields }), text.into()))
 }
 
 fn response(answer: Answer) -> Response<()> {
@@ -124,10 +135,8 @@ fn response(answer: Answer) -> Response<()> {
 }
 
 /// The fields that an answer gets: which version it is of, and the key of a sticky choice.
-pub(crate) fn added(version: &str, cookie: Option<&str>) -> Vec<(header::HeaderName, HeaderValue)> {
-    let version = head::value(version).map(|name| (header::HeaderName::from_static(VERSION_FIELD), name));
+pub(crate) fn added(version: &str, cookie: Option<&str>) -> Vec<(HeaderName, HeaderValue)> {
+    let version = head::value(version).map(|name| (VERSION_FIELD, name));
     let cookie = cookie.and_then(head::value).map(|cookie| (header::SET_COOKIE, cookie));
     version.into_iter().chain(cookie).collect()
 }
-
-const VERSION_FIELD: &str = "x-choirmaster-version";

@@ -3,11 +3,11 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use bytes::BytesMut;
-use h2::{Reason, client::ResponseFuture};
+use h2::Reason;
 use http_types::{HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use traffic::Failure;
@@ -15,6 +15,7 @@ use traffic::Failure;
 use super::{
     Piece,
     answer::AnswerTo,
+    coming::{Came, Coming, Missed},
     grpc,
     head::{self, Answer, Asking},
     link::Ride,
@@ -24,13 +25,10 @@ use super::{
 };
 use crate::{
     Limits,
-    head::{Answered, Asked, Framing, Request, Response},
+    head::{Answered, Framing},
     patience::Patience,
-    stream::{ToVersion, poll_fill},
+    stream::ToVersion,
 };
-
-/// How much is read at once of a head.
-const ROOM: usize = 16 * 1024;
 
 /// A call on its way.
 pub(crate) struct Carried<'c, R, W> {
@@ -76,28 +74,6 @@ pub(crate) enum Ended {
     BadBody(&'static str),
 }
 
-/// What is said about a failed attempt.
-pub(crate) struct Missed {
-    pub failure: Failure,
-    pub text: String,
-    /// The connection is the trouble, and another may do.
-    pub is_of_connection: bool,
-    /// There was no place for it.
-    pub is_full: bool,
-}
-
-/// The head of an answer, as it comes.
-enum Coming {
-    Plain { io: Option<ReadHalf<ToVersion>>, came: BytesMut, asked: Asked },
-    Ride(ResponseFuture),
-}
-
-/// A head that came.
-enum Came {
-    Interim(Answer),
-    Answer(Answer, Reader<ReadHalf<ToVersion>>, Option<Answered>),
-}
-
 /// What came first, while the head of an answer was awaited.
 enum First {
     Came(Result<Came, Missed>),
@@ -111,16 +87,6 @@ enum Passed {
     Whole { failed: bool },
     BrokenOff(Reason),
     CallerGone,
-}
-
-impl Missed {
-    pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { failure, text: text.into(), is_of_connection: false, is_full: false }
-    }
-
-    fn of_connection(failure: Failure, text: impl Into<String>) -> Self {
-        Self { is_of_connection: true, ..Self::new(failure, text) }
-    }
 }
 
 /// Sends a call over a connection and passes the answer on.
@@ -224,7 +190,57 @@ where
     let progress = upload.progress();
     let speaks_http2 = matches!(coming, Coming::Ride(_));
     let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
-    let (answer, mut reader, answered) = loop {
+    let (answer, mut reader, answered) =
+        match await_answer(&mut up, &mut coming, to, &progress, (patience, limits)).await {
+            Ok(came) => came,
+            Err(ended) => return (ended, None),
+        };
+    let ended = reader.is_ended();
+    let status = answer.status.as_u16();
+    let failed = speaks_http2 && grpc::is_failure(&answer.fields);
+    if rules.status_fails && progress.can_be_sent.get() && (status >= 500 || (failed && ended)) {
+        let why = if failed { "it answered a call of gRPC with an error" } else { "its status speaks of it" };
+        return (Ended::Failed(Missed::new(Failure::Status, format!("{why}: {status}"))), None);
+    }
+    progress.is_decided.set(true);
+    let answer = with_fields(answer, &rules.added);
+    let Ok((mut down, closes)) = to.head(answer, ended, rules.close).await else {
+        return (Ended::CallerGone, None);
+    };
+    let passed = {
+        let passing = pin!(pass_on(&mut reader, &mut down, &progress, ended));
+        pass_on_while_sending(&mut up, passing, &progress, (patience, limits)).await
+    };
+    match passed {
+        Passed::Whole { failed: failed_behind } => {
+            let status = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
+            let back = answered.filter(|_| up.is_whole).map(|answered| (reader, answered));
+            (Ended::Answered { status, caller_again: !closes && up.is_whole, again: None }, back)
+        }
+        Passed::BrokenOff(reason) => {
+            down.break_off(reason);
+            (Ended::BrokenOff, None)
+        }
+        Passed::CallerGone => (Ended::CallerGone, None),
+    }
+}
+
+/// The head of an answer, the reader of its body, and what stays of a head of HTTP/1.1.
+type Begun = (Answer, Reader<ReadHalf<ToVersion>>, Option<Answered>);
+
+/// Sends the call until the head of the answer is there. Heads with a status from 100 to 199 are passed on.
+async fn await_answer<F, W>(
+    up: &mut Up<'_, F>,
+    coming: &mut Coming,
+    to: &mut AnswerTo<W>,
+    progress: &Progress,
+    (patience, limits): (&mut Patience, &Limits),
+) -> Result<Begun, Ended>
+where
+    F: Future<Output = Sent>,
+    W: AsyncWrite + Unpin,
+{
+    loop {
         let first = poll_fn(|cx| {
             if let Some(fault) = up.poll(cx) {
                 return Poll::Ready(First::Broken(fault));
@@ -241,65 +257,41 @@ where
             patience.poll_over(cx).map(|()| First::Late)
         });
         match first.await {
-            First::Came(Ok(Came::Answer(answer, reader, answered))) => break (answer, reader, answered),
+            First::Came(Ok(Came::Answer(answer, reader, answered))) => return Ok((answer, reader, answered)),
             First::Came(Ok(Came::Interim(answer))) => {
-                if to.interim(answer).await.is_err() {
-                    return (Ended::CallerGone, None);
-                }
+                to.interim(answer).await.map_err(|_| Ended::CallerGone)?;
             }
-            First::Came(Err(missed)) => return (Ended::Failed(missed), None),
-            First::Late => return (Ended::Failed(late(limits)), None),
-            First::Broken(ReadFault::Malformed(why)) => return (Ended::BadBody(why), None),
+            First::Came(Err(missed)) => return Err(Ended::Failed(missed)),
+            First::Late => return Err(Ended::Failed(late(limits))),
+            First::Broken(ReadFault::Malformed(why)) => return Err(Ended::BadBody(why)),
             First::CallerGone | First::Broken(ReadFault::Ended(_) | ReadFault::Reset(_)) => {
-                return (Ended::CallerGone, None);
+                return Err(Ended::CallerGone);
             }
         }
-    };
-    let ended = reader.is_ended();
-    let status = answer.status.as_u16();
-    let failed = speaks_http2 && grpc::is_failure(&answer.fields);
-    if rules.status_fails && progress.can_be_sent.get() && (status >= 500 || (failed && ended)) {
-        let text = if status >= 500 {
-            format!("it answered {status}")
-        } else {
-            "it answered a call of gRPC with an error of its own".to_owned()
-        };
-        return (Ended::Failed(Missed::new(Failure::Status, text)), None);
     }
-    progress.is_decided.set(true);
-    let answer = with_fields(answer, &rules.added);
-    let Ok((mut down, closes)) = to.head(answer, ended, rules.close).await else {
-        return (Ended::CallerGone, None);
-    };
+}
+
+/// Passes the body of the answer on. The rest of the call is sent meanwhile, as long as it can be; that it can't does not end the
+/// answer.
+async fn pass_on_while_sending<F: Future<Output = Sent>>(
+    up: &mut Up<'_, F>,
+    mut passing: Pin<&mut impl Future<Output = Passed>>,
+    progress: &Progress,
+    (patience, limits): (&mut Patience, &Limits),
+) -> Passed {
     patience.begin(limits.body_idle);
-    let passed = {
-        let mut passing = pin!(pass_on(&mut reader, &mut down, &progress, ended));
-        poll_fn(|cx| {
-            // The rest of the call is sent as long as it can be; that it can't does not end the answer.
-            let _ = up.poll(cx);
-            let passed = passing.as_mut().poll(cx);
-            if progress.moved.take() {
-                patience.begin(limits.body_idle);
-            }
-            match passed {
-                Poll::Ready(passed) => Poll::Ready(passed),
-                Poll::Pending => patience.poll_over(cx).map(|()| Passed::BrokenOff(Reason::CANCEL)),
-            }
-        })
-        .await
-    };
-    match passed {
-        Passed::Whole { failed: failed_behind } => {
-            let status = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
-            let back = answered.filter(|_| up.is_whole).map(|answered| (reader, answered));
-            (Ended::Answered { status, caller_again: !closes && up.is_whole, again: None }, back)
+    poll_fn(|cx| {
+        let _ = up.poll(cx);
+        let passed = passing.as_mut().poll(cx);
+        if progress.moved.take() {
+            patience.begin(limits.body_idle);
         }
-        Passed::BrokenOff(reason) => {
-            down.break_off(reason);
-            (Ended::BrokenOff, None)
+        match passed {
+            Poll::Ready(passed) => Poll::Ready(passed),
+            Poll::Pending => patience.poll_over(cx).map(|()| Passed::BrokenOff(Reason::CANCEL)),
         }
-        Passed::CallerGone => (Ended::CallerGone, None),
-    }
+    })
+    .await
 }
 
 fn with_fields(mut answer: Answer, added: &[(HeaderName, HeaderValue)]) -> Answer {
@@ -352,7 +344,7 @@ async fn pass_on<W: AsyncWrite + Unpin>(
         let piece = match piece.await {
             Ok(Some(Ok(piece))) => piece,
             Ok(Some(Err(fault))) => {
-                tracing::debug!(?fault, "an answer broke off");
+                tracing::debug!(%fault, "an answer broke off");
                 return Passed::BrokenOff(match fault {
                     ReadFault::Reset(reason) => reason,
                     ReadFault::Ended(_) | ReadFault::Malformed(_) => Reason::INTERNAL_ERROR,
@@ -378,105 +370,6 @@ async fn pass_on<W: AsyncWrite + Unpin>(
         return Passed::CallerGone;
     }
     Passed::Whole { failed }
-}
-
-impl Coming {
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Came, Missed>> {
-        match self {
-            Self::Plain { io, came, asked } => poll_plain(io, came, asked, cx),
-            Self::Ride(coming) => poll_stream(coming, cx),
-        }
-    }
-}
-
-fn poll_plain(
-    io: &mut Option<ReadHalf<ToVersion>>,
-    came: &mut BytesMut,
-    asked: &Asked,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Came, Missed>> {
-    loop {
-        let mut room = Request::room();
-        let response = if came.is_empty() { Ok(None) } else { Response::read(came, &mut room, asked) };
-        match response {
-            Err(fault) => return Poll::Ready(Err(Missed::new(Failure::Nonsense, fault.0))),
-            Ok(Some(response)) => {
-                let answered = response.answered;
-                let Some(answer) = Answer::of_plain(&response) else {
-                    return Poll::Ready(Err(Missed::new(Failure::Nonsense, "fields that aren't any")));
-                };
-                let _head = came.split_to(answered.head_len);
-                return Poll::Ready(match answered.status {
-                    101 => {
-                        let why = "it changed the protocol without being asked";
-                        Err(Missed::new(Failure::Nonsense, why))
-                    }
-                    100..200 => Ok(Came::Interim(answer)),
-                    _ => match io.take() {
-                        Some(io) => {
-                            let reader = Reader::plain(io, std::mem::take(came), answered.framing);
-                            Ok(Came::Answer(answer, reader, Some(answered)))
-                        }
-                        None => Err(Missed::new(Failure::Nonsense, "a second answer")),
-                    },
-                });
-            }
-            Ok(None) => {}
-        }
-        let Some(io) = io else {
-            return Poll::Ready(Err(Missed::new(Failure::Nonsense, "a second answer")));
-        };
-        let nothing_came = came.is_empty();
-        let why = match ready!(poll_fill(io, came, ROOM, cx)) {
-            Ok(1..) => continue,
-            Ok(0) => "it closed the connection before its answer was there".to_owned(),
-            Err(error) => format!("the connection ended: {error}"),
-        };
-        let missed = Missed::new(Failure::Died, why);
-        return Poll::Ready(Err(Missed { is_of_connection: nothing_came, ..missed }));
-    }
-}
-
-fn poll_stream(coming: &mut ResponseFuture, cx: &mut Context<'_>) -> Poll<Result<Came, Missed>> {
-    match coming.poll_informational(cx) {
-        Poll::Ready(Some(Ok(interim))) => {
-            let (head, ()) = interim.into_parts();
-            let interim = Answer { status: head.status, fields: head.headers };
-            return Poll::Ready(Ok(Came::Interim(interim)));
-        }
-        Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(missed_by(&error))),
-        Poll::Ready(None) | Poll::Pending => {}
-    }
-    let response = match ready!(Pin::new(coming).poll(cx)) {
-        Ok(response) => response,
-        Err(error) => return Poll::Ready(Err(missed_by(&error))),
-    };
-    let (head, body) = response.into_parts();
-    Poll::Ready(match Answer::of_stream(head) {
-        Ok(answer) => Ok(Came::Answer(answer, Reader::stream(body), None)),
-        Err(why) => Err(Missed::new(Failure::Nonsense, why)),
-    })
-}
-
-/// What an error of HTTP/2 means for a call whose answer had not begun. A version that goes away names the last call that it may
-/// have carried out: only calls behind that one end with its farewell.
-fn missed_by(error: &h2::Error) -> Missed {
-    match error.reason() {
-        _ if error.is_io() => Missed::of_connection(Failure::Died, format!("the connection ended: {error}")),
-        Some(_) if error.is_go_away() && error.is_remote() => {
-            Missed::of_connection(Failure::Refused, "it was going away")
-        }
-        Some(Reason::REFUSED_STREAM) if error.is_remote() => {
-            Missed::new(Failure::Refused, "it refused the call")
-        }
-        Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => {
-            Missed::new(Failure::Nonsense, "it wants HTTP/1.1")
-        }
-        Some(reason) if error.is_remote() => {
-            Missed::new(Failure::Died, format!("it broke the call off: {reason}"))
-        }
-        Some(_) | None => Missed::new(Failure::Nonsense, format!("what it sent isn't HTTP/2: {error}")),
-    }
 }
 
 fn late(limits: &Limits) -> Missed {

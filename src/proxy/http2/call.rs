@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
-use http_types::{Request, request::Parts};
+use http_types::{Method, Request, request::Parts};
 use tokio::{io::Empty, time::Instant};
 
 use super::{
@@ -25,7 +25,8 @@ pub(crate) async fn call(
     let began = Instant::now();
     let limits = worker.limits();
     let (head, body) = request.into_parts();
-    let mut to = AnswerTo::<Empty>::Stream(respond);
+    let is_head = head.method == Method::HEAD;
+    let mut to = AnswerTo::<Empty>::Stream { respond, is_head };
     let (asking, decided) = match prepare(&head, caller, &worker) {
         Ok(prepared) => prepared,
         Err(own) => {

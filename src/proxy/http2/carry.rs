@@ -10,7 +10,8 @@ use traffic::{Failure, Retry};
 
 use super::{
     answer,
-    attempt::{Carried, Ended, Line, Missed, Rules, attempt},
+    attempt::{Carried, Ended, Line, Rules, attempt},
+    coming::Missed,
 };
 use crate::{
     answer::Own,

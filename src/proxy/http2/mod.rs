@@ -12,6 +12,7 @@ mod attempt;
 mod bridge;
 mod call;
 mod carry;
+mod coming;
 mod grpc;
 mod head;
 mod link;

@@ -24,13 +24,14 @@ pub(crate) enum Piece {
 }
 
 /// Why a body can't be read to its end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadFault {
-    /// It isn't one.
+    #[error("it isn't a body: {0}")]
     Malformed(&'static str),
     /// The connection ended, or what was sent over it makes no sense.
-    Ended(#[allow(dead_code, reason = "read by whoever reads the log")] String),
-    /// The sender took it back.
+    #[error("{0}")]
+    Ended(String),
+    #[error("the sender took it back: {0}")]
     Reset(Reason),
 }
 

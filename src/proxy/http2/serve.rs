@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, future::poll_fn, rc::Rc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::{
     Ping, PingPong, Reason,
     server::{self, Connection},
@@ -13,7 +13,13 @@ use tokio::{
 };
 
 use super::{Rewound, call::call, carry::Outcome};
-use crate::{Limits, connection::Caller, stream::Stream, worker::Worker};
+use crate::{
+    Limits,
+    connection::{Caller, linger},
+    patience::Patience,
+    stream::Stream,
+    worker::Worker,
+};
 
 /// How much a caller may send of a body before its version took any of it, and of all bodies of a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -44,25 +50,45 @@ struct Running(Rc<Calls>);
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S: Stream>(stream: Rewound<S>, caller: Caller, worker: Rc<Worker>) {
+    let shared = stream.share();
+    if let End::Said = serve_calls(stream, caller, &worker).await
+        && let Some(stream) = Rc::into_inner(shared)
+    {
+        // What the caller sends on its way out would otherwise cost it what it hasn't read yet.
+        let mut patience = Patience::new(worker.limits().connect);
+        linger(&mut stream.into_inner(), &mut BytesMut::new(), &mut patience, &worker).await;
+    }
+}
+
+/// How a connection ended.
+enum End {
+    /// The caller was told, or told it.
+    Said,
+    /// Nobody is there.
+    Gone,
+}
+
+async fn serve_calls<S: Stream>(stream: Rewound<S>, caller: Caller, worker: &Rc<Worker>) -> End {
     let limits = worker.limits();
     let handshake = timeout(limits.head_time, builder(limits).handshake(stream));
     let Ok(Ok(mut connection)) = handshake.await else {
-        return;
+        return End::Gone;
     };
     let Some(mut pings) = connection.ping_pong().map(Pings::new) else {
-        return;
+        return End::Gone;
     };
     let calls = Rc::new(Calls::new(limits));
     let mut leaving = Leaving::default();
     // A connection that shows no sign of life from one tick to the next is dead.
     let mut tick = interval((limits.idle / 2).max(Duration::from_millis(10)));
+    tick.reset();
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             accepted = connection.accept() => match accepted {
                 Some(Ok((request, respond))) => {
                     let running = Running::start(&calls);
-                    let worker = Rc::clone(&worker);
+                    let worker = Rc::clone(worker);
                     tokio::task::spawn_local(async move {
                         let outcome = call(request, respond, caller, worker).await;
                         running.end(outcome);
@@ -70,9 +96,9 @@ pub(crate) async fn serve<S: Stream>(stream: Rewound<S>, caller: Caller, worker:
                 }
                 Some(Err(error)) => {
                     tracing::debug!(%error, "a caller's connection of HTTP/2 ended");
-                    return;
+                    return End::Said;
                 }
-                None => return,
+                None => return End::Said,
             },
             () = worker.drained(), if !leaving.is_begun() => leaving.begin(&mut connection),
             () = calls.too_many.notified() => {
@@ -83,7 +109,7 @@ pub(crate) async fn serve<S: Stream>(stream: Rewound<S>, caller: Caller, worker:
             _ = tick.tick() => {
                 let idle = calls.idle();
                 if pings.is_unanswered() || (leaving.is_late(limits) && idle.is_some()) {
-                    return;
+                    return End::Gone;
                 }
                 pings.send();
                 if !leaving.is_begun() && idle.is_some_and(|idle| idle >= limits.idle) {
