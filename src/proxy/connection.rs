@@ -7,6 +7,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::{
     answer::Own,
+    count::Unserved,
     drive::{self, Next},
     head::{Refusal, Request},
     http2::{self, PREFACE, Rewound},
@@ -52,6 +53,7 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
             }
             Head::Ended => return,
             Head::Refused(refusal) => {
+                worker.counts().note_unserved(Unserved::Refused);
                 let _ = stream.write_all(&Own::refusal(refusal).write(None, true)).await;
                 return linger(&mut stream, &mut inbox, &mut patience, &worker).await;
             }

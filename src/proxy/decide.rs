@@ -1,11 +1,14 @@
 //! What is decided about a call, and counted of it, whatever protocol its caller and its versions speak.
 
-use std::{rc::Rc, time::Duration};
+use std::rc::Rc;
 
+use tokio::time::Instant;
 use traffic::{Choice, Failure, Retry, Sticky, Variation, may_repeat};
 
 use crate::{
+    access_log::Line,
     answer::Own,
+    count::{CallCount, Counts},
     live::{Local, Protocol, Served},
 };
 
@@ -16,7 +19,10 @@ pub(crate) struct Decided {
     /// Where it goes if the chosen version fails it; none where that is the stable one already.
     stable: Option<Rc<Served>>,
     retry: Retry,
-    is_counted: bool,
+    /// A header asked for the chosen one.
+    by_header: bool,
+    /// Of the call's key, among all keys.
+    group: Option<u8>,
     /// The value of the `Set-Cookie` field that gives the caller the key with which the choice stays.
     pub cookie: Option<String>,
 }
@@ -32,7 +38,8 @@ impl Decided {
             chosen: served(choice.variation),
             stable: (!choice.variation.is_stable()).then(|| served(Variation::STABLE)),
             retry: shared.retry(method),
-            is_counted: !choice.by_header,
+            by_header: choice.by_header,
+            group: choice.group,
             cookie: cookie(shared.sticky(), &choice),
         }
     }
@@ -54,13 +61,21 @@ impl Decided {
         self.retry == Retry::Failed || self.may_need_http2()
     }
 
-    /// Counts the call, and gives the version that it goes to first.
-    pub(crate) fn begin(&self) -> &Rc<Served> {
-        let mut tally = self.chosen.tally.borrow_mut();
-        *(if self.is_counted { &mut tally.calls } else { &mut tally.by_header }) += 1;
+    /// Counts the call, whose head was whole at `began`, from here to its end.
+    pub(crate) fn count<'w>(
+        &self,
+        counts: &'w Counts,
+        began: Instant,
+        line: Option<Box<Line>>,
+    ) -> CallCount<'w> {
+        counts.begin(self.chosen.counted(self.by_header), self.group, began, line)
+    }
+
+    /// The version that the call goes to first.
+    pub(crate) fn begin(&self, count: &mut CallCount<'_>) -> &Rc<Served> {
         match &self.stable {
             Some(stable) if self.chosen.version.is_passed_over() => {
-                tally.passed_over += 1;
+                count.pass_over();
                 stable
             }
             _ => &self.chosen,
@@ -84,33 +99,22 @@ impl Decided {
         }
     }
 
-    /// Counts a failed attempt, and gives the version on which the call is repeated, if it is.
+    /// The version on which a call is repeated that this one failed, if it is.
     pub(crate) fn repeat_on(
         &self,
+        count: &mut CallCount<'_>,
         served: &Rc<Served>,
         failure: Failure,
         can_be_sent: bool,
     ) -> Option<&Rc<Served>> {
-        self.count(served, |tally| tally.note_failure(failure));
         let stable = self.after(served).filter(|_| may_repeat(self.retry, failure) && can_be_sent)?;
-        self.count(served, |tally| tally.repeated += 1);
+        count.repeat(failure);
         Some(stable)
     }
 
-    /// Counts an answer that was passed on whole.
-    pub(crate) fn note_answer(&self, served: &Rc<Served>, status: u16, took: Duration) {
-        self.count(served, |tally| tally.note_answer(status, took));
-    }
-
-    /// Counts an answer that broke off behind its head.
-    pub(crate) fn note_broken_off(&self, served: &Rc<Served>) {
-        self.count(served, |tally| tally.broken_off += 1);
-    }
-
-    fn count(&self, served: &Rc<Served>, count: impl FnOnce(&mut crate::Tally)) {
-        if self.is_counted && self.is_chosen(served) {
-            count(&mut self.chosen.tally.borrow_mut());
-        }
+    /// Counts that the call was sent to the same version again on a new connection, since the old one had ended.
+    pub(crate) fn note_sent_again(&self, counts: &Counts, served: &Served) {
+        counts.note_sent_again(served.counted(self.by_header));
     }
 
     fn is_chosen(&self, served: &Rc<Served>) -> bool {

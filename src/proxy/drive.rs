@@ -8,8 +8,10 @@ use traffic::{Failure, Retry};
 
 use crate::{
     Limits,
+    access_log::Line,
     answer::Own,
     connection::Caller,
+    count::{CallCount, Outcome, Unserved},
     decide::{self, Decided},
     exchange::{Call, Detail, Ended, Rules},
     head::{Asked, Forwarded, Framing, Refusal, Request},
@@ -38,6 +40,7 @@ struct Prepared {
     /// The head as the versions get it.
     head: Vec<u8>,
     decided: Decided,
+    line: Option<Box<Line>>,
 }
 
 /// Carries a call out.
@@ -49,9 +52,11 @@ pub(crate) async fn call<S: Stream>(
     worker: &Worker,
 ) -> Next {
     let began = Instant::now();
-    let prepared = match prepare(inbox, caller, worker) {
+    let mut prepared = match prepare(inbox, caller, worker) {
         Ok(prepared) => prepared,
         Err((own, asked)) => {
+            let why = if asked.is_some() { Unserved::NoService } else { Unserved::Refused };
+            worker.counts().note_unserved(why);
             let stays = asked.is_some_and(|asked| asked.keep_alive && asked.framing == Framing::None);
             let stays = stays && !worker.is_draining();
             inbox.advance(asked.map_or(inbox.len(), |asked| asked.head_len));
@@ -63,25 +68,26 @@ pub(crate) async fn call<S: Stream>(
         }
     };
     inbox.advance(prepared.asked.head_len);
+    let count = prepared.decided.count(worker.counts(), began, prepared.line.take());
     if prepared.decided.may_need_http2() {
         let head = (prepared.asked, &*prepared.head);
-        return Box::pin(http2::bridge((stream, inbox), head, &prepared.decided, began, worker)).await;
+        return Box::pin(http2::bridge((stream, inbox), head, &prepared.decided, count, worker)).await;
     }
     let may_be_repeated = prepared.decided.retry() == Retry::Failed;
     let with = (stream, inbox, patience);
     let mut call = Call::new(with, worker.limits(), (prepared.asked, &prepared.head), may_be_repeated);
-    drive(&mut call, &prepared, began, worker).await
+    drive(&mut call, &prepared, count, worker).await
 }
 
 /// Tries the chosen version, then the stable one where that is allowed.
 async fn drive<S: Stream>(
     call: &mut Call<'_, S>,
     prepared: &Prepared,
-    began: Instant,
+    mut count: CallCount<'_>,
     worker: &Worker,
 ) -> Next {
     let decided = &prepared.decided;
-    let mut served = decided.begin();
+    let mut served = decided.begin(&mut count);
     loop {
         let (ended, place) = try_version(call, served, decided, worker).await;
         decided.note_attempt(served, matches!(ended, Ended::Failed(..)));
@@ -89,16 +95,19 @@ async fn drive<S: Stream>(
             Ended::Failed(failure, detail) => {
                 let untouched = failure == Failure::Refused && !call.has_begun();
                 let can_be_sent = untouched || call.can_be_sent_again();
-                if let Some(stable) = decided.repeat_on(served, failure, can_be_sent) {
+                if let Some(stable) = decided.repeat_on(&mut count, served, failure, can_be_sent) {
                     served = stable;
                     continue;
                 }
                 let is_base = served.variation.is_stable();
                 Worker::report_failure(served.version.shared(), is_base, failure, &detail.text);
-                return answer_failure(call, served, failure, &detail, worker).await;
+                let own = decide::told_of(served, failure, detail.is_full, &detail.text);
+                count.end(Outcome::Failed(failure), Some(own.status));
+                return answer_failure(call, &own, worker).await;
             }
-            Ended::Answered { answered, again: _, caller_again } => {
-                decided.note_answer(served, answered.status, began.elapsed());
+            Ended::Answered { answered, again: _, caller_again, read } => {
+                let took = count.took(read.at, read.held);
+                count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
                 return if caller_again {
                     Next::Call
                 } else if call.is_body_taken() {
@@ -108,17 +117,22 @@ async fn drive<S: Stream>(
                 };
             }
             Ended::BrokenOff => {
-                decided.note_broken_off(served);
+                count.end(Outcome::BrokenOff, None);
                 return Next::Close;
             }
             Ended::Upgraded { stream, came } => {
+                count.end(Outcome::Upgraded, Some(101));
                 tunnel::run((call.caller, call.inbox), (stream, came), worker.limits().tunnel_idle).await;
                 drop(place);
                 return Next::Close;
             }
-            Ended::CallerGone => return Next::Close,
+            Ended::CallerGone => {
+                count.end(Outcome::CallerGone, None);
+                return Next::Close;
+            }
             Ended::BadBody(fault) => {
                 let own = Own::refusal(Refusal::bad(fault.0));
+                count.end(Outcome::BadBody, Some(own.status));
                 let _ = call.caller.write_all(&own.write(Some(&call.asked), true)).await;
                 return Next::Linger;
             }
@@ -143,7 +157,7 @@ async fn try_version<S: Stream>(
         fields.extend([b"Set-Cookie: ", cookie.as_bytes(), b"\r\n"].into_iter().flatten());
     }
     let rules =
-        Rules { status_fails: decided.status_fails(served), fields: &fields, close: worker.is_draining() };
+        Rules { status_fails: decided.status_fails(served), fields: &fields, close: worker.draining() };
     let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
     let mut last_error = None;
@@ -155,7 +169,7 @@ async fn try_version<S: Stream>(
             if !(went_stale && call.can_be_sent_again()) {
                 return (ended, Some(place));
             }
-            served.tally.borrow_mut().sent_again += 1;
+            decided.note_sent_again(worker.counts(), served);
         }
         match pool::connect(&targets[at], limits).await {
             Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
@@ -177,15 +191,8 @@ fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> En
     ended
 }
 
-/// Says to the caller that nothing came of it.
-async fn answer_failure<S: Stream>(
-    call: &mut Call<'_, S>,
-    served: &Served,
-    failure: Failure,
-    detail: &Detail,
-    worker: &Worker,
-) -> Next {
-    let own = decide::told_of(served, failure, detail.is_full, &detail.text);
+/// Says to the caller that nothing came of its call.
+async fn answer_failure<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
     let stays = call.is_body_taken() && call.asked.keep_alive && !worker.is_draining();
     match (call.caller.write_all(&own.write(Some(&call.asked), !stays)).await, stays) {
         (Ok(()), true) => Next::Call,
@@ -209,6 +216,8 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     };
     let seen = Seen { request: &request, address: caller.address };
     let decided = Decided::new(&local, route.index, &seen, request.method);
+    let number = (local.table().epoch(), local.table().generation());
+    let line = worker.log().map(|log| Box::new(log.line(request.field("traceparent"), number)));
     let mut head = Vec::new();
     let added = Forwarded {
         caller: caller.address,
@@ -217,7 +226,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         prefix: route.prefix,
     };
     request.write(added, &mut head);
-    Ok(Prepared { asked, head, decided })
+    Ok(Prepared { asked, head, decided, line })
 }
 
 /// A request as the choice of a variation sees it.

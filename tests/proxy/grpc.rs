@@ -9,7 +9,7 @@ use http_types::{HeaderMap, Request, Response};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
-    http2_world::{connect, counted, h2_version, read_chunks, request, speaking_h2c, whole},
+    http2_world::{connect, counted, counted_since, h2_version, read_chunks, request, speaking_h2c, whole},
     world::{read_head, start, table},
 };
 
@@ -178,11 +178,12 @@ async fn a_stream_of_small_messages_that_its_caller_reads_late_arrives_whole_and
 #[tokio::test]
 async fn a_status_that_speaks_of_the_version_is_its_error_and_any_other_is_the_callers() {
     let (proxy, caller) = serving(0, None).await;
+    let mut before = choirmaster_proxy::Tally::default();
     for place in ["Head", "Behind"] {
         for code in 0..=16_u32 {
             let (length, status) = unary(&caller, &format!("{place}/{code}")).await;
             assert_eq!((length > 0, &*status), (place == "Behind", &*code.to_string()));
-            let tally = counted(&proxy, "base").await;
+            let tally = counted_since(&proxy, "base", &mut before).await;
             let is_of_version = [2, 4, 8, 13, 14, 15].contains(&code);
             assert_eq!((tally.calls, tally.errors), (1, u64::from(is_of_version)), "{place} {code}");
         }
@@ -219,12 +220,13 @@ async fn only_a_failing_answer_of_which_nothing_was_passed_on_is_repeated_and_on
         (late, Some("failed"), "14", 1, 0),
         (callers, Some("failed"), "5", 0, 0),
     ];
+    let mut before = choirmaster_proxy::Tally::default();
     for (generation, (new, retry, seen, errors, repeated)) in (1..).zip(cases) {
         let form = by_host(generation, base, new, 10_000, retry);
         running.proxy.apply(&form).await.unwrap();
         let (_, status) = unary(&caller, "Head/0").await;
         assert_eq!(status, seen, "case {generation}");
-        let tally = counted(&running.proxy, "new").await;
+        let tally = counted_since(&running.proxy, "new", &mut before).await;
         assert_eq!((tally.calls, tally.errors, tally.repeated), (1, errors, repeated), "case {generation}");
     }
 }

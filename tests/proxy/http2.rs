@@ -18,8 +18,8 @@ use tokio::{
 
 use crate::{
     http2_world::{
-        call, connect, counted, echo, give, h2_version, read, read_chunks, request, speaking_h2c, until,
-        whole,
+        call, connect, counted, counted_since, echo, give, h2_version, read, read_chunks, request,
+        speaking_h2c, until, whole,
     },
     world::{read_head, start, table, version},
 };
@@ -147,6 +147,7 @@ async fn a_new_version_that_fails_each_call_is_felt_by_no_caller_of_http2() {
         (version(BASE).await, "h2c", "nonsense"),
         (nobody().await, "h2c", "refused"),
     ];
+    let mut before = choirmaster_proxy::Tally::default();
     for (generation, (new, protocol, how)) in (1..).zip(news) {
         let h2c: &[&str] = if protocol == "h2c" { &["base", "new"] } else { &["base"] };
         let form = speaking_h2c(table(generation, base, new, 10_000), h2c);
@@ -157,7 +158,7 @@ async fn a_new_version_that_fails_each_call_is_felt_by_no_caller_of_http2() {
             assert_eq!((answer.status, answer.text()), (200, "base"), "{how}");
             assert_eq!(answer.field("x-choirmaster-version"), Some("base"));
         }
-        let tally = counted(&running.proxy, "new").await;
+        let tally = counted_since(&running.proxy, "new", &mut before).await;
         assert_eq!((tally.calls, tally.repeated + tally.passed_over), (50, 50), "{how}: {tally:?}");
         let of_kind = traffic::Failure::ALL.iter().position(|kind| kind.name() == how).unwrap();
         assert_eq!(tally.failed[of_kind], tally.repeated, "{how}: {tally:?}");

@@ -200,10 +200,27 @@ pub fn speaking_h2c(form: TableForm, names: &[&str]) -> TableForm {
     serde_json::from_value(form).unwrap()
 }
 
-/// What was counted of a variation since this was asked last.
+/// What was counted of a variation since `before`, which becomes what is counted now.
+pub async fn counted_since(proxy: &Proxy, variation: &str, before: &mut Tally) -> Tally {
+    let now = counted(proxy, variation).await;
+    let mut since = Tally {
+        calls: now.calls - before.calls,
+        errors: now.errors - before.errors,
+        repeated: now.repeated - before.repeated,
+        passed_over: now.passed_over - before.passed_over,
+        ..Tally::default()
+    };
+    for (at, failed) in since.failed.iter_mut().enumerate() {
+        *failed = now.failed[at] - before.failed[at];
+    }
+    *before = now;
+    since
+}
+
+/// What was counted of a variation.
 pub async fn counted(proxy: &Proxy, variation: &str) -> Tally {
     let mut sum = Tally::default();
-    for of_one in proxy.gather().await.into_iter().filter(|of_one| &*of_one.variation == variation) {
+    for of_one in proxy.gather().await.into_iter().filter(|of_one| of_one.key.variation == variation) {
         let tally = of_one.tally;
         sum.calls += tally.calls;
         sum.errors += tally.errors;

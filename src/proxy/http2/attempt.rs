@@ -1,15 +1,20 @@
 //! One attempt to have a call carried out by a version, over a connection of either protocol.
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     pin::{Pin, pin},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::BytesMut;
 use h2::Reason;
 use http_types::{HeaderName, HeaderValue};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf},
+    time::Instant,
+};
 use traffic::Failure;
 
 use super::{
@@ -25,6 +30,7 @@ use super::{
 };
 use crate::{
     Limits,
+    exchange::Read,
     head::{Answered, Framing},
     patience::Patience,
     stream::ToVersion,
@@ -46,11 +52,11 @@ pub(crate) enum Line {
 }
 
 /// How an attempt is to treat what comes back.
-pub(crate) struct Rules {
+pub(crate) struct Rules<'r> {
     /// A status that speaks of the version is a failure, and not passed on.
     pub status_fails: bool,
     /// The caller's connection ends with this answer.
-    pub close: bool,
+    pub close: &'r Cell<bool>,
     /// Fields that the answer gets.
     pub added: Vec<(HeaderName, HeaderValue)>,
 }
@@ -59,9 +65,12 @@ pub(crate) struct Rules {
 pub(crate) enum Ended {
     /// Nothing was passed on.
     Failed(Missed),
-    /// The answer was passed on. `status` is its status, or 500 where a call of gRPC failed with 200.
+    /// The answer was passed on.
     Answered {
         status: u16,
+        /// The same, or 500 where a call of gRPC failed with 200.
+        counts_as: u16,
+        read: Read,
         caller_again: bool,
         /// The version's connection, if it can be used again, and for how many seconds the version keeps it.
         again: Option<(ToVersion, Option<u32>)>,
@@ -84,13 +93,13 @@ enum First {
 
 /// How passing an answer on ended.
 enum Passed {
-    Whole { failed: bool },
+    Whole { failed: bool, read: Read },
     BrokenOff(Reason),
     CallerGone,
 }
 
 /// Sends a call over a connection and passes the answer on.
-pub(crate) async fn attempt<R, W>(call: &mut Carried<'_, R, W>, line: Line, rules: &Rules) -> Ended
+pub(crate) async fn attempt<R, W>(call: &mut Carried<'_, R, W>, line: Line, rules: &Rules<'_>) -> Ended
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -180,7 +189,7 @@ async fn exchange<R, W>(
     call: &mut Carried<'_, R, W>,
     writer: &mut Writer<WriteHalf<ToVersion>>,
     mut coming: Coming,
-    rules: &Rules,
+    rules: &Rules<'_>,
 ) -> (Ended, Back)
 where
     R: AsyncRead + Unpin,
@@ -204,7 +213,7 @@ where
     }
     progress.is_decided.set(true);
     let answer = with_fields(answer, &rules.added);
-    let Ok((mut down, closes)) = to.head(answer, ended, rules.close).await else {
+    let Ok((mut down, closes)) = to.head(answer, ended, rules.close.get()).await else {
         return (Ended::CallerGone, None);
     };
     let passed = {
@@ -212,10 +221,11 @@ where
         pass_on_while_sending(&mut up, passing, &progress, (patience, limits)).await
     };
     match passed {
-        Passed::Whole { failed: failed_behind } => {
-            let status = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
+        Passed::Whole { failed: failed_behind, read } => {
+            let counts_as = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
             let back = answered.filter(|_| up.is_whole).map(|answered| (reader, answered));
-            (Ended::Answered { status, caller_again: !closes && up.is_whole, again: None }, back)
+            let caller_again = !closes && up.is_whole;
+            (Ended::Answered { status, counts_as, read, caller_again, again: None }, back)
         }
         Passed::BrokenOff(reason) => {
             down.break_off(reason);
@@ -334,6 +344,8 @@ async fn pass_on<W: AsyncWrite + Unpin>(
 ) -> Passed {
     let mut failed = false;
     let mut is_over = ended;
+    let mut read = Read { at: Instant::now(), held: Duration::ZERO };
+    let mut held = Duration::ZERO;
     while !is_over {
         let piece = poll_fn(|cx| {
             if let Poll::Ready(piece) = reader.poll_piece(cx) {
@@ -350,10 +362,14 @@ async fn pass_on<W: AsyncWrite + Unpin>(
                     ReadFault::Ended(_) | ReadFault::Malformed(_) => Reason::INTERNAL_ERROR,
                 });
             }
-            Ok(None) => break,
+            Ok(None) => {
+                read = Read { at: Instant::now(), held };
+                break;
+            }
             Err(()) => return Passed::CallerGone,
         };
         progress.moved.set(true);
+        read = Read { at: Instant::now(), held };
         is_over = match &piece {
             Piece::Trailers(fields) => {
                 failed = grpc::is_failure(fields);
@@ -364,12 +380,13 @@ async fn pass_on<W: AsyncWrite + Unpin>(
         if down.write(piece, is_over).await.is_err() {
             return Passed::CallerGone;
         }
+        held += read.at.elapsed();
         progress.moved.set(true);
     }
     if !is_over && down.end().await.is_err() {
         return Passed::CallerGone;
     }
-    Passed::Whole { failed }
+    Passed::Whole { failed, read }
 }
 
 fn late(limits: &Limits) -> Missed {

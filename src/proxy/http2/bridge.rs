@@ -1,5 +1,4 @@
 use bytes::BytesMut;
-use tokio::time::Instant;
 
 use super::{
     answer::AnswerTo,
@@ -9,7 +8,10 @@ use super::{
     read::Reader,
     upload::Upload,
 };
-use crate::{decide::Decided, drive::Next, head::Asked, patience::Patience, stream::Stream, worker::Worker};
+use crate::{
+    count::CallCount, decide::Decided, drive::Next, head::Asked, patience::Patience, stream::Stream,
+    worker::Worker,
+};
 
 /// Carries out a call of a caller who speaks HTTP/1.1 and that may go to a version that speaks HTTP/2. The inbox holds what came
 /// behind the head, which is given as a version gets it that speaks HTTP/1.1.
@@ -17,7 +19,7 @@ pub(crate) async fn bridge<S: Stream>(
     (stream, inbox): (&mut S, &mut BytesMut),
     (asked, head): (Asked, &[u8]),
     decided: &Decided,
-    began: Instant,
+    count: CallCount<'_>,
     worker: &Worker,
 ) -> Next {
     let limits = worker.limits();
@@ -33,7 +35,7 @@ pub(crate) async fn bridge<S: Stream>(
         patience: Patience::new(limits.first_byte),
         limits,
     };
-    let outcome = carry(&mut call, decided, began, worker).await;
+    let outcome = carry(&mut call, decided, count, worker).await;
     let is_body_taken = call.upload.reader.is_ended();
     if let Reader::Plain(plain) = call.upload.reader {
         *inbox = plain.inbox;

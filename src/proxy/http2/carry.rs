@@ -2,10 +2,7 @@
 
 use std::rc::Rc;
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 use traffic::{Failure, Retry};
 
 use super::{
@@ -15,6 +12,7 @@ use super::{
 };
 use crate::{
     answer::Own,
+    count::{CallCount, Outcome as Counted},
     decide::{self, Decided},
     head::Refusal,
     live::{Place, Protocol, Served},
@@ -37,39 +35,48 @@ pub(crate) enum Outcome {
 pub(crate) async fn carry<R, W>(
     call: &mut Carried<'_, R, W>,
     decided: &Decided,
-    began: Instant,
+    mut count: CallCount<'_>,
     worker: &Worker,
 ) -> Outcome
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let mut served = decided.begin();
+    let mut served = decided.begin(&mut count);
     loop {
         let (ended, _place) = try_version(call, served, decided, worker).await;
         decided.note_attempt(served, matches!(ended, Ended::Failed(_)));
         match ended {
             Ended::Failed(missed) => {
                 let can_be_sent = call.upload.can_be_sent();
-                if let Some(stable) = decided.repeat_on(served, missed.failure, can_be_sent) {
+                if let Some(stable) = decided.repeat_on(&mut count, served, missed.failure, can_be_sent) {
                     served = stable;
                     continue;
                 }
                 let shared = served.version.shared();
                 Worker::report_failure(shared, served.variation.is_stable(), missed.failure, &missed.text);
                 let own = decide::told_of(served, missed.failure, missed.is_full, &missed.text);
+                count.end(Counted::Failed(missed.failure), Some(own.status));
                 return say(call, &own, worker).await;
             }
-            Ended::Answered { status, caller_again, again: _ } => {
-                decided.note_answer(served, status, began.elapsed());
+            Ended::Answered { status, counts_as, read, caller_again, again: _ } => {
+                let took = count.took(read.at, read.held);
+                count.end(Counted::Answered { status: counts_as, took }, Some(status));
                 return Outcome::Answered { again: caller_again };
             }
             Ended::BrokenOff => {
-                decided.note_broken_off(served);
+                count.end(Counted::BrokenOff, None);
                 return Outcome::BrokenOff;
             }
-            Ended::CallerGone => return Outcome::CallerGone,
-            Ended::BadBody(why) => return say(call, &Own::refusal(Refusal::bad(why)), worker).await,
+            Ended::CallerGone => {
+                count.end(Counted::CallerGone, None);
+                return Outcome::CallerGone;
+            }
+            Ended::BadBody(why) => {
+                let own = Own::refusal(Refusal::bad(why));
+                count.end(Counted::BadBody, Some(own.status));
+                return say(call, &own, worker).await;
+            }
         }
     }
 }
@@ -105,14 +112,14 @@ where
     };
     let rules = Rules {
         status_fails: decided.status_fails(served),
-        close: worker.is_draining(),
+        close: worker.draining(),
         added: answer::added(version.shared().name(), decided.cookie.as_deref()),
     };
     let mut last_error = None;
     for at in version.targets_in_turn() {
         let tried = match version.shared().protocol() {
-            Protocol::Http1 => try_plain(call, served, (at, decided.retry()), &rules).await,
-            Protocol::H2c => try_http2(call, served, (at, decided.retry()), &rules).await,
+            Protocol::Http1 => try_plain(call, served, (at, decided), &rules, worker).await,
+            Protocol::H2c => try_http2(call, served, (at, decided), &rules, worker).await,
         };
         match tried {
             Ok(ended) => return (ended, Some(place)),
@@ -127,22 +134,23 @@ where
 async fn try_plain<R, W>(
     call: &mut Carried<'_, R, W>,
     served: &Rc<Served>,
-    (at, retry): (usize, Retry),
-    rules: &Rules,
+    (at, decided): (usize, &Decided),
+    rules: &Rules<'_>,
+    worker: &Worker,
 ) -> std::io::Result<Ended>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let limits = call.limits;
-    let idle_less_than = if retry == Retry::Failed { limits.pooled } else { FRESH };
+    let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
     let pooled = served.version.pool(at).borrow_mut().take(idle_less_than);
     if let Some(stream) = pooled {
         let ended = keep(attempt(call, Line::Plain(stream), rules).await, served, at, call);
-        if !is_repeated_here(&ended, call, retry) {
+        if !is_repeated_here(&ended, call, decided.retry()) {
             return Ok(ended);
         }
-        served.tally.borrow_mut().sent_again += 1;
+        decided.note_sent_again(worker.counts(), served);
     }
     let stream = pool::connect(&served.version.shared().targets()[at], limits).await?;
     Ok(keep(attempt(call, Line::Plain(stream), rules).await, served, at, call))
@@ -152,8 +160,9 @@ where
 async fn try_http2<R, W>(
     call: &mut Carried<'_, R, W>,
     served: &Rc<Served>,
-    (at, retry): (usize, Retry),
-    rules: &Rules,
+    (at, decided): (usize, &Decided),
+    rules: &Rules<'_>,
+    worker: &Worker,
 ) -> std::io::Result<Ended>
 where
     R: AsyncRead + Unpin,
@@ -164,10 +173,10 @@ where
     let ride = links.take(target, call.limits).await?;
     let is_new = ride.is_new;
     let ended = attempt(call, Line::Ride(ride), rules).await;
-    if is_new || !is_repeated_here(&ended, call, retry) {
+    if is_new || !is_repeated_here(&ended, call, decided.retry()) {
         return Ok(ended);
     }
-    served.tally.borrow_mut().sent_again += 1;
+    decided.note_sent_again(worker.counts(), served);
     let ride = links.take(target, call.limits).await?;
     Ok(attempt(call, Line::Ride(ride), rules).await)
 }
