@@ -27,8 +27,8 @@ impl Own {
         format!("{}\n", self.text)
     }
 
-    pub(crate) fn no_service(target: &str) -> Self {
-        let text = format!("no service is at {target}");
+    pub(crate) fn no_service() -> Self {
+        let text = "no service has this host or path".to_owned();
         Self { status: 404, error: "no_service", text, retry_after: None }
     }
 
@@ -46,8 +46,10 @@ impl Own {
         if let Some(seconds) = self.retry_after {
             head.extend(["Retry-After: ", &seconds.to_string(), "\r\n"]);
         }
-        if close {
-            head.push_str("Connection: close\r\n");
+        match (close, version) {
+            (true, _) => head.push_str("Connection: close\r\n"),
+            (false, "1.0") => head.push_str("Connection: keep-alive\r\n"),
+            (false, _) => {}
         }
         head.push_str("\r\n");
         if !asked.is_some_and(|asked| asked.is_head) {

@@ -117,18 +117,26 @@ impl Decided {
         counts.note_sent_again(served.counted(self.by_header));
     }
 
+    /// The field that gives the caller the key, with its line end; empty where there is none.
+    pub(crate) fn cookie_field(&self) -> Vec<u8> {
+        let line = |cookie: &String| [b"Set-Cookie: ", cookie.as_bytes(), b"\r\n"].concat();
+        self.cookie.as_ref().map(line).unwrap_or_default()
+    }
+
     fn is_chosen(&self, served: &Rc<Served>) -> bool {
         Rc::ptr_eq(served, &self.chosen)
     }
 }
 
-/// What the caller is told when nothing came of a call.
-pub(crate) fn told_of(served: &Served, failure: Failure, is_full: bool, why: &str) -> Own {
-    let is_full = failure == Failure::Refused && is_full;
-    let status = match failure {
-        Failure::Refused if is_full => 503,
-        Failure::TimedOut => 504,
-        Failure::Refused | Failure::Died | Failure::Nonsense | Failure::Status => 502,
+/// What the caller is told when a version failed its call. Addresses and the like stand in the log alone.
+pub(crate) fn told_of(served: &Served, failure: Failure, is_full: bool) -> Own {
+    let (status, why) = match failure {
+        Failure::Refused if is_full => (503, "all its places are taken"),
+        Failure::Refused => (502, "no connection to it could be made"),
+        Failure::Died => (502, "it ended the connection before its answer was there"),
+        Failure::TimedOut => (504, "it took too long"),
+        Failure::Nonsense => (502, "what it answered is no HTTP with one meaning"),
+        Failure::Status => (502, "it answered with a server error"),
     };
     Own {
         status,

@@ -1,20 +1,21 @@
 //! A call from its head to the end of its answer: which version gets it, and where it goes when that fails it.
 
-use std::{net::IpAddr, rc::Rc};
+use std::{io, net::IpAddr, rc::Rc};
 
 use bytes::{Buf, BytesMut};
-use tokio::{io::AsyncWriteExt, time::Instant};
+use tokio::time::Instant;
 use traffic::{Failure, Retry};
 
 use crate::{
     Limits,
     access_log::Line,
     answer::Own,
+    call::Call,
     connection::Caller,
     count::{CallCount, Outcome, Unserved},
     decide::{self, Decided},
-    exchange::{Call, Detail, Ended, Rules},
-    head::{Asked, Forwarded, Framing, Refusal, Request},
+    exchange::{Detail, Ended, Rules},
+    head::{Asked, Forwarded, Refusal, Request},
     http2,
     live::{Place, Served},
     patience::Patience,
@@ -24,13 +25,17 @@ use crate::{
     worker::Worker,
 };
 
+/// How many targets of a version a call waits for that don't even refuse a connection.
+const SILENT_TARGETS: usize = 3;
+
 /// What becomes of the caller's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It can bring a further call.
     Call,
+    /// It is closed at once.
     Close,
-    /// It is closed, and what the caller still sends is read for a while.
+    /// It is closed when the caller has read the answer: what it still sends is read for a while.
     Linger,
 }
 
@@ -52,31 +57,31 @@ pub(crate) async fn call<S: Stream>(
     worker: &Worker,
 ) -> Next {
     let began = Instant::now();
-    let mut prepared = match prepare(inbox, caller, worker) {
-        Ok(prepared) => prepared,
-        Err((own, asked)) => {
-            let why = if asked.is_some() { Unserved::NoService } else { Unserved::Refused };
-            worker.counts().note_unserved(why);
-            let stays = asked.is_some_and(|asked| asked.keep_alive && asked.framing == Framing::None);
-            let stays = stays && !worker.is_draining();
-            inbox.advance(asked.map_or(inbox.len(), |asked| asked.head_len));
-            return match (stream.write_all(&own.write(asked.as_ref(), !stays)).await, stays) {
-                (Ok(()), true) => Next::Call,
-                (Ok(()), false) => Next::Linger,
-                (Err(_), _) => Next::Close,
-            };
+    match prepare(inbox, caller, worker) {
+        Ok(mut prepared) => {
+            inbox.advance(prepared.asked.head_len);
+            let decided = &prepared.decided;
+            let count = decided.count(worker.counts(), began, prepared.line.take());
+            let head = (prepared.asked, &*prepared.head);
+            if decided.may_need_http2() {
+                return Box::pin(http2::bridge((stream, inbox), head, decided, count, worker)).await;
+            }
+            let kept = (decided.retry() == Retry::Failed).then(|| worker.kept());
+            let mut call = Call::new((stream, inbox, patience), worker.limits(), head, kept);
+            drive(&mut call, &prepared, count, worker).await
         }
-    };
-    inbox.advance(prepared.asked.head_len);
-    let count = prepared.decided.count(worker.counts(), began, prepared.line.take());
-    if prepared.decided.may_need_http2() {
-        let head = (prepared.asked, &*prepared.head);
-        return Box::pin(http2::bridge((stream, inbox), head, &prepared.decided, count, worker)).await;
+        Err((own, Some(asked))) => {
+            worker.counts().note_unserved(Unserved::NoService);
+            inbox.advance(asked.head_len);
+            let mut call = Call::new((stream, inbox, patience), worker.limits(), (asked, &[]), None);
+            answer(&mut call, &own, worker).await
+        }
+        Err((own, None)) => {
+            worker.counts().note_unserved(Unserved::Refused);
+            let written = patience.write_all(stream, &own.write(None, true), worker.limits().body_idle).await;
+            if written.is_ok() { Next::Linger } else { Next::Close }
+        }
     }
-    let may_be_repeated = prepared.decided.retry() == Retry::Failed;
-    let with = (stream, inbox, patience);
-    let mut call = Call::new(with, worker.limits(), (prepared.asked, &prepared.head), may_be_repeated);
-    drive(&mut call, &prepared, count, worker).await
 }
 
 /// Tries the chosen version, then the stable one where that is allowed.
@@ -90,9 +95,12 @@ async fn drive<S: Stream>(
     let mut served = decided.begin(&mut count);
     loop {
         let (ended, place) = try_version(call, served, decided, worker).await;
-        decided.note_attempt(served, matches!(ended, Ended::Failed(..)));
-        match ended {
+        if let Some(failed) = was_failed(&ended) {
+            decided.note_attempt(served, failed);
+        }
+        return match ended {
             Ended::Failed(failure, detail) => {
+                drop(place);
                 let untouched = failure == Failure::Refused && !call.has_begun();
                 let can_be_sent = untouched || call.can_be_sent_again();
                 if let Some(stable) = decided.repeat_on(&mut count, served, failure, can_be_sent) {
@@ -101,42 +109,52 @@ async fn drive<S: Stream>(
                 }
                 let is_base = served.variation.is_stable();
                 Worker::report_failure(served.version.shared(), is_base, failure, &detail.text);
-                let own = decide::told_of(served, failure, detail.is_full, &detail.text);
+                let own = decide::told_of(served, failure, detail.is_full);
                 count.end(Outcome::Failed(failure), Some(own.status));
-                return answer_failure(call, &own, worker).await;
+                answer(call, &own, worker).await
             }
             Ended::Answered { answered, again: _, caller_again, read } => {
                 let took = count.took(read.at, read.held);
                 count.end(Outcome::Answered { status: answered.status, took }, Some(answered.status));
-                return if caller_again {
-                    Next::Call
-                } else if call.is_body_taken() {
-                    Next::Close
-                } else {
-                    Next::Linger
-                };
-            }
-            Ended::BrokenOff => {
-                count.end(Outcome::BrokenOff, None);
-                return Next::Close;
+                if caller_again { Next::Call } else { Next::Linger }
             }
             Ended::Upgraded { stream, came } => {
                 count.end(Outcome::Upgraded, Some(101));
-                tunnel::run((call.caller, call.inbox), (stream, came), worker.limits().tunnel_idle).await;
+                tunnel::run((call.caller, call.inbox), (stream, came), call.limits).await;
                 drop(place);
-                return Next::Close;
+                Next::Close
+            }
+            Ended::BrokenOff => {
+                count.end(Outcome::BrokenOff, None);
+                Next::Close
             }
             Ended::CallerGone => {
                 count.end(Outcome::CallerGone, None);
-                return Next::Close;
+                Next::Close
+            }
+            Ended::CallerSlow => {
+                drop(place);
+                let why = "the body of the call stood still for too long";
+                let own = Own::refusal(Refusal { status: 408, why });
+                count.end(Outcome::CallerGone, Some(own.status));
+                answer(call, &own, worker).await
             }
             Ended::BadBody(fault) => {
+                drop(place);
                 let own = Own::refusal(Refusal::bad(fault.0));
                 count.end(Outcome::BadBody, Some(own.status));
-                let _ = call.caller.write_all(&own.write(Some(&call.asked), true)).await;
-                return Next::Linger;
+                answer(call, &own, worker).await
             }
-        }
+        };
+    }
+}
+
+/// Whether the version failed the call; nothing where its caller kept it from going anywhere.
+fn was_failed(ended: &Ended) -> Option<bool> {
+    match ended {
+        Ended::Failed(..) => Some(true),
+        Ended::Answered { .. } | Ended::BrokenOff | Ended::Upgraded { .. } => Some(false),
+        Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => None,
     }
 }
 
@@ -152,14 +170,15 @@ async fn try_version<S: Stream>(
     let Some(place) = Place::take(version, limits).await else {
         return (refused("all its places are taken", true), None);
     };
-    let mut fields = served.field.to_vec();
-    if let Some(cookie) = &decided.cookie {
-        fields.extend([b"Set-Cookie: ", cookie.as_bytes(), b"\r\n"].into_iter().flatten());
-    }
-    let rules =
-        Rules { status_fails: decided.status_fails(served), fields: &fields, close: worker.draining() };
+    let cookie = decided.cookie_field();
+    let rules = Rules {
+        status_fails: decided.status_fails(served),
+        fields: [&served.field, &cookie],
+        close: worker.draining(),
+    };
     let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
+    let mut silent = 0;
     let mut last_error = None;
     for at in version.targets_in_turn() {
         let pooled = version.pool(at).borrow_mut().take(idle_less_than);
@@ -173,7 +192,13 @@ async fn try_version<S: Stream>(
         }
         match pool::connect(&targets[at], limits).await {
             Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
-            Err(error) => last_error = Some(format!("{}: {error}", targets[at])),
+            Err(error) => {
+                silent += usize::from(error.kind() == io::ErrorKind::TimedOut);
+                last_error = Some(format!("{}: {error}", targets[at]));
+            }
+        }
+        if silent == SILENT_TARGETS {
+            break;
         }
     }
     (refused(last_error.as_deref().unwrap_or("it has no target"), false), Some(place))
@@ -191,10 +216,11 @@ fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> En
     ended
 }
 
-/// Says to the caller that nothing came of its call.
-async fn answer_failure<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
-    let stays = call.is_body_taken() && call.asked.keep_alive && !worker.is_draining();
-    match (call.caller.write_all(&own.write(Some(&call.asked), !stays)).await, stays) {
+/// Answers a call that nothing was passed on of. The next one can follow where no more of this one comes.
+async fn answer<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
+    let stays = call.discard_rest() && call.asked.keep_alive && !worker.is_draining();
+    let bytes = own.write(Some(&call.asked), !stays);
+    match (call.patience.write_all(call.caller, &bytes, call.limits.body_idle).await, stays) {
         (Ok(()), true) => Next::Call,
         (Ok(()), false) => Next::Linger,
         (Err(_), _) => Next::Close,
@@ -212,7 +238,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     let asked = request.asked;
     let local = worker.local();
     let Some(route) = local.table().route(request.host, request.target) else {
-        return Err((Own::no_service(request.target), Some(asked)));
+        return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };
     let decided = Decided::new(&local, route.index, &seen, request.method);

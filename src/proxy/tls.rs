@@ -216,6 +216,10 @@ impl Stream for Secured {
             Err(error) => Poll::Ready(Err(io::Error::other(error))),
         }
     }
+
+    fn break_off(&mut self) {
+        self.stream.get_mut().0.break_off();
+    }
 }
 
 impl AsyncRead for Secured {

@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     is_draining: Cell<bool>,
     /// Wakes who waits for draining to begin.
     drain_began: Notify,
+    /// Bytes of bodies that are kept for repeats.
+    kept: Cell<usize>,
     accepting: RefCell<Vec<tokio::task::AbortHandle>>,
 }
 
@@ -97,6 +99,7 @@ impl Worker {
             local: RefCell::new(table),
             is_draining: Cell::new(false),
             drain_began: Notify::new(),
+            kept: Cell::new(0),
             accepting: RefCell::default(),
         });
         let tasks = LocalSet::new();
@@ -213,6 +216,11 @@ impl Worker {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.crew.limits
+    }
+
+    /// Bytes of bodies that are kept for repeats.
+    pub(crate) fn kept(&self) -> &Cell<usize> {
+        &self.kept
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -2,15 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets an error is to end there")]
 
+mod bodies;
 mod calls;
 mod control;
 mod counts;
+mod drains;
 mod grpc;
 mod handover;
 mod http2;
 mod http2_world;
+mod limits;
 mod log;
 mod loss;
 mod metrics;
+mod repeats;
+mod smuggling;
 mod tls;
+mod upgrades;
 mod world;

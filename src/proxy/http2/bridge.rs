@@ -26,7 +26,7 @@ pub(crate) async fn bridge<S: Stream>(
     let Some(asking) = Asking::of_plain(head) else {
         return Next::Close;
     };
-    let (from, to) = tokio::io::split(stream);
+    let (from, to) = tokio::io::split(&mut *stream);
     let reader = Reader::plain(from, std::mem::take(inbox), asked.framing);
     let mut call = Carried {
         asking,
@@ -40,9 +40,14 @@ pub(crate) async fn bridge<S: Stream>(
     if let Reader::Plain(plain) = call.upload.reader {
         *inbox = plain.inbox;
     }
+    drop(call.to);
     match outcome {
         Outcome::Answered { again: true } => Next::Call,
         Outcome::Answered { again: false } if !is_body_taken => Next::Linger,
-        Outcome::Answered { again: false } | Outcome::BrokenOff | Outcome::CallerGone => Next::Close,
+        Outcome::Answered { again: false } | Outcome::CallerGone => Next::Close,
+        Outcome::BrokenOff => {
+            stream.break_off();
+            Next::Close
+        }
     }
 }

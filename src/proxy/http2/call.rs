@@ -63,7 +63,7 @@ fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (O
     let seen = Seen::judged(head, caller.address, worker.limits().head_fields).map_err(refused)?;
     let local = worker.local();
     let Some(route) = local.table().route(seen.host.map(str::as_bytes), seen.target()) else {
-        return Err((Own::no_service(seen.target()), Unserved::NoService));
+        return Err((Own::no_service(), Unserved::NoService));
     };
     let decided = Decided::new(&local, route.index, &seen, head.method.as_str());
     let asking = Asking::of_stream(&seen, route, caller).map_err(refused)?;

@@ -45,7 +45,12 @@ where
     let mut served = decided.begin(&mut count);
     loop {
         let (ended, _place) = try_version(call, served, decided, worker).await;
-        decided.note_attempt(served, matches!(ended, Ended::Failed(_)));
+        match ended {
+            Ended::Failed(_) => decided.note_attempt(served, true),
+            Ended::Answered { .. } | Ended::BrokenOff => decided.note_attempt(served, false),
+            // Its caller kept it from going anywhere.
+            Ended::CallerGone | Ended::BadBody(_) => {}
+        }
         match ended {
             Ended::Failed(missed) => {
                 let can_be_sent = call.upload.can_be_sent();
@@ -55,7 +60,7 @@ where
                 }
                 let shared = served.version.shared();
                 Worker::report_failure(shared, served.variation.is_stable(), missed.failure, &missed.text);
-                let own = decide::told_of(served, missed.failure, missed.is_full, &missed.text);
+                let own = decide::told_of(served, missed.failure, missed.is_full);
                 count.end(Counted::Failed(missed.failure), Some(own.status));
                 return say(call, &own, worker).await;
             }

@@ -269,7 +269,15 @@ impl Answer {
 
 /// What stays of a call in HTTP/2 when it is read by what reads answers of HTTP/1.1.
 pub(crate) fn asked(is_head: bool) -> Asked {
-    Asked { head_len: 0, framing: Framing::None, is_http10: false, keep_alive: true, upgrade: false, is_head }
+    Asked {
+        head_len: 0,
+        framing: Framing::None,
+        is_http10: false,
+        keep_alive: true,
+        upgrade: false,
+        is_head,
+        awaits_continue: false,
+    }
 }
 
 /// Reads trailers, without those that would change what the message is.

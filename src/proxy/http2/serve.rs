@@ -56,7 +56,7 @@ pub(crate) async fn serve<S: Stream>(stream: Rewound<S>, caller: Caller, worker:
     {
         // What the caller sends on its way out would otherwise cost it what it hasn't read yet.
         let mut patience = Patience::new(worker.limits().connect);
-        linger(&mut stream.into_inner(), &mut BytesMut::new(), &mut patience, &worker).await;
+        linger(&mut stream.into_inner(), &mut BytesMut::new(), &mut patience).await;
     }
 }
 
