@@ -21,14 +21,25 @@ impl Own {
         Self { status: refusal.status, error: "refused", text: refusal.why.to_owned(), retry_after: None }
     }
 
+    pub(crate) const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+
+    pub(crate) fn body(&self) -> String {
+        format!("{}\n", self.text)
+    }
+
+    pub(crate) fn no_service() -> Self {
+        let text = "no service has this host or path".to_owned();
+        Self { status: 404, error: "no_service", text, retry_after: None }
+    }
+
     /// Writes it whole, head and body.
     pub(crate) fn write(&self, asked: Option<&Asked>, close: bool) -> Vec<u8> {
         let reason = reason(self.status);
         let version = if asked.is_some_and(|asked| asked.is_http10) { "1.0" } else { "1.1" };
-        let body = format!("{}\n", self.text);
-        let length = body.len();
+        let body = self.body();
+        let (length, content_type) = (body.len(), Self::CONTENT_TYPE);
         let mut head = format!(
-            "HTTP/{version} {} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\
+            "HTTP/{version} {} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
              {ERROR_FIELD}: {}\r\n",
             self.status, self.error
         );

@@ -64,6 +64,17 @@ const TRAILER_BYTES: u32 = 16 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyFault(pub &'static str);
 
+/// What the next bytes of a body are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Run {
+    /// At most so many bytes of data.
+    Data(u64),
+    /// What stands between pieces of data.
+    Between,
+    Trailers,
+    Done,
+}
+
 impl Body {
     pub(crate) fn new(framing: Framing) -> Self {
         let state = match framing {
@@ -77,6 +88,17 @@ impl Body {
 
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
+    }
+
+    /// What the next bytes are.
+    pub(crate) fn run(&self) -> Run {
+        match self.state {
+            State::Done => Run::Done,
+            State::Left(left) | State::Data { left } => Run::Data(left),
+            State::UntilClose => Run::Data(u64::MAX),
+            State::Size { .. } | State::SizeEnd { .. } | State::DataEnd { .. } => Run::Between,
+            State::Trailers { .. } => Run::Trailers,
+        }
     }
 
     /// Whether the end of the connection is the body's end.

@@ -10,6 +10,7 @@ use crate::{
     count::Unserved,
     drive::{self, Next},
     head::{Refusal, Request, ends_behind},
+    http2::{self, PREFACE, Rewound},
     patience::Patience,
     stream::{Stream, poll_fill},
     worker::Worker,
@@ -32,6 +33,8 @@ pub(crate) struct Caller {
 /// What is there of the next call.
 enum Head {
     Whole,
+    /// The caller speaks HTTP/2.
+    Http2,
     /// The caller left, or was idle for too long.
     Ended,
     Refused(Refusal),
@@ -41,8 +44,15 @@ enum Head {
 pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<Worker>) {
     let mut inbox = BytesMut::new();
     let mut patience = Patience::new(worker.limits().idle);
+    let mut is_first = true;
     loop {
-        match next_head(&mut stream, &mut inbox, &mut patience, &worker).await {
+        let head = next_head(&mut stream, &mut inbox, &mut patience, &worker, is_first).await;
+        is_first = false;
+        match head {
+            Head::Http2 => {
+                let rewound = Rewound::new(inbox, stream);
+                return Box::pin(http2::serve(rewound, caller, worker)).await;
+            }
             Head::Ended => return,
             Head::Refused(refusal) => {
                 worker.counts().note_unserved(Unserved::Refused);
@@ -60,12 +70,14 @@ pub(crate) async fn serve<S: Stream>(mut stream: S, caller: Caller, worker: Rc<W
     }
 }
 
-/// Waits until the head of a call is whole, which is looked for only behind what was looked through already.
+/// Waits until the head of a call is whole, which is looked for only behind what was looked through already. What comes first may
+/// say that this is HTTP/2: no call of HTTP/1.1 begins so.
 async fn next_head<S: Stream>(
     stream: &mut S,
     inbox: &mut BytesMut,
     patience: &mut Patience,
     worker: &Worker,
+    is_first: bool,
 ) -> Head {
     let limits = worker.limits();
     if inbox.is_empty() {
@@ -87,12 +99,17 @@ async fn next_head<S: Stream>(
     }
     let mut looked = 0;
     loop {
+        let may_be_http2 =
+            is_first && !inbox.is_empty() && PREFACE.starts_with(&inbox[..PREFACE.len().min(inbox.len())]);
+        if may_be_http2 && inbox.len() >= PREFACE.len() {
+            return Head::Http2;
+        }
         cut_blank_lines(inbox);
-        if ends_behind(inbox, looked) {
+        if !may_be_http2 && ends_behind(inbox, looked) {
             return Head::Whole;
         }
         // What can't become a head is refused at once.
-        if looked == 0 && !inbox.is_empty() {
+        if looked == 0 && !inbox.is_empty() && !may_be_http2 {
             let mut room = Request::room();
             if let Err(refusal) = Request::read(inbox, &mut room, limits) {
                 return Head::Refused(refusal);
@@ -129,7 +146,7 @@ fn cut_blank_lines(inbox: &mut BytesMut) {
 
 /// Closes a connection whose caller may still be sending: first the end is said, then what comes is read for a while, since a
 /// connection that is closed with unread bytes takes the answer with it.
-async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience) {
+pub(crate) async fn linger<S: Stream>(stream: &mut S, inbox: &mut BytesMut, patience: &mut Patience) {
     let _: io::Result<()> = stream.shutdown().await;
     let until = Instant::now() + LINGER;
     while Instant::now() < until {

@@ -4,7 +4,7 @@ use std::{io, net::IpAddr, rc::Rc};
 
 use bytes::{Buf, BytesMut};
 use tokio::time::Instant;
-use traffic::{Choice, Failure, Retry, may_repeat};
+use traffic::{Failure, Retry};
 
 use crate::{
     Limits,
@@ -13,8 +13,10 @@ use crate::{
     call::Call,
     connection::Caller,
     count::{CallCount, Outcome, Unserved},
+    decide::{self, Decided},
     exchange::{Detail, Ended, Rules},
     head::{Asked, Forwarded, Refusal, Request},
+    http2,
     live::{Place, Served},
     patience::Patience,
     pool::{self, FRESH},
@@ -42,17 +44,8 @@ struct Prepared {
     asked: Asked,
     /// The head as the versions get it.
     head: Vec<u8>,
-    chosen: Rc<Served>,
-    /// Where it goes if the chosen version fails it; none where that is the stable one already.
-    stable: Option<Rc<Served>>,
-    retry: Retry,
-    /// A header asked for the chosen one.
-    by_header: bool,
-    /// Of the call's key, among all keys.
-    group: Option<u8>,
+    decided: Decided,
     line: Option<Box<Line>>,
-    /// `Set-Cookie` with its line end.
-    cookie: Vec<u8>,
 }
 
 /// Carries a call out.
@@ -67,10 +60,13 @@ pub(crate) async fn call<S: Stream>(
     match prepare(inbox, caller, worker) {
         Ok(mut prepared) => {
             inbox.advance(prepared.asked.head_len);
-            let kept = (prepared.retry == Retry::Failed).then(|| worker.kept());
-            let counted = prepared.chosen.counted(prepared.by_header);
-            let count = worker.counts().begin(counted, prepared.group, began, prepared.line.take());
+            let decided = &prepared.decided;
+            let count = decided.count(worker.counts(), began, prepared.line.take());
             let head = (prepared.asked, &*prepared.head);
+            if decided.may_need_http2() {
+                return Box::pin(http2::bridge((stream, inbox), head, decided, count, worker)).await;
+            }
+            let kept = (decided.retry() == Retry::Failed).then(|| worker.kept());
             let mut call = Call::new((stream, inbox, patience), worker.limits(), head, kept);
             drive(&mut call, &prepared, count, worker).await
         }
@@ -95,35 +91,25 @@ async fn drive<S: Stream>(
     mut count: CallCount<'_>,
     worker: &Worker,
 ) -> Next {
-    let chosen = &prepared.chosen;
-    let mut served = chosen;
-    if let Some(stable) = &prepared.stable
-        && chosen.version.is_passed_over()
-    {
-        count.pass_over();
-        served = stable;
-    }
+    let decided = &prepared.decided;
+    let mut served = decided.begin(&mut count);
     loop {
-        let stable = prepared.stable.as_ref().filter(|_| Rc::ptr_eq(served, chosen));
-        let (ended, place) = try_version(call, served, prepared, stable.is_some(), worker).await;
-        if stable.is_some() {
-            note_recent(chosen, &ended);
+        let (ended, place) = try_version(call, served, decided, worker).await;
+        if let Some(failed) = was_failed(&ended) {
+            decided.note_attempt(served, failed);
         }
         return match ended {
             Ended::Failed(failure, detail) => {
                 drop(place);
                 let untouched = failure == Failure::Refused && !call.has_begun();
-                if let Some(stable) = stable
-                    && may_repeat(prepared.retry, failure)
-                    && (untouched || call.can_be_sent_again())
-                {
-                    count.repeat(failure);
+                let can_be_sent = untouched || call.can_be_sent_again();
+                if let Some(stable) = decided.repeat_on(&mut count, served, failure, can_be_sent) {
                     served = stable;
                     continue;
                 }
                 let is_base = served.variation.is_stable();
                 Worker::report_failure(served.version.shared(), is_base, failure, &detail.text);
-                let own = failure_answer(served, failure, &detail);
+                let own = decide::told_of(served, failure, detail.is_full);
                 count.end(Outcome::Failed(failure), Some(own.status));
                 answer(call, &own, worker).await
             }
@@ -163,12 +149,12 @@ async fn drive<S: Stream>(
     }
 }
 
-/// Notes how a call of a new version went, unless its caller kept it from going anywhere.
-fn note_recent(chosen: &Served, ended: &Ended) {
+/// Whether the version failed the call; nothing where its caller kept it from going anywhere.
+fn was_failed(ended: &Ended) -> Option<bool> {
     match ended {
-        Ended::Failed(..) => chosen.version.note(true),
-        Ended::Answered { .. } | Ended::BrokenOff | Ended::Upgraded { .. } => chosen.version.note(false),
-        Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => {}
+        Ended::Failed(..) => Some(true),
+        Ended::Answered { .. } | Ended::BrokenOff | Ended::Upgraded { .. } => Some(false),
+        Ended::CallerGone | Ended::CallerSlow | Ended::BadBody(_) => None,
     }
 }
 
@@ -176,8 +162,7 @@ fn note_recent(chosen: &Served, ended: &Ended) {
 async fn try_version<S: Stream>(
     call: &mut Call<'_, S>,
     served: &Rc<Served>,
-    prepared: &Prepared,
-    can_go_elsewhere: bool,
+    decided: &Decided,
     worker: &Worker,
 ) -> (Ended, Option<Place>) {
     let limits = worker.limits();
@@ -185,17 +170,17 @@ async fn try_version<S: Stream>(
     let Some(place) = Place::take(version, limits).await else {
         return (refused("all its places are taken", true), None);
     };
+    let cookie = decided.cookie_field();
     let rules = Rules {
-        status_fails: can_go_elsewhere && may_repeat(prepared.retry, Failure::Status),
-        fields: [&served.field, &prepared.cookie],
+        status_fails: decided.status_fails(served),
+        fields: [&served.field, &cookie],
         close: worker.draining(),
     };
-    let idle_less_than = if prepared.retry == Retry::Failed { limits.pooled } else { FRESH };
+    let idle_less_than = if decided.retry() == Retry::Failed { limits.pooled } else { FRESH };
     let targets = version.shared().targets();
-    let first = version.next_target();
     let mut silent = 0;
     let mut last_error = None;
-    for at in (0..targets.len()).map(|next| (first + next) % targets.len()) {
+    for at in version.targets_in_turn() {
         let pooled = version.pool(at).borrow_mut().take(idle_less_than);
         if let Some(stream) = pooled {
             let ended = keep(call.attempt(stream, &rules).await, served, at, limits);
@@ -203,7 +188,7 @@ async fn try_version<S: Stream>(
             if !(went_stale && call.can_be_sent_again()) {
                 return (ended, Some(place));
             }
-            worker.counts().note_sent_again(served.counted(prepared.by_header));
+            decided.note_sent_again(worker.counts(), served);
         }
         match pool::connect(&targets[at], limits).await {
             Ok(stream) => return (keep(call.attempt(stream, &rules).await, served, at, limits), Some(place)),
@@ -231,24 +216,6 @@ fn keep(mut ended: Ended, served: &Served, target: usize, limits: &Limits) -> En
     ended
 }
 
-/// What the caller is told when a version failed its call. Addresses and the like stand in the log alone.
-fn failure_answer(served: &Served, failure: Failure, detail: &Detail) -> Own {
-    let (status, why) = match failure {
-        Failure::Refused if detail.is_full => (503, "all its places are taken"),
-        Failure::Refused => (502, "no connection to it could be made"),
-        Failure::Died => (502, "it ended the connection before its answer was there"),
-        Failure::TimedOut => (504, "it took too long"),
-        Failure::Nonsense => (502, "what it answered is no HTTP with one meaning"),
-        Failure::Status => (502, "it answered with a server error"),
-    };
-    Own {
-        status,
-        error: failure.name(),
-        text: format!("version {:?} did not answer this call: {why}", served.version.shared().name()),
-        retry_after: detail.is_full.then_some(1),
-    }
-}
-
 /// Answers a call that nothing was passed on of. The next one can follow where no more of this one comes.
 async fn answer<S: Stream>(call: &mut Call<'_, S>, own: &Own, worker: &Worker) -> Next {
     let stays = call.discard_rest() && call.asked.keep_alive && !worker.is_draining();
@@ -271,15 +238,10 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
     let asked = request.asked;
     let local = worker.local();
     let Some(route) = local.table().route(request.host, request.target) else {
-        let text = "no service has this host or path".to_owned();
-        return Err((Own { status: 404, error: "no_service", text, retry_after: None }, Some(asked)));
+        return Err((Own::no_service(), Some(asked)));
     };
-    let service = local.service(route.index);
-    let shared = service.shared();
-    let choice = shared.choose(&Seen { request: &request, address: caller.address }, || fastrand::u64(..));
-    let chosen = Rc::clone(service.served(choice.variation));
-    let stable =
-        (!choice.variation.is_stable()).then(|| Rc::clone(service.served(traffic::Variation::STABLE)));
+    let seen = Seen { request: &request, address: caller.address };
+    let decided = Decided::new(&local, route.index, &seen, request.method);
     let number = (local.table().epoch(), local.table().generation());
     let line = worker.log().map(|log| Box::new(log.line(request.field("traceparent"), number)));
     let mut head = Vec::new();
@@ -290,27 +252,7 @@ fn prepare(inbox: &BytesMut, caller: Caller, worker: &Worker) -> Result<Prepared
         prefix: route.prefix,
     };
     request.write(added, &mut head);
-    Ok(Prepared {
-        asked,
-        head,
-        chosen,
-        stable,
-        retry: shared.retry(request.method),
-        by_header: choice.by_header,
-        group: choice.group,
-        line,
-        cookie: cookie(shared.sticky(), &choice),
-    })
-}
-
-/// The field that gives a caller the key with which the choice stays.
-fn cookie(sticky: Option<&traffic::Sticky>, choice: &Choice) -> Vec<u8> {
-    match (sticky, choice.new_cookie()) {
-        (Some(traffic::Sticky::Cookie(name)), Some(key)) => {
-            format!("Set-Cookie: {name}={key}; Path=/; HttpOnly; SameSite=Lax\r\n").into_bytes()
-        }
-        _ => Vec::new(),
-    }
+    Ok(Prepared { asked, head, decided, line })
 }
 
 /// A request as the choice of a variation sees it.

@@ -63,6 +63,24 @@ pub struct VariationForm {
     pub version: String,
     /// `127.0.0.1:9000` or `unix:/run/version.sock`.
     pub targets: Vec<String>,
+    /// What it speaks: HTTP/1.1, or HTTP/2 without TLS, which gRPC needs.
+    #[serde(default, skip_serializing_if = "ProtocolForm::is_default")]
+    pub protocol: ProtocolForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolForm {
+    #[default]
+    Http1,
+    H2c,
+}
+
+impl ProtocolForm {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

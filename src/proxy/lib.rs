@@ -21,12 +21,14 @@ mod call;
 mod connection;
 pub mod control;
 mod count;
+mod decide;
 mod drive;
 mod exchange;
 pub mod form;
 mod handover;
 mod head;
 pub mod holder;
+mod http2;
 pub mod kept;
 pub mod ledger;
 mod limits;
@@ -38,6 +40,7 @@ mod pool;
 pub mod run;
 mod side_door;
 mod stream;
+mod tls;
 mod tunnel;
 mod worker;
 
@@ -62,7 +65,12 @@ use self::{
     live::{LiveTable, TableFault, Version},
     worker::{Crew, Order, Worker},
 };
-pub use self::{count::UnservedCalls, ledger::Tally, limits::Limits};
+pub use self::{
+    count::UnservedCalls,
+    ledger::Tally,
+    limits::Limits,
+    tls::{Tls, TlsFault, TlsFiles},
+};
 
 /// What is measured, and what is written about calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,9 +151,18 @@ impl Proxy {
 
     /// Takes calls from a socket that listens already.
     pub fn listen(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
+        self.take_calls(socket, None)
+    }
+
+    /// The same, for callers who speak TLS.
+    pub fn listen_tls(&self, socket: &TcpListener, tls: &Arc<Tls>) -> io::Result<SocketAddr> {
+        self.take_calls(socket, Some(tls))
+    }
+
+    fn take_calls(&self, socket: &TcpListener, tls: Option<&Arc<Tls>>) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         for orders in &self.crew.orders {
-            let _ = orders.send(Order::Listen(socket.try_clone()?));
+            let _ = orders.send(Order::Listen(socket.try_clone()?, tls.cloned()));
         }
         socket.local_addr()
     }

@@ -28,6 +28,12 @@ pub struct Limits {
     pub queue: u32,
     /// How long a call waits for a place. Longer: 503.
     pub queue_time: Duration,
+    /// Calls in flight on a connection of HTTP/2. Above: the call is refused, so that it can be made again.
+    pub streams: u32,
+    /// Calls of a connection of HTTP/2 that its caller takes back within a minute. Above: the connection is ended.
+    pub resets: u32,
+    /// How long a handshake of TLS may take. Longer: the connection is closed.
+    pub handshake: Duration,
     /// Bytes of a request's body that are kept so that the call can be repeated. A longer body is passed on, and the call is not
     /// repeated once it was sent.
     pub kept_body: usize,
@@ -54,6 +60,9 @@ impl Default for Limits {
             in_flight: 1_000,
             queue: 100,
             queue_time: Duration::from_secs(1),
+            streams: 100,
+            resets: 1_000,
+            handshake: Duration::from_secs(10),
             kept_body: 1024 * 1024,
             kept_bodies: 64 * 1024 * 1024,
             pooled: Duration::from_secs(30),

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::LocalSet,
     time::Instant,
 };
@@ -27,6 +27,7 @@ use crate::{
     count::{Basket, Counts},
     ledger::Timeline,
     live::{LiveTable, Local, Version},
+    tls::{self, Tls},
 };
 
 /// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
@@ -39,9 +40,10 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub(crate) enum Order {
     /// From now on this table holds. Answered once no further call of this thread is given by the old one.
     Table(Arc<LiveTable>, oneshot::Sender<()>),
-    Listen(StdListener),
+    /// Takes calls from a socket, with TLS where that is given.
+    Listen(StdListener, Option<Arc<Tls>>),
     /// A connection that another thread accepted.
-    Serve(std::net::TcpStream),
+    Serve(std::net::TcpStream, Option<Arc<Tls>>),
     /// What was counted goes into the basket. Answered once it is there.
     Gather(oneshot::Sender<()>),
     /// Accepts nothing more, and ends each connection with its next answer.
@@ -78,6 +80,8 @@ pub(crate) struct Worker {
     local: RefCell<Rc<Local>>,
     counts: Counts,
     is_draining: Cell<bool>,
+    /// Wakes who waits for draining to begin.
+    drain_began: Notify,
     /// Bytes of bodies that are kept for repeats.
     kept: Cell<usize>,
     accepting: RefCell<Vec<tokio::task::AbortHandle>>,
@@ -94,6 +98,7 @@ impl Worker {
             index,
             local: RefCell::new(table),
             is_draining: Cell::new(false),
+            drain_began: Notify::new(),
             kept: Cell::new(0),
             accepting: RefCell::default(),
         });
@@ -121,15 +126,15 @@ impl Worker {
                 *self.local.borrow_mut() = Rc::new(next);
                 let _ = done.send(());
             }
-            Order::Listen(listener) => match TcpListener::from_std(listener) {
+            Order::Listen(listener, tls) => match TcpListener::from_std(listener) {
                 Ok(listener) => {
-                    let task = tokio::task::spawn_local(Rc::clone(self).accept(listener));
+                    let task = tokio::task::spawn_local(Rc::clone(self).accept(listener, tls));
                     self.accepting.borrow_mut().push(task.abort_handle());
                 }
                 Err(error) => tracing::error!(%error, "a listening socket can't be used"),
             },
-            Order::Serve(stream) => match TcpStream::from_std(stream) {
-                Ok(stream) => self.serve(stream),
+            Order::Serve(stream, tls) => match TcpStream::from_std(stream) {
+                Ok(stream) => self.serve(stream, tls),
                 Err(error) => {
                     self.crew.connections[self.index].fetch_sub(1, Ordering::Relaxed);
                     tracing::warn!(%error, "an accepted connection can't be used");
@@ -141,19 +146,20 @@ impl Worker {
             }
             Order::Drain => {
                 self.is_draining.set(true);
+                self.drain_began.notify_waiters();
                 self.accepting.borrow_mut().drain(..).for_each(|task| task.abort());
             }
         }
     }
 
-    async fn accept(self: Rc<Self>, listener: TcpListener) {
+    async fn accept(self: Rc<Self>, listener: TcpListener, tls: Option<Arc<Tls>>) {
         loop {
             if self.crew.connections() >= self.crew.limits.connections {
                 tokio::time::sleep(REST).await;
                 continue;
             }
             match listener.accept().await {
-                Ok((stream, _)) => self.place(stream),
+                Ok((stream, _)) => self.place(stream, tls.clone()),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "no connection can be accepted for now");
@@ -164,21 +170,21 @@ impl Worker {
     }
 
     /// Serves a connection on the thread that has the fewest.
-    fn place(self: &Rc<Self>, stream: TcpStream) {
+    fn place(self: &Rc<Self>, stream: TcpStream, tls: Option<Arc<Tls>>) {
         let least = self.crew.least_loaded();
         let count = |index: usize| self.crew.connections[index].load(Ordering::Relaxed);
         let goes_to = if count(least) < count(self.index) { least } else { self.index };
         self.crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
         if goes_to == self.index {
-            return self.serve(stream);
+            return self.serve(stream, tls);
         }
-        let sent = stream.into_std().map(|stream| self.crew.orders[goes_to].send(Order::Serve(stream)));
+        let sent = stream.into_std().map(|stream| self.crew.orders[goes_to].send(Order::Serve(stream, tls)));
         if !matches!(sent, Ok(Ok(()))) {
             self.crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn serve(self: &Rc<Self>, stream: TcpStream) {
+    fn serve(self: &Rc<Self>, stream: TcpStream, tls: Option<Arc<Tls>>) {
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let counted = Counted(Rc::clone(&worker));
@@ -186,7 +192,10 @@ impl Worker {
                 && let Ok(peer) = stream.peer_addr()
             {
                 let caller = Caller { address: peer.ip().to_canonical(), scheme: "http" };
-                connection::serve(stream, caller, worker).await;
+                match tls {
+                    None => connection::serve(stream, caller, worker).await,
+                    Some(tls) => Box::pin(tls::serve(stream, caller, &tls, worker)).await,
+                }
             }
             drop(counted);
         });
@@ -216,6 +225,14 @@ impl Worker {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.get()
+    }
+
+    /// Waits until draining begins.
+    pub(crate) async fn drained(&self) {
+        let began = self.drain_began.notified();
+        if !self.is_draining() {
+            began.await;
+        }
     }
 
     /// The same, as it will be when it is looked at.

@@ -13,7 +13,7 @@ mod request;
 mod response;
 
 pub(crate) use self::{
-    framing::Framing,
+    framing::{Framing, Lengths},
     request::{Asked, Forwarded, Request},
     response::{Added, Answered, HEAD_BYTES, Response},
 };

@@ -105,6 +105,11 @@ impl<'h, 'f> Response<'h, 'f> {
         Ok(Some(Self { head, line, fields: parsed.headers, connection, answered }))
     }
 
+    /// The fields that pass.
+    pub(crate) fn passing(&self) -> impl Iterator<Item = &httparse::Header<'h>> {
+        self.fields.iter().filter(|field| self.connection.passes(field.name))
+    }
+
     /// Writes the head that the caller gets.
     pub(crate) fn write(&self, asked: &Asked, added: &Added<'_>, out: &mut Vec<u8>) {
         out.reserve(self.head.len() + 96);

@@ -7,7 +7,7 @@ use std::{
 use traffic::{Recent, Variation};
 
 use super::{LiveService, LiveTable, Version};
-use crate::{count::Counted, ledger::Key, pool::Pool};
+use crate::{count::Counted, http2::Links, ledger::Key, pool::Pool};
 
 /// A thread's view of the table in force.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(crate) struct Served {
 pub(crate) struct LocalVersion {
     shared: Arc<Version>,
     pools: Box<[RefCell<Pool>]>,
+    /// Connections of HTTP/2, a target each.
+    links: Box<[Links]>,
     next_target: Cell<usize>,
     recent: Cell<Recent>,
 }
@@ -68,9 +70,10 @@ impl Local {
 
     /// Closes connections to versions that were idle for too long.
     pub(crate) fn sweep(&self) {
-        let served = self.services.iter().flat_map(|service| &service.served);
-        let pools = served.flat_map(|served| &served.version.pools);
-        pools.for_each(|pool| pool.borrow_mut().sweep());
+        for served in self.services.iter().flat_map(|service| &service.served) {
+            served.version.pools.iter().for_each(|pool| pool.borrow_mut().sweep());
+            served.version.links.iter().for_each(Links::sweep);
+        }
     }
 }
 
@@ -131,7 +134,9 @@ impl Served {
 impl LocalVersion {
     fn new(shared: &Arc<Version>) -> Self {
         let pools = shared.targets().iter().map(|_| RefCell::default()).collect();
-        Self { shared: Arc::clone(shared), pools, next_target: Cell::new(0), recent: Cell::default() }
+        let links = shared.targets().iter().map(|_| Links::default()).collect();
+        let shared = Arc::clone(shared);
+        Self { shared, pools, links, next_target: Cell::new(0), recent: Cell::default() }
     }
 
     pub(crate) fn shared(&self) -> &Version {
@@ -142,11 +147,15 @@ impl LocalVersion {
         &self.pools[target]
     }
 
-    /// The target whose turn it is.
-    pub(crate) fn next_target(&self) -> usize {
-        let next = self.next_target.get();
-        self.next_target.set((next + 1) % self.pools.len());
-        next
+    pub(crate) fn links(&self, target: usize) -> &Links {
+        &self.links[target]
+    }
+
+    /// All targets, beginning with the one whose turn it is.
+    pub(crate) fn targets_in_turn(&self) -> impl Iterator<Item = usize> + use<> {
+        let (first, count) = (self.next_target.get(), self.pools.len());
+        self.next_target.set((first + 1) % count);
+        (0..count).map(move |next| (first + next) % count)
     }
 
     /// Whether the next call is to go past it; see [`Recent`].

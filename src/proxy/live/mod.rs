@@ -15,8 +15,9 @@ mod version;
 pub(crate) use self::{
     local::{Local, Served},
     places::Place,
+    routes::Route,
 };
 pub use self::{
     table::{LiveService, LiveTable, ServiceFault, TableFault},
-    version::{Target, Version},
+    version::{Protocol, Target, Version},
 };

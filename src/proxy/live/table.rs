@@ -10,10 +10,10 @@ use traffic::{
 
 use super::{
     routes::{Route, Routes},
-    version::{Target, TargetError, Version},
+    version::{Protocol, Target, TargetError, Version},
 };
 use crate::form::{
-    FORMAT, HashForm, HeaderForm, RetryForm, ServiceForm, StickyForm, TableForm, VariationForm,
+    FORMAT, HashForm, HeaderForm, ProtocolForm, RetryForm, ServiceForm, StickyForm, TableForm, VariationForm,
 };
 
 /// The most services of a table.
@@ -343,6 +343,10 @@ fn variation_form(version: &Version) -> VariationForm {
         name: version.name().to_owned(),
         version: version.digest().to_owned(),
         targets: version.targets().iter().map(ToString::to_string).collect(),
+        protocol: match version.protocol() {
+            Protocol::Http1 => ProtocolForm::Http1,
+            Protocol::H2c => ProtocolForm::H2c,
+        },
     }
 }
 
@@ -354,12 +358,19 @@ fn version(form: &VariationForm, before: Option<&LiveService>) -> Result<Arc<Ver
     }
     let targets: Box<[Target]> =
         form.targets.iter().map(|target| target.parse()).collect::<Result<_, _>>()?;
+    let protocol = match form.protocol {
+        ProtocolForm::Http1 => Protocol::Http1,
+        ProtocolForm::H2c => Protocol::H2c,
+    };
     let same = before.and_then(|before| {
         before.versions.iter().find(|version| {
-            version.name() == form.name && version.digest() == form.version && *version.targets() == *targets
+            version.name() == form.name
+                && version.digest() == form.version
+                && *version.targets() == *targets
+                && version.protocol() == protocol
         })
     });
-    Ok(same.map_or_else(|| Arc::new(Version::new(&form.name, &form.version, targets)), Arc::clone))
+    Ok(same.map_or_else(|| Arc::new(Version::new(&form.name, &form.version, targets, protocol)), Arc::clone))
 }
 
 fn buckets(form: &ServiceForm, before: Option<&LiveService>) -> Result<Table, ServiceFault> {

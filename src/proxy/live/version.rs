@@ -41,12 +41,22 @@ pub struct Version {
     name: Box<str>,
     digest: Box<str>,
     targets: Box<[Target]>,
+    protocol: Protocol,
     places: Places,
 }
 
+/// What a version speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    #[default]
+    Http1,
+    /// HTTP/2 without TLS, from the first byte on.
+    H2c,
+}
+
 impl Version {
-    pub(crate) fn new(name: &str, digest: &str, targets: Box<[Target]>) -> Self {
-        Self { name: name.into(), digest: digest.into(), targets, places: Places::default() }
+    pub(crate) fn new(name: &str, digest: &str, targets: Box<[Target]>, protocol: Protocol) -> Self {
+        Self { name: name.into(), digest: digest.into(), targets, protocol, places: Places::default() }
     }
 
     /// The name of the variation that it serves.
@@ -64,6 +74,11 @@ impl Version {
     #[must_use]
     pub fn targets(&self) -> &[Target] {
         &self.targets
+    }
+
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     /// Calls that it carries out now.

@@ -1,0 +1,395 @@
+//! One attempt to have a call carried out by a version, over a connection of either protocol.
+
+use std::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use h2::Reason;
+use http_types::{HeaderName, HeaderValue};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf},
+    time::Instant,
+};
+use traffic::Failure;
+
+use super::{
+    Piece,
+    answer::AnswerTo,
+    coming::{Came, Coming, Missed},
+    grpc,
+    head::{self, Answer, Asking},
+    link::Ride,
+    read::{ReadFault, Reader},
+    upload::{Progress, Sent, Upload},
+    write::Writer,
+};
+use crate::{
+    Limits,
+    exchange::Read,
+    head::{Answered, Framing},
+    patience::Patience,
+    stream::ToVersion,
+};
+
+/// A call on its way.
+pub(crate) struct Carried<'c, R, W> {
+    pub asking: Asking,
+    pub upload: Upload<R>,
+    pub to: AnswerTo<W>,
+    pub patience: Patience,
+    pub limits: &'c Limits,
+}
+
+/// A connection to a version.
+pub(crate) enum Line {
+    Plain(ToVersion),
+    Ride(Ride),
+}
+
+/// How an attempt is to treat what comes back.
+pub(crate) struct Rules<'r> {
+    /// A status that speaks of the version is a failure, and not passed on.
+    pub status_fails: bool,
+    /// The caller's connection ends with this answer.
+    pub close: &'r Cell<bool>,
+    /// Fields that the answer gets.
+    pub added: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// How an attempt ended.
+pub(crate) enum Ended {
+    /// Nothing was passed on.
+    Failed(Missed),
+    /// The answer was passed on.
+    Answered {
+        status: u16,
+        /// The same, or 500 where a call of gRPC failed with 200.
+        counts_as: u16,
+        read: Read,
+        caller_again: bool,
+        /// The version's connection, if it can be used again, and for how many seconds the version keeps it.
+        again: Option<(ToVersion, Option<u32>)>,
+    },
+    /// The answer broke off, at the version's end.
+    BrokenOff,
+    /// The caller left, or was too slow.
+    CallerGone,
+    /// The caller's body is none.
+    BadBody(&'static str),
+}
+
+/// What came first, while the head of an answer was awaited.
+enum First {
+    Came(Result<Came, Missed>),
+    Broken(ReadFault),
+    CallerGone,
+    Late,
+}
+
+/// How passing an answer on ended.
+enum Passed {
+    Whole { failed: bool, read: Read },
+    BrokenOff(Reason),
+    CallerGone,
+}
+
+/// Sends a call over a connection and passes the answer on.
+pub(crate) async fn attempt<R, W>(call: &mut Carried<'_, R, W>, line: Line, rules: &Rules<'_>) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let has_body = !call.upload.is_empty();
+    call.patience.begin(call.limits.first_byte);
+    let (ride, opened) = match line {
+        Line::Plain(stream) => (None, open_plain(&call.asking, stream, has_body, call.limits).await),
+        Line::Ride(ride) => {
+            let opened = open_stream(&call.asking, &ride, has_body);
+            (Some(ride), opened)
+        }
+    };
+    let (mut writer, coming) = match opened {
+        Ok(opened) => opened,
+        Err(missed) => return Ended::Failed(missed),
+    };
+    let (mut ended, back) = exchange(call, &mut writer, coming, rules).await;
+    if let (Ended::Failed(Missed { failure: Failure::TimedOut, .. }), Some(ride)) = (&ended, &ride) {
+        // Whether it is the call or the connection that is stuck can't be told.
+        ride.retire();
+    }
+    if let Ended::Answered { again, .. } = &mut ended
+        && let Some((Reader::Plain(plain), answered)) = back
+        && let Some(half) = writer.into_io()
+        && answered.keep_alive
+        && plain.inbox.is_empty()
+    {
+        *again = Some((plain.io.unsplit(half), answered.keeps_idle));
+    }
+    ended
+}
+
+/// What a call is written to, and what its answer comes from.
+type Opened = (Writer<WriteHalf<ToVersion>>, Coming);
+
+async fn open_plain(
+    asking: &Asking,
+    stream: ToVersion,
+    has_body: bool,
+    limits: &Limits,
+) -> Result<Opened, Missed> {
+    let (head, framing) = asking.to_plain(has_body);
+    let (io, mut half) = tokio::io::split(stream);
+    match tokio::time::timeout(limits.first_byte, half.write_all(&head)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            return Err(Missed::of_connection(Failure::Died, format!("the connection ended: {error}")));
+        }
+        Err(_) => return Err(late(limits)),
+    }
+    let writer = match framing {
+        Framing::None => Writer::Ended(Some(half)),
+        Framing::Chunked => Writer::Plain { io: half, chunked: true },
+        Framing::Length(_) | Framing::UntilClose => Writer::Plain { io: half, chunked: false },
+    };
+    let asked = head::asked(asking.is_head());
+    Ok((writer, Coming::Plain { io: Some(io), came: BytesMut::new(), asked }))
+}
+
+fn open_stream(asking: &Asking, ride: &Ride, has_body: bool) -> Result<Opened, Missed> {
+    let Some(request) = asking.to_stream() else {
+        return Err(Missed::new(Failure::Nonsense, "the call can't be said in HTTP/2"));
+    };
+    match ride.send().send_request(request, !has_body) {
+        Ok((coming, stream)) => {
+            let writer = if has_body { Writer::Stream(stream) } else { Writer::Ended(None) };
+            Ok((writer, Coming::Ride(coming)))
+        }
+        // The version never saw it: the connection had ended, or was ending.
+        Err(error) if error.is_io() || error.is_go_away() => {
+            ride.retire();
+            Err(Missed::of_connection(Failure::Refused, format!("the connection ended: {error}")))
+        }
+        Err(error) => {
+            let why = format!("the call can't be said in HTTP/2: {error}");
+            Err(Missed::new(Failure::Nonsense, why))
+        }
+    }
+}
+
+/// What a version's connection leaves behind: the body's reader, and what its head said.
+type Back = Option<(Reader<ReadHalf<ToVersion>>, Answered)>;
+
+/// Awaits the answer while the body is sent, and passes it on.
+async fn exchange<R, W>(
+    call: &mut Carried<'_, R, W>,
+    writer: &mut Writer<WriteHalf<ToVersion>>,
+    mut coming: Coming,
+    rules: &Rules<'_>,
+) -> (Ended, Back)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let Carried { upload, to, patience, limits, .. } = call;
+    let progress = upload.progress();
+    let speaks_http2 = matches!(coming, Coming::Ride(_));
+    let mut up = Up { sending: Some(pin!(upload.send(writer, &progress))), is_whole: false };
+    let (answer, mut reader, answered) =
+        match await_answer(&mut up, &mut coming, to, &progress, (patience, limits)).await {
+            Ok(came) => came,
+            Err(ended) => return (ended, None),
+        };
+    let ended = reader.is_ended();
+    let status = answer.status.as_u16();
+    let failed = speaks_http2 && grpc::is_failure(&answer.fields);
+    if rules.status_fails && progress.can_be_sent.get() && (status >= 500 || (failed && ended)) {
+        let why = if failed { "it answered a call of gRPC with an error" } else { "its status speaks of it" };
+        return (Ended::Failed(Missed::new(Failure::Status, format!("{why}: {status}"))), None);
+    }
+    progress.is_decided.set(true);
+    let answer = with_fields(answer, &rules.added);
+    let Ok((mut down, closes)) = to.head(answer, ended, rules.close.get()).await else {
+        return (Ended::CallerGone, None);
+    };
+    let passed = {
+        let passing = pin!(pass_on(&mut reader, &mut down, &progress, ended));
+        pass_on_while_sending(&mut up, passing, &progress, (patience, limits)).await
+    };
+    match passed {
+        Passed::Whole { failed: failed_behind, read } => {
+            let counts_as = if failed || (speaks_http2 && failed_behind) { 500.max(status) } else { status };
+            let back = answered.filter(|_| up.is_whole).map(|answered| (reader, answered));
+            let caller_again = !closes && up.is_whole;
+            (Ended::Answered { status, counts_as, read, caller_again, again: None }, back)
+        }
+        Passed::BrokenOff(reason) => {
+            down.break_off(reason);
+            (Ended::BrokenOff, None)
+        }
+        Passed::CallerGone => (Ended::CallerGone, None),
+    }
+}
+
+/// The head of an answer, the reader of its body, and what stays of a head of HTTP/1.1.
+type Begun = (Answer, Reader<ReadHalf<ToVersion>>, Option<Answered>);
+
+/// Sends the call until the head of the answer is there. Heads with a status from 100 to 199 are passed on.
+async fn await_answer<F, W>(
+    up: &mut Up<'_, F>,
+    coming: &mut Coming,
+    to: &mut AnswerTo<W>,
+    progress: &Progress,
+    (patience, limits): (&mut Patience, &Limits),
+) -> Result<Begun, Ended>
+where
+    F: Future<Output = Sent>,
+    W: AsyncWrite + Unpin,
+{
+    loop {
+        let first = poll_fn(|cx| {
+            if let Some(fault) = up.poll(cx) {
+                return Poll::Ready(First::Broken(fault));
+            }
+            if progress.moved.take() {
+                patience.begin(limits.first_byte);
+            }
+            if let Poll::Ready(came) = coming.poll_head(cx) {
+                return Poll::Ready(First::Came(came));
+            }
+            if to.poll_gone(cx).is_ready() {
+                return Poll::Ready(First::CallerGone);
+            }
+            patience.poll_over(cx).map(|()| First::Late)
+        });
+        match first.await {
+            First::Came(Ok(Came::Answer(answer, reader, answered))) => return Ok((answer, reader, answered)),
+            First::Came(Ok(Came::Interim(answer))) => {
+                to.interim(answer).await.map_err(|_| Ended::CallerGone)?;
+            }
+            First::Came(Err(missed)) => return Err(Ended::Failed(missed)),
+            First::Late => return Err(Ended::Failed(late(limits))),
+            First::Broken(ReadFault::Malformed(why)) => return Err(Ended::BadBody(why)),
+            First::CallerGone | First::Broken(ReadFault::Ended(_) | ReadFault::Reset(_)) => {
+                return Err(Ended::CallerGone);
+            }
+        }
+    }
+}
+
+/// Passes the body of the answer on. The rest of the call is sent meanwhile, as long as it can be; that it can't does not end the
+/// answer.
+async fn pass_on_while_sending<F: Future<Output = Sent>>(
+    up: &mut Up<'_, F>,
+    mut passing: Pin<&mut impl Future<Output = Passed>>,
+    progress: &Progress,
+    (patience, limits): (&mut Patience, &Limits),
+) -> Passed {
+    patience.begin(limits.body_idle);
+    poll_fn(|cx| {
+        let _ = up.poll(cx);
+        let passed = passing.as_mut().poll(cx);
+        if progress.moved.take() {
+            patience.begin(limits.body_idle);
+        }
+        match passed {
+            Poll::Ready(passed) => Poll::Ready(passed),
+            Poll::Pending => patience.poll_over(cx).map(|()| Passed::BrokenOff(Reason::CANCEL)),
+        }
+    })
+    .await
+}
+
+fn with_fields(mut answer: Answer, added: &[(HeaderName, HeaderValue)]) -> Answer {
+    for (name, value) in added {
+        answer.fields.append(name, value.clone());
+    }
+    answer
+}
+
+/// The way up, while it lasts.
+struct Up<'f, F> {
+    sending: Option<Pin<&'f mut F>>,
+    is_whole: bool,
+}
+
+impl<F: Future<Output = Sent>> Up<'_, F> {
+    /// Sends what can be sent; gives what is wrong with the caller's side.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<ReadFault> {
+        let Poll::Ready(sent) = self.sending.as_mut()?.as_mut().poll(cx) else {
+            return None;
+        };
+        self.sending = None;
+        match sent {
+            Sent::Whole => {
+                self.is_whole = true;
+                None
+            }
+            Sent::VersionClosed => None,
+            Sent::Broken(fault) => Some(fault),
+        }
+    }
+}
+
+/// Passes the body of an answer on, with its trailers.
+async fn pass_on<W: AsyncWrite + Unpin>(
+    reader: &mut Reader<ReadHalf<ToVersion>>,
+    down: &mut Writer<W>,
+    progress: &Progress,
+    ended: bool,
+) -> Passed {
+    let mut failed = false;
+    let mut is_over = ended;
+    let mut read = Read { at: Instant::now(), held: Duration::ZERO };
+    let mut held = Duration::ZERO;
+    while !is_over {
+        let piece = poll_fn(|cx| {
+            if let Poll::Ready(piece) = reader.poll_piece(cx) {
+                return Poll::Ready(Ok(piece));
+            }
+            down.poll_gone(cx).map(Err)
+        });
+        let piece = match piece.await {
+            Ok(Some(Ok(piece))) => piece,
+            Ok(Some(Err(fault))) => {
+                tracing::debug!(%fault, "an answer broke off");
+                return Passed::BrokenOff(match fault {
+                    ReadFault::Reset(reason) => reason,
+                    ReadFault::Ended(_) | ReadFault::Malformed(_) => Reason::INTERNAL_ERROR,
+                });
+            }
+            Ok(None) => {
+                read = Read { at: Instant::now(), held };
+                break;
+            }
+            Err(()) => return Passed::CallerGone,
+        };
+        progress.moved.set(true);
+        read = Read { at: Instant::now(), held };
+        is_over = match &piece {
+            Piece::Trailers(fields) => {
+                failed = grpc::is_failure(fields);
+                true
+            }
+            Piece::Data(_) => reader.is_ended(),
+        };
+        if down.write(piece, is_over).await.is_err() {
+            return Passed::CallerGone;
+        }
+        held += read.at.elapsed();
+        progress.moved.set(true);
+    }
+    if !is_over && down.end().await.is_err() {
+        return Passed::CallerGone;
+    }
+    Passed::Whole { failed, read }
+}
+
+fn late(limits: &Limits) -> Missed {
+    let waited = limits.first_byte.as_secs();
+    Missed::new(Failure::TimedOut, format!("there was no answer for {waited} seconds"))
+}
